@@ -1,0 +1,47 @@
+"""The errors Rillet raises. Each message names the node, file or argument at fault and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class RilletError(Exception):
+    """Base class of every error Rillet raises on purpose."""
+
+
+class CompileError(RilletError):
+    """The source model is invalid, or a compiler stage failed on it."""
+
+
+@dataclass(frozen=True)
+class UnsupportedNode:
+    """One node that cannot be compiled: which one, why, and what the user can do."""
+
+    name: str
+    op: str
+    opset: int
+    reason: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.op} '{self.name}' (opset {self.opset}): {self.reason}"
+        return f"{text}; {self.advice}" if self.advice else text
+
+
+class UnsupportedError(CompileError):
+    """Lists every unsupported node of the model at once, in ``nodes``."""
+
+    def __init__(self, nodes: Sequence[UnsupportedNode]):
+        self.nodes = tuple(nodes)
+        lines = "\n".join(f"  - {node}" for node in self.nodes)
+        plural = "node is" if len(self.nodes) == 1 else "nodes are"
+        super().__init__(f"{len(self.nodes)} {plural} not supported:\n{lines}")
+
+
+class LoadError(RilletError):
+    """A module file is damaged, of another version, or for another CPU."""
+
+
+class RunError(RilletError):
+    """A call failed: wrong inputs, or an error the model itself defines (an index out of range, say)."""

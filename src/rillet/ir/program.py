@@ -1,0 +1,77 @@
+"""What travels through the pipeline: a module, and the arrays its external constants stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch_mlir import ir
+
+from rillet.ir.context import make_context
+
+
+class Constants:
+    """Arrays by symbol name. Arrays are held by reference, never copied, and treated as read-only."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def add(self, array: np.ndarray, hint: str = "constant") -> str:
+        """Store ``array`` under a fresh name derived from ``hint`` and return the name."""
+        stem = "".join(c if c.isalnum() or c == "_" else "_" for c in hint) or "constant"
+        name, suffix = stem, 0
+        while name in self._arrays:
+            suffix += 1
+            name = f"{stem}_{suffix}"
+        self._arrays[name] = array
+        return name
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._arrays[name]
+
+    def __setitem__(self, name: str, array: np.ndarray) -> None:
+        self._arrays[name] = array
+
+    def __delitem__(self, name: str) -> None:
+        del self._arrays[name]
+
+    def get(self, name: str) -> np.ndarray | None:
+        return self._arrays.get(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
+@dataclass
+class Program:
+    """A model somewhere between the frontend and the module file."""
+
+    module: ir.Module
+    constants: Constants = field(default_factory=Constants)
+
+    @property
+    def context(self) -> ir.Context:
+        return self.module.context
+
+    @staticmethod
+    def parse(text: str, constants: Constants | None = None) -> Program:
+        """Parse MLIR text in a fresh context. Raises ``ir.MLIRError`` on invalid text."""
+        context = make_context()
+        return Program(ir.Module.parse(text, context), constants or Constants())
+
+    def main(self) -> ir.Operation:
+        """The ``func.func @main`` of the program."""
+        return self.function("main")
+
+    def function(self, name: str) -> ir.Operation:
+        for op in self.module.body.operations:
+            if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == name:
+                return op.operation
+        raise KeyError(f"the module has no function @{name}")

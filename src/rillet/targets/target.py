@@ -1,0 +1,105 @@
+"""The target description and how it is looked up: by name, or detected from the machine the compiler runs on."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import platform
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+
+from rillet.errors import CompileError
+
+
+@dataclass(frozen=True)
+class Target:
+    """A CPU the compiler generates code for. Sizes in bytes, widths in bits."""
+
+    name: str
+    arch: str  # "x86_64", "aarch64", "arm", "riscv32", "riscv64", "wasm32"
+    triple: str  # LLVM target triple
+    cpu: str  # LLVM CPU name
+    features: tuple[str, ...]  # LLVM features the code may use; the loader requires them
+    vector_bits: int  # width of one vector register; 0 when there is no vector unit
+    vector_registers: int
+    scalar_float_registers: int
+    fma: bool
+    pointer_bits: int = 64
+    abi: str = ""  # LLVM abi name, where the triple does not say it
+    tuning: tuple[str, ...] = ()  # LLVM features that change code generation only, e.g. "-prefer-256-bit"
+    pack_n: int = 16  # panel width of packed right-hand sides; equal for all variants in one file
+    l1d_bytes: int = 32 * 1024
+    l2_bytes: int = 512 * 1024
+    l3_bytes: int = 8 * 1024 * 1024
+    fma_ports: int = 2
+
+    @property
+    def llvm_features(self) -> str:
+        """The features in LLVM's notation."""
+        return ",".join([*(f"+{f}" for f in self.features), *self.tuning])
+
+    def lanes(self, element_bits: int) -> int:
+        """How many elements of this width one vector register holds (at least 1)."""
+        return max(1, self.vector_bits // element_bits)
+
+
+def names() -> list[str]:
+    """The names of the built-in targets, sorted."""
+    return sorted(f.name.removesuffix(".toml") for f in _data().iterdir() if f.name.endswith(".toml"))
+
+
+def get(name: str) -> Target:
+    """The target called ``name``; ``"host"`` is this machine. Raises ``CompileError`` for an unknown name."""
+    if name == "host":
+        return host()
+    if name not in names():
+        raise CompileError(f"unknown target '{name}'; known targets: host, {', '.join(names())}")
+    return _load(name)
+
+
+@functools.cache
+def host() -> Target:
+    """This machine: the best built-in target it supports, refined by LLVM's CPU detection and the cache sizes the OS reports."""
+    import llvmlite.binding as llvm
+
+    machine = platform.machine().lower()
+    arch = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+    present = {name for name, on in llvm.get_host_cpu_features().items() if on}
+    fitting = [t for t in map(_load, names()) if t.arch == arch and set(t.features) <= present and "linux" in t.triple]
+    if not fitting:
+        raise CompileError(f"no built-in target fits this machine ({arch}); choose one of: {', '.join(names())}")
+    best = max(fitting, key=lambda t: (t.vector_bits, len(t.features)))
+    return dataclasses.replace(best, name="host", cpu=llvm.get_host_cpu_name(), **_cache_sizes())
+
+
+def _data() -> resources.abc.Traversable:
+    return resources.files("rillet.targets") / "data"
+
+
+@functools.cache
+def _load(name: str) -> Target:
+    with (_data() / f"{name}.toml").open("rb") as file:
+        fields = tomllib.load(file)
+    for key in ("features", "tuning"):
+        fields[key] = tuple(fields.get(key, ()))
+    return Target(name=name, **fields)
+
+
+def _cache_sizes() -> dict[str, int]:
+    """Data cache sizes from sysfs, by level; empty where the OS does not say."""
+    from pathlib import Path
+
+    sizes: dict[str, int] = {}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level = int((index / "level").read_text())
+            kind = (index / "type").read_text().strip()
+            text = (index / "size").read_text().strip()
+        except (OSError, ValueError):
+            continue
+        field = {1: "l1d_bytes", 2: "l2_bytes", 3: "l3_bytes"}.get(level)
+        if field is None or kind == "Instruction" or not text.endswith("K"):
+            continue
+        sizes[field] = int(text[:-1]) * 1024
+    return sizes
