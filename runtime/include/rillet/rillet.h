@@ -1,0 +1,13 @@
+// Everything the runtime offers, in one include.
+#ifndef RILLET_RILLET_H_
+#define RILLET_RILLET_H_
+
+#include "rillet/allocator.h"
+#include "rillet/atomics.h"
+#include "rillet/config.h"
+#include "rillet/executable.h"
+#include "rillet/object.h"
+#include "rillet/status.h"
+#include "rillet/types.h"
+
+#endif  // RILLET_RILLET_H_
