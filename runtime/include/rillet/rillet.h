@@ -6,8 +6,10 @@
 #include "rillet/atomics.h"
 #include "rillet/config.h"
 #include "rillet/executable.h"
+#include "rillet/module.h"
 #include "rillet/object.h"
 #include "rillet/status.h"
 #include "rillet/types.h"
+#include "rillet/vm.h"
 
 #endif  // RILLET_RILLET_H_
