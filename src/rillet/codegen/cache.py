@@ -1,0 +1,84 @@
+"""The compile cache: objects by the content of what they were compiled from.
+
+One file for each executable, under ``$RILLET_CACHE`` (default: ``$XDG_CACHE_HOME/rillet`` or ``~/.cache/rillet``).
+The key covers the executable's text, the target, the options, the versions of MLIR and LLVM and the source of the code
+generator, so that a stale object can never be picked up. Files appear by atomic rename.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+from rillet.codegen.result import CodegenOptions, CompiledExecutable
+from rillet.targets import Target
+
+
+def default_directory() -> Path:
+    """Where objects are cached unless the caller says otherwise."""
+    if explicit := os.environ.get("RILLET_CACHE"):
+        return Path(explicit)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "rillet"
+
+
+def key(text: str, target: Target, options: CodegenOptions) -> str:
+    """The cache key of one executable."""
+    facts = {"text": text, "target": dataclasses.asdict(target), "options": dataclasses.asdict(options)}
+    digest = hashlib.sha256(_toolchain_fingerprint().encode())
+    digest.update(json.dumps(facts, sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+class ObjectCache:
+    """Compiled executables on disk. A damaged or unreadable file counts as absent."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory / "objects"
+
+    def get(self, key: str) -> CompiledExecutable | None:
+        try:
+            blob = self._path(key).read_bytes()
+        except OSError:
+            return None
+        header, _, body = blob.partition(b"\n")
+        try:
+            facts = json.loads(header)
+            digest = facts.pop("sha256")
+            if hashlib.sha256(body).hexdigest() != digest:
+                return None
+            return CompiledExecutable(object=body, **facts)
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def put(self, key: str, executable: CompiledExecutable) -> None:
+        """Store ``executable``. A cache that cannot be written is not an error: the compile already succeeded."""
+        facts = {f.name: getattr(executable, f.name) for f in dataclasses.fields(executable) if f.name != "object"}
+        facts["sha256"] = hashlib.sha256(executable.object).hexdigest()
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
+                file.write(json.dumps(facts).encode() + b"\n" + executable.object)
+            os.replace(file.name, path)
+        except OSError:
+            return
+
+    def _path(self, key: str) -> Path:
+        return self.directory / key[:2] / key[2:]
+
+
+@functools.cache
+def _toolchain_fingerprint() -> str:
+    digest = hashlib.sha256()
+    for package in ("torch-mlir", "llvmlite"):
+        digest.update(f"{package}=={metadata.version(package)}\n".encode())
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,90 @@
+"""Links kernel objects into one embedded ELF: a shared object that needs no libc, no dynamic linker and one relocation kind.
+
+Its only export is ``rlt_executable_query``, which returns the table of entries (docs/architecture.md, section 4).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rillet.codegen.llvm import emit_object
+from rillet.codegen.result import CompiledExecutable
+from rillet.errors import CompileError
+from rillet.targets import Target
+
+ABI_VERSION = 1
+
+_ENTRY_TYPE = "{ ptr, ptr, ptr, i32, i32, i32, i32 }"
+_LIBRARY_TYPE = "{ i32, i32, ptr }"
+
+_LINK_FLAGS = (
+    "-shared",
+    "-nostdlib",
+    "--no-undefined",
+    "--hash-style=sysv",
+    "--gc-sections",
+    "--build-id=none",
+    "-znorelro",
+    "-znoexecstack",
+    "-zmax-page-size=4096",
+    "--icf=all",
+    "-s",
+    "-erlt_executable_query",
+    "--no-eh-frame-hdr",
+)
+
+
+def link_embedded_elf(executables: Sequence[CompiledExecutable], target: Target) -> bytes:
+    """Link the objects in ordinal order into an embedded ELF and return its bytes.
+
+    Raises ``CompileError`` when the linker refuses, naming the symbol it misses.
+    """
+    table = emit_object(table_ir(executables, target), target)
+    with tempfile.TemporaryDirectory(prefix="rillet-link-") as folder:
+        paths = []
+        for ordinal, blob in enumerate([table, *(e.object for e in executables)]):
+            path = Path(folder) / f"{ordinal}.o"
+            path.write_bytes(blob)
+            paths.append(str(path))
+        response = Path(folder) / "objects.rsp"  # thousands of objects would not fit a command line
+        response.write_text("\n".join(paths))
+        output = Path(folder) / "library.so"
+        command = [_linker(), "ld.lld", *_LINK_FLAGS, f"@{response}", "-o", str(output)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise CompileError(f"linking the kernels for {target.name} failed: {done.stderr.strip()[:2000]}")
+        return output.read_bytes()
+
+
+def table_ir(executables: Sequence[CompiledExecutable], target: Target) -> str:
+    """LLVM IR of the entry table and the query function."""
+    lines = [f'target triple = "{target.triple}"']
+    entries = []
+    for ordinal, e in enumerate(executables):
+        name = e.name.encode() + b"\0"
+        text = "".join(f"\\{byte:02X}" for byte in name)
+        lines.append(f'@n{ordinal} = private unnamed_addr constant [{len(name)} x i8] c"{text}"')
+        lines.append(f'declare hidden i32 @"{e.name}"(ptr, ptr)')
+        lines.append(f'declare hidden void @"{e.name}__count"(ptr, ptr)')
+        counts = f"i32 {e.binding_count}, i32 {e.constant_count}, i32 {e.local_memory_size}, i32 0"
+        entries.append(f'{_ENTRY_TYPE} {{ ptr @n{ordinal}, ptr @"{e.name}", ptr @"{e.name}__count", {counts} }}')
+    array = f"[{len(entries)} x {_ENTRY_TYPE}]"
+    lines.append(f"@entries = internal constant {array} [{', '.join(entries)}]")
+    lines.append(
+        f"@library = internal constant {_LIBRARY_TYPE} {{ i32 {ABI_VERSION}, i32 {len(entries)}, ptr @entries }}"
+    )
+    lines.append("define ptr @rlt_executable_query(i32 %version) {")
+    lines.append(f"  %same = icmp eq i32 %version, {ABI_VERSION}")
+    lines.append("  %library = select i1 %same, ptr @library, ptr null")
+    lines.append("  ret ptr %library")
+    lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def _linker() -> str:
+    import ziglang
+
+    return str(Path(ziglang.__file__).parent / "zig")

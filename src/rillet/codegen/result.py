@@ -1,0 +1,26 @@
+"""What code generation takes and gives, free of MLIR and LLVM so that the cache and the workers can pass it around."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CodegenOptions:
+    """Options of one executable's compilation."""
+
+    optimize_for_size: bool = False
+    keep_assembly: bool = False
+
+
+@dataclass(frozen=True)
+class CompiledExecutable:
+    """One executable as an object file that defines hidden ``name`` and ``name__count`` (docs/architecture.md, section 4)."""
+
+    name: str
+    object: bytes
+    binding_count: int
+    constant_count: int
+    local_memory_size: int
+    strategy: str
+    assembly: str = ""
