@@ -1,0 +1,39 @@
+"""Rillet compiles trained models into small native programs and runs them.
+
+``rillet.compile`` needs the compiler half (MLIR, LLVM, ONNX); ``rillet.load`` and calling a module need numpy only, and
+importing this package imports neither half until it is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rillet.errors import CompileError, LoadError, RilletError, RunError, UnsupportedError
+
+if TYPE_CHECKING:
+    from rillet.compiler import compile
+    from rillet.runtime import Module, load
+
+__version__ = "0.1.0"
+__all__ = [
+    "CompileError",
+    "LoadError",
+    "Module",
+    "RilletError",
+    "RunError",
+    "UnsupportedError",
+    "compile",
+    "load",
+]
+
+_LAZY = {"compile": "rillet.compiler", "load": "rillet.runtime", "Module": "rillet.runtime"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'rillet' has no attribute '{name}'")
+    from importlib import import_module
+
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value

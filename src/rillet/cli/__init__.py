@@ -1,0 +1,32 @@
+"""The ``rillet`` command: compile, run, bench, inspect, targets. One file for each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+COMMANDS = ("compile", "run", "bench", "inspect", "targets")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0 done, 1 failed with a message, 2 wrong usage, 130 interrupted."""
+    from rillet.errors import RilletError
+
+    parser = argparse.ArgumentParser(prog="rillet", description="Compile trained models into small native programs.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="|".join(COMMANDS))
+    for name in COMMANDS:
+        import_module(f"rillet.cli.{name}").register(commands)
+    options = parser.parse_args(arguments)
+    try:
+        return options.handler(options)
+    except RilletError as error:
+        print(f"rillet: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"rillet: {error.strerror}: {error.filename}" if error.filename else f"rillet: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("rillet: interrupted", file=sys.stderr)
+        return 130

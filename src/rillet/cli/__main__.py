@@ -1,0 +1,7 @@
+"""``python -m rillet.cli``."""
+
+import sys
+
+from rillet.cli import main
+
+sys.exit(main())

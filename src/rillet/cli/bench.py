@@ -1,0 +1,54 @@
+"""``rillet bench``: time a model's calls on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+from rillet.cli.common import add_source, open_module, print_json, read_inputs
+
+
+def register(commands: Any) -> None:
+    parser = commands.add_parser("bench", help="time a model's calls")
+    add_source(parser)
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input (default: random)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long to measure")
+    parser.add_argument("--json", action="store_true", help="print facts as JSON")
+    parser.set_defaults(handler=handle)
+
+
+def handle(options: argparse.Namespace) -> int:
+    module = open_module(options)
+    inputs = list(read_inputs(module, options.input, options.seed).values())
+    module(*inputs)
+    times = measure(lambda: module(*inputs), options.seconds)
+    facts = {
+        "calls": len(times),
+        "min_us": min(times) * 1e6,
+        "median_us": statistics.median(times) * 1e6,
+        "gmacs_per_second": module.stats.get("macs", 0) / min(times) / 1e9,
+        "stats": module.stats,
+    }
+    if options.json:
+        print_json(facts)
+        return 0
+    print(f"{facts['calls']} calls: min {facts['min_us']:.1f} us, median {facts['median_us']:.1f} us")
+    if module.stats.get("macs"):
+        print(f"{facts['gmacs_per_second']:.1f} GMAC/s")
+    return 0
+
+
+def measure(call: Any, seconds: float) -> list[float]:
+    """Seconds of each call, repeated for about ``seconds`` (at least five calls)."""
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 5 or time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return times

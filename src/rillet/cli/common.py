@@ -1,0 +1,87 @@
+"""Argument types and output shared by the commands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rillet.errors import CompileError, RunError
+from rillet.runtime import Module, load
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """The model argument and the options that any command which may compile takes."""
+    parser.add_argument("model", help="a model to compile (.onnx, .mlir) or a compiled module (.rlm)")
+    parser.add_argument("--target", action="append", help="target name, repeatable (default: host)")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3xHx224", help="pin an input's shape")
+    parser.add_argument("--threads", type=int, help="threads a call uses (default: one a core)")
+    parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
+
+
+def open_module(options: argparse.Namespace) -> Module:
+    """Load the ``.rlm``, or compile the model, that ``add_source``'s arguments name."""
+    if options.model.endswith(".rlm"):
+        return load(options.model, threads=options.threads)
+    import rillet
+
+    return rillet.compile(
+        options.model,
+        target=options.target or "host",
+        inputs=parse_shapes(options.shape),
+        threads=options.threads,
+        cache=not options.no_cache,
+    )
+
+
+def parse_shapes(texts: list[str]) -> dict[str, tuple[int | str, ...]]:
+    """Parse ``NAME=1x3xHx224``: numbers are fixed, names and -1 dynamic."""
+    shapes: dict[str, tuple[int | str, ...]] = {}
+    for text in texts:
+        name, separator, dims = text.partition("=")
+        if not separator or not name:
+            raise CompileError(f"--shape {text}: expected NAME=1x3xHx224")
+        shapes[name] = tuple(_dimension(d, text) for d in dims.split("x")) if dims else ()
+    return shapes
+
+
+def read_inputs(module: Module, texts: list[str], seed: int) -> dict[str, np.ndarray]:
+    """Inputs from ``NAME=FILE.npy`` arguments; those not given are random with ``seed`` (dynamic dimensions are 1)."""
+    given: dict[str, np.ndarray] = {}
+    for text in texts:
+        name, separator, path = text.partition("=")
+        if not separator:
+            raise RunError(f"--input {text}: expected NAME=FILE.npy")
+        try:
+            given[name] = np.load(Path(path), allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise RunError(f"--input {text}: cannot read an array: {error}") from error
+    known = {spec.name for spec in module.inputs}
+    if unknown := sorted(set(given) - known):
+        raise RunError(f"the model has no input {', '.join(unknown)}; its inputs: {', '.join(sorted(known))}")
+    generator = np.random.default_rng(seed)
+    return {spec.name: given.get(spec.name, random_input(spec, generator)) for spec in module.inputs}
+
+
+def random_input(spec: Any, generator: np.random.Generator) -> np.ndarray:
+    """A random array that fits ``spec``: standard normal for floats, small non-negative integers otherwise."""
+    shape = tuple(d if isinstance(d, int) and d >= 0 else 1 for d in spec.shape)
+    dtype = np.dtype(spec.dtype)
+    if dtype.kind == "f":
+        return np.asarray(generator.standard_normal(shape), dtype=dtype)
+    return np.asarray(generator.integers(0, 2, shape), dtype=dtype)
+
+
+def print_json(facts: Any) -> None:
+    print(json.dumps(facts, indent=2, default=str))
+
+
+def _dimension(text: str, whole: str) -> int | str:
+    if text.lstrip("-").isdigit():
+        return int(text)
+    if text.isidentifier():
+        return text
+    raise CompileError(f"--shape {whole}: '{text}' is neither a number nor a name")

@@ -1,0 +1,60 @@
+"""``rillet compile``: a model becomes a module file, or stops at a stage and prints its IR."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from rillet.cli.common import add_source, parse_shapes, print_json
+
+
+def register(commands: Any) -> None:
+    parser = commands.add_parser("compile", help="compile a model into a .rlm file")
+    add_source(parser)
+    parser.add_argument("-o", "--output", help="the file to write (default: the model's name with .rlm)")
+    parser.add_argument("--dump-ir", metavar="DIR", help="write the module after every stage into DIR")
+    parser.add_argument("--until", metavar="STAGE", help="stop after STAGE and print the module")
+    parser.add_argument("--optimize-for-size", action="store_true", help="prefer small code over fast code")
+    parser.add_argument("--jobs", type=int, help="processes that compile (default: one a core)")
+    parser.add_argument("--json", action="store_true", help="print facts as JSON")
+    parser.set_defaults(handler=handle)
+
+
+def handle(options: argparse.Namespace) -> int:
+    import rillet
+    from rillet.compiler import lower_until, resolve_targets
+
+    shapes = parse_shapes(options.shape)
+    target = options.target or "host"
+    if options.until:
+        program = lower_until(options.model, options.until, target=resolve_targets(target)[0], inputs=shapes)
+        print(program.module)
+        return 0
+    started = time.perf_counter()
+    module = rillet.compile(
+        options.model,
+        target=target,
+        inputs=shapes,
+        threads=options.threads,
+        jobs=options.jobs,
+        cache=not options.no_cache,
+        dump_ir=options.dump_ir,
+        optimize_for_size=options.optimize_for_size,
+    )
+    output = Path(options.output) if options.output else Path(options.model).with_suffix(".rlm")
+    module.save(output)
+    facts = {
+        "output": str(output),
+        "bytes": output.stat().st_size,
+        "seconds": round(time.perf_counter() - started, 3),
+        "stats": module.stats,
+    }
+    if options.json:
+        print_json(facts)
+        return 0
+    print(f"{output}: {facts['bytes']:,} bytes, compiled in {facts['seconds']} s")
+    for key, value in module.stats.items():
+        print(f"  {key:24} {value:,}")
+    return 0

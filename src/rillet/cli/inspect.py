@@ -1,0 +1,41 @@
+"""``rillet inspect``: what a module file holds."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rillet.cli.common import print_json
+
+
+def register(commands: Any) -> None:
+    parser = commands.add_parser("inspect", help="show what a .rlm file holds")
+    parser.add_argument("module", help="a compiled module (.rlm)")
+    parser.add_argument("--json", action="store_true", help="print facts as JSON")
+    parser.set_defaults(handler=handle)
+
+
+def handle(options: argparse.Namespace) -> int:
+    from rillet.runtime import load
+
+    module = load(options.module)
+    facts = {
+        "inputs": [_spec(s) for s in module.inputs],
+        "outputs": [_spec(s) for s in module.outputs],
+        "stats": module.stats,
+    }
+    if options.json:
+        print_json(facts)
+        return 0
+    for kind in ("inputs", "outputs"):
+        print(f"{kind}:")
+        for spec in facts[kind]:
+            print(f"  {spec['name']}: {spec['dtype']} {spec['shape']}")
+    print("stats:")
+    for key, value in facts["stats"].items():
+        print(f"  {key:24} {value:,}")
+    return 0
+
+
+def _spec(spec: Any) -> dict[str, Any]:
+    return {"name": spec.name, "dtype": str(spec.dtype), "shape": list(spec.shape)}

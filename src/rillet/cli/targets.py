@@ -1,0 +1,28 @@
+"""``rillet targets``: the targets code can be generated for."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from typing import Any
+
+from rillet.cli.common import print_json
+
+
+def register(commands: Any) -> None:
+    parser = commands.add_parser("targets", help="list the targets code can be generated for")
+    parser.add_argument("--json", action="store_true", help="print facts as JSON")
+    parser.set_defaults(handler=handle)
+
+
+def handle(options: argparse.Namespace) -> int:
+    from rillet.targets import get, host, names
+
+    targets = [host(), *(get(name) for name in names())]
+    if options.json:
+        print_json([dataclasses.asdict(t) for t in targets])
+        return 0
+    print(f"{'name':14} {'triple':28} {'cpu':14} {'vector':>6}  features")
+    for t in targets:
+        print(f"{t.name:14} {t.triple:28} {t.cpu:14} {t.vector_bits:>6}  {','.join(t.features)}")
+    return 0

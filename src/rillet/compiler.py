@@ -1,0 +1,169 @@
+"""``rillet.compile``: the driver that takes a source through the pipeline and gives a loaded module."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rillet import frontends, pipeline, runtime
+from rillet.codegen.cache import default_directory
+from rillet.codegen.library import Progress, compile_library
+from rillet.codegen.result import CodegenOptions
+from rillet.errors import CompileError
+from rillet.ir import Program
+from rillet.module import CompiledLibrary, write_module
+from rillet.targets import Target, get
+
+if TYPE_CHECKING:
+    import onnx
+    from torch_mlir import ir
+
+    Source = str | os.PathLike[str] | bytes | onnx.ModelProto | ir.Module
+
+Shape = Sequence[int | str]
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Everything a compilation can be told besides its source and targets."""
+
+    jobs: int | None = None  # worker processes; None: one a core
+    cache: Path | None = None  # compile cache; None: no cache
+    dump_ir: Path | None = None  # write the module after every stage here
+    optimize_for_size: bool = False
+
+
+def compile(
+    source: Source,
+    *,
+    target: str | Sequence[str] = "host",
+    inputs: Mapping[str, Shape] | None = None,
+    threads: int | None = None,
+    jobs: int | None = None,
+    cache: bool | str | os.PathLike[str] = True,
+    dump_ir: str | os.PathLike[str] | None = None,
+    optimize_for_size: bool = False,
+    progress: Progress | None = None,
+) -> runtime.Module:
+    """Compile a model and load it.
+
+    Args:
+        source: a path to an ONNX model or MLIR text, the bytes of an ONNX model, an ``onnx.ModelProto``, MLIR text,
+            or an ``mlir.ir.Module``.
+        target: a target name, or several to put several variants of the code into one file (the best one that the CPU
+            supports is chosen at load); see ``rillet targets``.
+        inputs: shapes by input name that override or pin the model's own; a string or -1 is a dynamic dimension.
+        threads: threads a call uses; None: one a core.
+        jobs: processes that compile; None: one a core.
+        cache: reuse compiled executables: True for the default directory, a path, or False.
+        dump_ir: a directory that gets the module after every stage.
+        optimize_for_size: prefer small code over fast code.
+        progress: called with (finished, total) executables; by default a bar appears on a terminal when a compile is long.
+
+    Raises:
+        UnsupportedError: names every node that cannot be compiled.
+        CompileError: the source is invalid.
+    """
+    options = CompileOptions(
+        jobs=jobs,
+        cache=_cache_directory(cache),
+        dump_ir=Path(dump_ir) if dump_ir is not None else None,
+        optimize_for_size=optimize_for_size,
+    )
+    blob = compile_to_bytes(source, targets=resolve_targets(target), inputs=inputs, options=options, progress=progress)
+    return runtime.load(blob, threads=threads)
+
+
+def compile_to_bytes(
+    source: Source,
+    *,
+    targets: Sequence[Target],
+    inputs: Mapping[str, Shape] | None = None,
+    options: CompileOptions | None = None,
+    progress: Progress | None = None,
+) -> bytes:
+    """Compile ``source`` for ``targets`` and return the module file's bytes. See ``compile``."""
+    options = options or CompileOptions()
+    trace = pipeline.Trace(options.dump_ir)
+    program = import_source(source, inputs, trace)
+    steps = pipeline.passes(targets[0])
+    pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
+    libraries = [_compile_for(target, program, options, progress) for target in targets]
+    pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal", "vm")], trace)
+    return write_module(program, libraries)
+
+
+def lower_until(source: Source, stage: str, *, target: Target, inputs: Mapping[str, Shape] | None = None) -> Program:
+    """Run the pipeline up to and including ``stage`` and return the program as it is then."""
+    if stage not in pipeline.STAGES:
+        raise CompileError(f"unknown stage '{stage}'; stages: {', '.join(pipeline.STAGES)}")
+    program = import_source(source, inputs)
+    wanted = pipeline.STAGES[: pipeline.STAGES.index(stage) + 1]
+    pipeline.run(program, [s for s in pipeline.passes(target) if s.stage in wanted])
+    return program
+
+
+def import_source(
+    source: Source, inputs: Mapping[str, Shape] | None = None, trace: pipeline.Trace | None = None
+) -> Program:
+    """Run the frontend that ``source`` calls for."""
+    program = frontends.import_source(source, inputs)
+    pipeline.verify(program, "frontend")
+    if trace:
+        trace.dump("frontend", program)
+    return program
+
+
+def resolve_targets(target: str | Sequence[str]) -> list[Target]:
+    """The targets named, best first, as the loader tries them in order."""
+    names = [target] if isinstance(target, str) else list(target)
+    if not names:
+        raise CompileError("name at least one target; 'rillet targets' lists them")
+    targets = [get(name) for name in names]
+    if len({t.pack_n for t in targets}) > 1 or len({t.arch for t in targets}) > 1:
+        raise CompileError(f"targets {', '.join(names)} cannot share one file: they differ in architecture or packing")
+    return sorted(targets, key=lambda t: (-t.vector_bits, -len(t.features)))
+
+
+def executables(program: Program) -> list[tuple[str, str]]:
+    """The executables of a program after dispatch: (name, module text), in ordinal order."""
+    for op in program.module.body.operations:
+        if op.operation.name == "builtin.module" and _symbol(op) == "executables":
+            return [(_symbol(inner), inner.operation.get_asm()) for inner in op.regions[0].blocks[0].operations]
+    return []
+
+
+def _symbol(op: Any) -> str:
+    from torch_mlir import ir
+
+    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
+
+
+def _compile_for(
+    target: Target, program: Program, options: CompileOptions, progress: Progress | None
+) -> CompiledLibrary:
+    from rillet.progress import bar
+
+    codegen_options = CodegenOptions(optimize_for_size=options.optimize_for_size)
+    parts = executables(program)
+    with bar(f"compiling for {target.name}", progress) as report:
+        elf, compiled = compile_library(
+            parts, target, codegen_options, jobs=options.jobs, cache_directory=options.cache, progress=report
+        )
+    return CompiledLibrary(
+        target=target.name,
+        arch=target.arch,
+        features=target.features,
+        format=0,
+        data=elf,
+        entries=[c.name for c in compiled],
+    )
+
+
+def _cache_directory(cache: bool | str | os.PathLike[str]) -> Path | None:
+    if cache is False:
+        return None
+    return default_directory() if cache is True else Path(cache)

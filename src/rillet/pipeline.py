@@ -1,0 +1,87 @@
+"""The pipeline: every stage and pass, in order, in one list. Read this first.
+
+The frontend makes the program (stage 1); codegen compiles its executables beside the host stages (stage 5); the passes here
+are all that happens between and after. After each stage the module is verified and the stage's own spec check runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rillet import dispatch, hal, optimize, schedule, vm
+from rillet.errors import CompileError
+from rillet.ir import Program
+from rillet.ir.passes import Pass
+from rillet.targets import Target
+
+STAGES = ("frontend", "optimize", "dispatch", "schedule", "hal", "vm")
+
+
+def passes(target: Target) -> list[Pass]:
+    """Every pass of a compilation for ``target``, in order."""
+    return [
+        *optimize.passes(target),
+        *dispatch.passes(target),
+        *schedule.passes(),
+        *hal.passes(),
+        *vm.passes(),
+    ]
+
+
+_CHECKS = {
+    "optimize": optimize.check,
+    "dispatch": dispatch.check,
+    "schedule": schedule.check,
+    "hal": hal.check,
+    "vm": vm.check,
+}
+
+
+@dataclass
+class Trace:
+    """Where the time went and where the IR is written: ``seconds`` by pass, dumps under ``directory``."""
+
+    directory: Path | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def dump(self, stage: str, program: Program) -> None:
+        """Write the module as ``NN-stage.mlir`` when a directory is set."""
+        if self.directory is None:
+            return
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / f"{STAGES.index(stage):02d}-{stage}.mlir"
+        path.write_text(program.module.operation.get_asm(enable_debug_info=False))
+
+
+def run(program: Program, steps: Sequence[Pass], trace: Trace | None = None) -> None:
+    """Run ``steps`` on ``program``, verifying and dumping after each stage."""
+    trace = trace or Trace()
+    for stage, group in _by_stage(steps):
+        for step in group:
+            start = time.perf_counter()
+            step(program)
+            trace.seconds[f"{stage}.{step.name}"] = time.perf_counter() - start
+        verify(program, stage)
+        trace.dump(stage, program)
+
+
+def verify(program: Program, stage: str) -> None:
+    """Verify the module and the stage's own rules. A failure is a bug of the compiler and says so."""
+    from torch_mlir import ir
+
+    try:
+        program.module.operation.verify()
+    except ir.MLIRError as error:
+        raise CompileError(f"internal error: the module is invalid after stage '{stage}': {error}") from error
+    if stage in _CHECKS:
+        _CHECKS[stage](program)
+
+
+def _by_stage(steps: Sequence[Pass]) -> Iterator[tuple[str, list[Pass]]]:
+    for stage in STAGES:
+        group = [step for step in steps if step.stage == stage]
+        if group:
+            yield stage, group
