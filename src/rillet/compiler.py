@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rillet import frontends, pipeline, runtime
+from rillet import pipeline, runtime
 from rillet.codegen.cache import default_directory
 from rillet.codegen.library import Progress, compile_library
 from rillet.codegen.result import CodegenOptions
 from rillet.errors import CompileError
+from rillet.frontends import source as source_frontend
 from rillet.ir import Program
 from rillet.module import CompiledLibrary, write_module
 from rillet.targets import Target, get
@@ -61,7 +62,7 @@ def compile(
         cache: reuse compiled executables: True for the default directory, a path, or False.
         dump_ir: a directory that gets the module after every stage.
         optimize_for_size: prefer small code over fast code.
-        progress: called with (finished, total) executables; by default a bar appears on a terminal when a compile is long.
+        progress: called with (finished, total) executables; by default a long compile shows a bar on a terminal.
 
     Raises:
         UnsupportedError: names every node that cannot be compiled.
@@ -110,7 +111,7 @@ def import_source(
     source: Source, inputs: Mapping[str, Shape] | None = None, trace: pipeline.Trace | None = None
 ) -> Program:
     """Run the frontend that ``source`` calls for."""
-    program = frontends.import_source(source, inputs)
+    program = source_frontend.import_source(source, inputs)
     pipeline.verify(program, "frontend")
     if trace:
         trace.dump("frontend", program)

@@ -1,7 +1,7 @@
 """The pipeline: every stage and pass, in order, in one list. Read this first.
 
-The frontend makes the program (stage 1); codegen compiles its executables beside the host stages (stage 5); the passes here
-are all that happens between and after. After each stage the module is verified and the stage's own spec check runs.
+The frontend makes the program; codegen compiles its executables after dispatch; the passes here are all that happens
+between and after. After each stage the module is verified and the stage's own spec check runs.
 """
 
 from __future__ import annotations

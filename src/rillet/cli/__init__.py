@@ -11,7 +11,7 @@ COMMANDS = ("compile", "run", "bench", "inspect", "targets")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status: 0 done, 1 failed with a message, 2 wrong usage, 130 interrupted."""
+    """Run the command line and return its status: 0 done, 1 failed with a message, 2 wrong usage, 130 interrupted."""
     from rillet.errors import RilletError
 
     parser = argparse.ArgumentParser(prog="rillet", description="Compile trained models into small native programs.")

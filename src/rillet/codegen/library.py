@@ -1,4 +1,4 @@
-"""Compiles all executables of a program for one target: cached by content, in parallel worker processes, linked into one ELF."""
+"""Compiles all executables of a program for one target: cached by content, in parallel processes, linked into one ELF."""
 
 from __future__ import annotations
 

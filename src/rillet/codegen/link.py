@@ -1,4 +1,4 @@
-"""Links kernel objects into one embedded ELF: a shared object that needs no libc, no dynamic linker and one relocation kind.
+"""Links kernel objects into one embedded ELF: a shared object without libc, dynamic linker or symbolic relocations.
 
 Its only export is ``rlt_executable_query``, which returns the table of entries (docs/architecture.md, section 4).
 """

@@ -15,7 +15,7 @@ class CodegenOptions:
 
 @dataclass(frozen=True)
 class CompiledExecutable:
-    """One executable as an object file that defines hidden ``name`` and ``name__count`` (docs/architecture.md, section 4)."""
+    """One executable as an object file that defines hidden ``name`` and ``name__count`` (docs/architecture.md, §4)."""
 
     name: str
     object: bytes

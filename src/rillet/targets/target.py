@@ -60,7 +60,7 @@ def get(name: str) -> Target:
 
 @functools.cache
 def host() -> Target:
-    """This machine: the best built-in target it supports, refined by LLVM's CPU detection and the cache sizes the OS reports."""
+    """This machine: the best built-in target it supports, refined by LLVM's CPU name and the OS's cache sizes."""
     import llvmlite.binding as llvm
 
     machine = platform.machine().lower()

@@ -1,0 +1,61 @@
+"""Finds the frontend for a source: ONNX (path, bytes or ModelProto) or MLIR (path, text or module)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch_mlir import ir
+
+from rillet.errors import CompileError
+from rillet.ir import Program
+
+if TYPE_CHECKING:
+    import onnx
+
+    Source = str | os.PathLike[str] | bytes | onnx.ModelProto | ir.Module
+
+Shapes = Mapping[str, Sequence[int | str]]
+
+
+def import_source(source: Source, inputs: Shapes | None = None) -> Program:
+    """Import ``source`` into the tensor form. Raises ``CompileError`` when it is none of the accepted kinds."""
+    from rillet.frontends import mlir
+
+    if isinstance(source, ir.Module):
+        return mlir.import_text(source.operation.get_asm(), inputs)
+    if isinstance(source, str) and _is_mlir_text(source):
+        return mlir.import_text(source, inputs)
+    if isinstance(source, str | os.PathLike):
+        return _import_path(Path(source), inputs)
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _import_onnx(bytes(source), inputs)
+    if hasattr(source, "SerializeToString") and hasattr(source, "graph"):
+        return _import_onnx(source, inputs)
+    raise CompileError(
+        f"cannot compile a {type(source).__name__}: give a path, ONNX bytes, an onnx.ModelProto, or MLIR text"
+    )
+
+
+def _import_path(path: Path, inputs: Shapes | None) -> Program:
+    from rillet.frontends import mlir
+
+    if path.is_dir():
+        raise CompileError(f"{path} is a folder; give a model file")
+    if not path.exists():
+        raise CompileError(f"{path}: no such file")
+    if path.suffix == ".mlir":
+        return mlir.import_text(path.read_text(), inputs)
+    return _import_onnx(path, inputs)
+
+
+def _import_onnx(source: Path | bytes | onnx.ModelProto, inputs: Shapes | None) -> Program:
+    from rillet.frontends.onnx import import_model
+
+    return import_model(source, inputs=inputs)
+
+
+def _is_mlir_text(text: str) -> bool:
+    return "\n" in text or "func.func" in text
