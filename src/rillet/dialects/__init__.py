@@ -7,7 +7,10 @@ from torch_mlir import ir
 
 def load(context: ir.Context) -> None:
     """Load Rillet's dialects into ``context``."""
-    from rillet.dialects import flow
+    from rillet.dialects import flow, hal, stream, vm
 
     with context, ir.Location.unknown(context):
         flow.load()
+        stream.load()
+        hal.load()
+        vm.load()

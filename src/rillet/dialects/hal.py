@@ -1,0 +1,180 @@
+"""The hal dialect: one operation for each call a host program makes into the runtime's device layer.
+
+Operations carry their import's name with the dots after ``hal`` as underscores: ``hal.cmd_bind`` is ``hal.cmd.bind``
+(docs/architecture.md, section 5).
+
+Annotations are evaluated by the dialect machinery, so this file has no ``from __future__ import annotations``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import ext
+from torch_mlir.dialects.ext import Operand, Result
+
+I64 = ir.IntegerType[64]
+Index = ir.IndexType
+
+
+class Hal(ext.Dialect, name="hal"):
+    """Buffers, views, command buffers and their execution."""
+
+
+class BufferType(Hal.Type, name="buffer"):
+    """A reference to device memory."""
+
+
+class ViewType(Hal.Type, name="view"):
+    """A buffer with an element type and a shape."""
+
+
+class CommandsType(Hal.Type, name="cmd"):
+    """A command buffer."""
+
+
+class GlobalLoadOp(Hal.Operation, name="global_load", traits=[ext.Pure]):
+    """Reads a module global that the initializer wrote."""
+
+    out: Result[Any]
+    ordinal: Any
+
+
+class GlobalStoreOp(Hal.Operation, name="global_store"):
+    """Writes a module global; in the initializer only."""
+
+    value: Operand[Any]
+    ordinal: Any
+
+
+class ConstantOp(Hal.Operation, name="constant"):
+    out: Result[BufferType]
+    ordinal: Operand[I64]
+
+
+class BufferAllocateOp(Hal.Operation, name="buffer_allocate"):
+    out: Result[BufferType]
+    size: Operand[Index]
+
+
+class BufferTransientOp(Hal.Operation, name="buffer_transient"):
+    out: Result[BufferType]
+    size: Operand[Index]
+
+
+class BufferSubspanOp(Hal.Operation, name="buffer_subspan", traits=[ext.Pure]):
+    out: Result[BufferType]
+    buffer: Operand[BufferType]
+    offset: Operand[Index]
+    length: Operand[Index]
+
+
+class BufferLoadOp(Hal.Operation, name="buffer_load"):
+    """Integers come as themselves, floats as f64."""
+
+    out: Result[Any]
+    buffer: Operand[BufferType]
+    offset: Operand[Index]
+    dtype: Operand[I64]
+
+    def verify_invariants(self) -> bool:
+        if isinstance(self.operation.results[0].type, ir.F64Type | ir.IntegerType | ir.IndexType):
+            return True
+        return _error(self.operation, "must produce an integer or f64")
+
+
+class ViewCreateOp(Hal.Operation, name="view_create"):
+    out: Result[ViewType]
+    buffer: Operand[BufferType]
+    dtype: Operand[I64]
+    dims: Sequence[Operand[Index]]
+
+
+class ViewBufferOp(Hal.Operation, name="view_buffer", traits=[ext.Pure]):
+    out: Result[BufferType]
+    view: Operand[ViewType]
+
+
+class ViewDimOp(Hal.Operation, name="view_dim", traits=[ext.Pure]):
+    out: Result[Index]
+    view: Operand[ViewType]
+    axis: Operand[I64]
+
+
+class ViewCheckOp(Hal.Operation, name="view_check"):
+    view: Operand[ViewType]
+    argument: Operand[I64]
+    dtype: Operand[I64]
+    rank: Operand[I64]
+    dims: Sequence[Operand[I64]]
+
+
+class CheckDimOp(Hal.Operation, name="check_dim"):
+    argument: Operand[I64]
+    axis: Operand[I64]
+    actual: Operand[Index]
+    expected: Operand[Index]
+
+
+class CmdCreateOp(Hal.Operation, name="cmd_create"):
+    out: Result[CommandsType]
+    slot_count: Operand[I64]
+
+
+class CmdConstantsOp(Hal.Operation, name="cmd_constants"):
+    commands: Operand[CommandsType]
+    values: Sequence[Operand[I64]]
+
+
+class CmdBindOp(Hal.Operation, name="cmd_bind"):
+    commands: Operand[CommandsType]
+    binding: Operand[I64]
+    slot: Operand[I64]
+    offset: Operand[Index]
+    length: Operand[Index]
+
+
+class CmdDispatchOp(Hal.Operation, name="cmd_dispatch"):
+    commands: Operand[CommandsType]
+    entry: Operand[I64]
+
+
+class CmdFillOp(Hal.Operation, name="cmd_fill"):
+    commands: Operand[CommandsType]
+    slot: Operand[I64]
+    offset: Operand[Index]
+    length: Operand[Index]
+    pattern: Operand[I64]
+    pattern_size: Operand[I64]
+
+
+class CmdCopyOp(Hal.Operation, name="cmd_copy"):
+    commands: Operand[CommandsType]
+    target_slot: Operand[I64]
+    target_offset: Operand[Index]
+    source_slot: Operand[I64]
+    source_offset: Operand[Index]
+    length: Operand[Index]
+
+
+class CmdBarrierOp(Hal.Operation, name="cmd_barrier"):
+    commands: Operand[CommandsType]
+
+
+class CmdEndOp(Hal.Operation, name="cmd_end"):
+    commands: Operand[CommandsType]
+
+
+class ExecuteOp(Hal.Operation, name="execute"):
+    commands: Operand[CommandsType]
+    buffers: Sequence[Operand[BufferType]]
+
+
+def load() -> None:
+    """Load the dialect into the current context."""
+    Hal.load()
+
+
+def _error(op: ir.Operation, message: str) -> bool:
+    op.location.emit_error(f"'{op.name}' {message}")
+    return False

@@ -1,0 +1,191 @@
+"""The stream dialect: what runs, in which order, in which memory.
+
+A tensor has become a byte range of a ``!stream.resource``. Commands (``dispatch``, ``fill``, ``copy``) name the resource,
+the byte offset and the byte length of each range they touch. They sit in ``stream.execute`` regions once ordered; between
+two barriers of a region they are independent. Host arithmetic around them stays upstream's (``arith``, ``scf``).
+
+Annotations are evaluated by the dialect machinery, so this file has no ``from __future__ import annotations``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import ext
+from torch_mlir.dialects.ext import Operand, Region, Result
+
+LIFETIMES = ("transient", "external")
+ACCESSES = ("read", "write", "read_write")
+COMMANDS = ("stream.dispatch", "stream.fill", "stream.copy")
+
+I64 = ir.IntegerType[64]
+
+
+class Stream(ext.Dialect, name="stream"):
+    """Scheduled work over byte ranges."""
+
+
+class ResourceType(Stream.Type, name="resource"):
+    """A device buffer: the arena, a result, a constant segment, an input."""
+
+
+class ViewType(Stream.Type, name="view"):
+    """What a caller passes and gets: a buffer with an element type and a shape."""
+
+
+class ViewCheckOp(Stream.Operation, name="view_check"):
+    """Fails the call when a view is not of the element type and dims (-1: any) of main's argument ``argument``."""
+
+    view: Operand[ViewType]
+    argument: Any
+    dtype: Any
+    dims: Any
+
+
+class ViewDimOp(Stream.Operation, name="view_dim", traits=[ext.Pure]):
+    """The extent of one axis of a view."""
+
+    out: Result[ir.IndexType]
+    view: Operand[ViewType]
+    axis: Any
+
+
+class CheckDimOp(Stream.Operation, name="check_dim"):
+    """Fails the call when a named dimension of an argument differs from the one seen first."""
+
+    actual: Operand[ir.IndexType]
+    expected: Operand[ir.IndexType]
+    argument: Any
+    axis: Any
+
+
+class ImportOp(Stream.Operation, name="import_view", traits=[ext.Pure]):
+    """The memory behind a caller's view."""
+
+    out: Result[ResourceType]
+    view: Operand[ViewType]
+
+
+class ExportOp(Stream.Operation, name="export_view"):
+    """A view over a resource from its first byte; ``dims`` are all extents."""
+
+    out: Result[ViewType]
+    resource: Operand[ResourceType]
+    dims: Sequence[Operand[ir.IndexType]]
+    dtype: Any
+
+
+class ConstantOp(Stream.Operation, name="constant", traits=[ext.Pure]):
+    """One constant array, by its name in the program's table."""
+
+    out: Result[ResourceType]
+    symbol: Any
+
+
+class SegmentOp(Stream.Operation, name="segment", traits=[ext.Pure]):
+    """A constant segment of the module file."""
+
+    out: Result[ResourceType]
+    ordinal: Any
+
+
+class AllocOp(Stream.Operation, name="alloc"):
+    """Fresh memory of ``size`` bytes: ``transient`` (scratch of this call) or ``external`` (leaves with a result)."""
+
+    out: Result[ResourceType]
+    size: Operand[ir.IndexType]
+    lifetime: Any
+
+    def verify_invariants(self) -> bool:
+        return _one_of(self.operation, "lifetime", LIFETIMES)
+
+
+class SubviewOp(Stream.Operation, name="subview", traits=[ext.Pure]):
+    """A byte range as a resource of its own, for control flow and results; commands take ranges directly."""
+
+    out: Result[ResourceType]
+    source: Operand[ResourceType]
+    offset: Operand[ir.IndexType]
+    length: Operand[ir.IndexType]
+
+
+class LoadOp(Stream.Operation, name="load"):
+    """The host reads one element at byte ``offset``. ``dtype`` is its element type code."""
+
+    out: Result[Any]
+    resource: Operand[ResourceType]
+    offset: Operand[ir.IndexType]
+    dtype: Any
+
+
+class ExecuteOp(Stream.Operation, name="execute", traits=[ir.NoTerminatorTrait]):
+    """Commands and barriers, run in order; the host waits for them."""
+
+    body: Region
+
+    def verify_region_invariants(self) -> bool:
+        for op in self.operation.regions[0].blocks[0].operations:
+            if op.operation.name not in (*COMMANDS, "stream.barrier"):
+                return _error(self.operation, f"may hold commands and barriers only, not '{op.operation.name}'")
+        return True
+
+
+class DispatchOp(Stream.Operation, name="dispatch"):
+    """Runs one entry over its grid. ``access`` says for each binding whether it is read, written or both; ``may_alias``
+    holds pairs of binding numbers (written, read) that may be the same memory."""
+
+    constants: Sequence[Operand[I64]]
+    resources: Sequence[Operand[ResourceType]]
+    offsets: Sequence[Operand[ir.IndexType]]
+    lengths: Sequence[Operand[ir.IndexType]]
+    entry: Any
+    access: Any
+    may_alias: Any
+
+    def verify_invariants(self) -> bool:
+        count = len(self.resources)
+        if len(self.offsets) != count or len(self.lengths) != count or len(self.access) != count:
+            return _error(self.operation, "needs one offset, length and access for each resource")
+        if any(ir.StringAttr(a).value not in ACCESSES for a in self.access):
+            return _error(self.operation, f"access must be one of {', '.join(ACCESSES)}")
+        return True
+
+
+class FillOp(Stream.Operation, name="fill"):
+    """Repeats the low ``pattern_size`` bytes of ``pattern`` over a range."""
+
+    pattern: Operand[I64]
+    resource: Operand[ResourceType]
+    offset: Operand[ir.IndexType]
+    length: Operand[ir.IndexType]
+    pattern_size: Any
+
+
+class CopyOp(Stream.Operation, name="copy"):
+    """Copies ``length`` bytes between two ranges that do not overlap."""
+
+    target: Operand[ResourceType]
+    target_offset: Operand[ir.IndexType]
+    source: Operand[ResourceType]
+    source_offset: Operand[ir.IndexType]
+    length: Operand[ir.IndexType]
+
+
+class BarrierOp(Stream.Operation, name="barrier"):
+    """Commands after it see what those before it wrote."""
+
+
+def load() -> None:
+    """Load the dialect into the current context."""
+    Stream.load()
+
+
+def _one_of(op: ir.Operation, name: str, allowed: Sequence[str]) -> bool:
+    if ir.StringAttr(op.attributes[name]).value in allowed:
+        return True
+    return _error(op, f"{name} must be one of {', '.join(allowed)}")
+
+
+def _error(op: ir.Operation, message: str) -> bool:
+    op.location.emit_error(f"'{op.name}' {message}")
+    return False

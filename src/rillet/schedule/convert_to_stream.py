@@ -1,0 +1,374 @@
+"""flow → stream: every tensor becomes a byte range of a resource, every dispatch a command with explicit destinations.
+
+Each result gets memory of its own here, and an update in place becomes a copy followed by the update; later passes merge
+what may share memory. Tensors that pass through control flow travel as a resource and their dynamic extents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch_mlir import ir
+
+from rillet.dialects import stream
+from rillet.errors import CompileError
+from rillet.ir import Program, dtypes
+from rillet.schedule import host
+
+
+@dataclass(frozen=True)
+class Options:
+    """``splat_constant_bytes``: splat tensors up to this size are stored in the file; larger ones are filled at each call."""
+
+    splat_constant_bytes: int = 64 * 1024
+
+
+@dataclass
+class Range:
+    """A tensor value: its resource, byte offset, and one ``index`` value for each dynamic extent."""
+
+    type: ir.RankedTensorType
+    resource: ir.Value
+    offset: ir.Value
+    dims: list[ir.Value]
+
+    def length(self) -> ir.Value:
+        """The bytes of the tensor, computed at the current insertion point."""
+        return host.byte_length(self.type, self.dims)
+
+
+def run(program: Program, options: Options) -> None:
+    """Replace ``@main`` and the declarations of executables by the stream form of ``@main``."""
+    with program.context, ir.Location.unknown():
+        main = program.main()
+        _Converter(program, options, main).convert()
+        body = program.module.body
+        for op in list(body.operations):
+            if op.operation.name == "func.func" and op.operation.attributes.get("flow.executable") is not None:
+                op.operation.erase()
+            elif op.operation.name == "ml_program.global":
+                op.operation.erase()
+
+
+class _Converter:
+    def __init__(self, program: Program, options: Options, main: ir.Operation) -> None:
+        self.program, self.options, self.main = program, options, main
+        self.scalars: dict[ir.Value, ir.Value] = {}
+        self.ranges: dict[ir.Value, Range] = {}
+        self.views: dict[ir.Value, ir.Value] = {}
+        self.callees = {
+            ir.StringAttr(op.operation.attributes["sym_name"]).value: op.operation
+            for op in program.module.body.operations
+            if op.operation.name == "func.func" and "flow.executable" in op.operation.attributes
+        }
+        self.handlers: dict[str, Callable[[ir.Operation], None]] = {
+            "func.call": self._dispatch,
+            "func.return": self._return,
+            "flow.reshape": self._reshape,
+            "flow.slice": self._slice,
+            "flow.load": self._load,
+            "flow.splat": self._splat,
+            "tensor.dim": self._dim,
+            "ml_program.global_load_const": self._constant,
+        }
+
+    def convert(self) -> None:
+        main, module = self.main, self.program.module
+        function_type = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+        view = stream.ViewType.get()
+        new_type = ir.FunctionType.get([view] * len(function_type.inputs), [view] * len(function_type.results))
+        attributes = {
+            "sym_name": main.attributes["sym_name"],
+            "function_type": ir.TypeAttr.get(new_type),
+            "arg_attrs": _io_attributes(main, "arg_attrs", function_type.inputs),
+            "res_attrs": _io_attributes(main, "res_attrs", function_type.results),
+        }
+        with ir.InsertionPoint(main):
+            new = ir.Operation.create("func.func", attributes=attributes, regions=1, loc=main.location)
+        block = new.regions[0].blocks.append(*new_type.inputs)
+        old_block = main.regions[0].blocks[0]
+        module.operation.attributes["stream.entries"] = _entries(module)
+        with ir.InsertionPoint(block):
+            self._arguments(old_block, block, attributes["arg_attrs"])
+            self._block(old_block)
+        main.erase()
+
+    def _arguments(self, old: ir.Block, new: ir.Block, attributes: ir.ArrayAttr) -> None:
+        seen: dict[str, ir.Value] = {}
+        for number, (argument, view) in enumerate(zip(old.arguments, new.arguments, strict=True)):
+            tensor = ir.RankedTensorType(argument.type)
+            named = ir.DictAttr(attributes[number])
+            dtype = dtypes.by_name[ir.StringAttr(named["rillet.dtype"]).value].code
+            extents = [-1 if tensor.is_dynamic_dim(i) else tensor.get_dim_size(i) for i in range(tensor.rank)]
+            stream.ViewCheckOp(view, host.i64_attr(number), host.i64_attr(dtype), ir.DenseI64ArrayAttr.get(extents))
+            dims = []
+            for axis, (extent, name) in enumerate(zip(extents, named["rillet.dims"], strict=True)):
+                if extent >= 0:
+                    continue
+                actual = stream.ViewDimOp(ir.IndexType.get(), view, host.i64_attr(axis)).operation.results[0]
+                symbol = ir.StringAttr(name).value
+                expected = seen.get(symbol)
+                if expected is not None:
+                    stream.CheckDimOp(actual, expected, host.i64_attr(number), host.i64_attr(axis))
+                elif symbol != "?":
+                    seen[symbol] = actual
+                dims.append(expected if expected is not None else actual)
+            resource = stream.ImportOp(stream.ResourceType.get(), view).operation.results[0]
+            self.ranges[argument] = Range(tensor, resource, host.index(0), dims)
+
+    def _block(self, block: ir.Block) -> None:
+        for op in block.operations:
+            with op.operation.location:
+                self._operation(op.operation)
+
+    def _operation(self, op: ir.Operation) -> None:
+        handler = self.handlers.get(op.name)
+        if handler is not None:
+            handler(op)
+        elif op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
+            self._splat_constant(op)
+        elif len(op.regions) or any(isinstance(v.type, ir.RankedTensorType) for v in op.operands):
+            self._control(op)
+        else:
+            clone = op.clone()
+            for i, operand in enumerate(op.operands):
+                clone.operands[i] = self.scalars[operand]
+            for old, new in zip(op.results, clone.results, strict=True):
+                self.scalars[old] = new
+
+    def _control(self, op: ir.Operation) -> None:
+        """A control flow op or terminator: tensors are flattened to a resource and their extents."""
+        if not op.name.startswith("scf."):
+            raise CompileError(f"internal: '{op.name}' on tensors is left in the host program")
+        new = ir.Operation.create(
+            op.name,
+            results=[t for v in op.results for t in _flat_types(v.type)],
+            operands=[v for operand in op.operands for v in self._flatten(operand)],
+            attributes={a.name: a.attr for a in _named(op)},
+            regions=len(op.regions),
+        )
+        for old_region, new_region in zip(op.regions, new.regions, strict=True):
+            for old_block in old_region.blocks:
+                types = [t for v in old_block.arguments for t in _flat_types(v.type)]
+                block = new_region.blocks.append(*types, arg_locs=[op.location] * len(types))
+                with ir.InsertionPoint(block):
+                    self._unflatten(old_block.arguments, list(block.arguments))
+                    self._block(old_block)
+        self._unflatten(op.results, list(new.results))
+
+    def _flatten(self, value: ir.Value) -> list[ir.Value]:
+        source = self.ranges.get(value)
+        if source is None:
+            return [self.scalars[value]]
+        resource = source.resource
+        if host.constant_of(source.offset) != 0:
+            resource = stream.SubviewOp(resource.type, resource, source.offset, source.length()).operation.results[0]
+        return [resource, *source.dims]
+
+    def _unflatten(self, values: Sequence[ir.Value], flat: list[ir.Value]) -> None:
+        for value in values:
+            if not isinstance(value.type, ir.RankedTensorType):
+                self.scalars[value] = flat.pop(0)
+                continue
+            tensor = ir.RankedTensorType(value.type)
+            resource = flat.pop(0)
+            dims = [flat.pop(0) for _ in range(_dynamic_count(tensor))]
+            self.ranges[value] = Range(tensor, resource, host.index(0), dims)
+
+    def _alloc(self, tensor: ir.RankedTensorType, dims: list[ir.Value]) -> Range:
+        resource = stream.ResourceType.get()
+        alloc = stream.AllocOp(resource, host.byte_length(tensor, dims), ir.StringAttr.get("transient"))
+        return Range(tensor, alloc.operation.results[0], host.index(0), dims)
+
+    def _dispatch(self, op: ir.Operation) -> None:
+        callee = self.callees[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
+        arguments = [self.ranges[v] for v in op.operands if v in self.ranges]
+        scalars = [v for v in op.operands if v not in self.ranges]
+        tied, result_dims = _pairs(callee, "flow.tied"), _result_dims(callee, op)
+        bindings = list(arguments)
+        access = ["read"] * len(arguments)
+        for number, result in enumerate(op.results):
+            dims = [self.scalars[d] for d in result_dims[number]]
+            target = self._alloc(ir.RankedTensorType(result.type), dims)
+            if number in tied:
+                argument = tied[number]
+                source = arguments[argument]
+                stream.CopyOp(target.resource, target.offset, source.resource, source.offset, target.length())
+                bindings[argument] = target
+                access[argument] = "read_write"
+            bindings.append(target)
+            access.append("read_write" if number in tied else "write")
+            self.ranges[result] = target
+        stream.DispatchOp(
+            [host.to_bits(self.scalars[v]) for v in scalars],
+            [b.resource for b in bindings],
+            [b.offset for b in bindings],
+            [b.length() for b in bindings],
+            callee.attributes["flow.executable"],
+            ir.ArrayAttr.get([ir.StringAttr.get(a) for a in access]),
+            ir.DenseI64ArrayAttr.get(
+                [n for r, a in _pairs(callee, "flow.may_alias").items() for n in (len(arguments) + r, a)]
+            ),
+        )
+
+    def _reshape(self, op: ir.Operation) -> None:
+        source = self.ranges[op.operands[0]]
+        tensor = ir.RankedTensorType(op.results[0].type)
+        dims = [self.scalars[d] for d in list(op.operands)[1:]]
+        self.ranges[op.results[0]] = Range(tensor, source.resource, source.offset, dims)
+
+    def _slice(self, op: ir.Operation) -> None:
+        source = self.ranges[op.operands[0]]
+        tensor = ir.RankedTensorType(op.results[0].type)
+        start = host.multiply(self.scalars[op.operands[1]], dtypes.storage_bytes(tensor.element_type))
+        dims = [self.scalars[d] for d in list(op.operands)[2:]]
+        self.ranges[op.results[0]] = Range(tensor, source.resource, host.add(source.offset, start), dims)
+
+    def _load(self, op: ir.Operation) -> None:
+        source = self.ranges[op.operands[0]]
+        element = source.type.element_type
+        start = host.multiply(self.scalars[op.operands[1]], dtypes.storage_bytes(element))
+        offset = host.add(source.offset, start)
+        code = host.i64_attr(host.element_code(element))
+        load = stream.LoadOp(op.results[0].type, source.resource, offset, code)
+        self.scalars[op.results[0]] = load.operation.results[0]
+
+    def _splat(self, op: ir.Operation) -> None:
+        target = self._alloc(ir.RankedTensorType(op.results[0].type), [self.scalars[d] for d in list(op.operands)[1:]])
+        size = dtypes.storage_bytes(target.type.element_type)
+        pattern = host.to_bits(self.scalars[op.operands[0]])
+        stream.FillOp(pattern, target.resource, target.offset, target.length(), host.i64_attr(size))
+        self.ranges[op.results[0]] = target
+
+    def _splat_constant(self, op: ir.Operation) -> None:
+        tensor = ir.RankedTensorType(op.results[0].type)
+        attribute = op.attributes["value"]
+        if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
+            raise CompileError("internal: a constant that is not a splat is left inline in the host program")
+        scalar = np.asarray(attribute.get_splat_value().value)  # type: ignore[attr-defined]
+        element = dtypes.by_code[host.element_code(tensor.element_type)].numpy.type
+        one = scalar.astype(element)
+        size = dtypes.storage_bytes(tensor.element_type)
+        if int(np.prod(tensor.shape)) * size <= self.options.splat_constant_bytes or size > 8:
+            name = self.program.constants.add(np.full(tensor.shape, one), "splat")
+            self._constant_range(op.results[0], name)
+            return
+        target = self._alloc(tensor, [])
+        pattern = host.i64(int.from_bytes(one.tobytes().ljust(8, b"\0"), "little", signed=True))
+        stream.FillOp(pattern, target.resource, target.offset, target.length(), host.i64_attr(size))
+        self.ranges[op.results[0]] = target
+
+    def _constant(self, op: ir.Operation) -> None:
+        self._constant_range(op.results[0], ir.FlatSymbolRefAttr(op.attributes["global"]).value)
+
+    def _constant_range(self, value: ir.Value, name: str) -> None:
+        constant = stream.ConstantOp(stream.ResourceType.get(), ir.StringAttr.get(name)).operation.results[0]
+        self.ranges[value] = Range(ir.RankedTensorType(value.type), constant, host.index(0), [])
+
+    def _dim(self, op: ir.Operation) -> None:
+        source = self.ranges[op.operands[0]]
+        axis = host.constant_of(self.scalars[op.operands[1]])
+        if axis is None:
+            raise CompileError("internal: tensor.dim of an unknown axis is left in the host program")
+        self.scalars[op.results[0]] = _extents(source)[axis]
+
+    def _return(self, op: ir.Operation) -> None:
+        results = []
+        attributes = self.main.attributes["res_attrs"] if "res_attrs" in self.main.attributes else None
+        for number, value in enumerate(op.operands):
+            source = self.ranges[value]
+            resource = source.resource
+            if host.constant_of(source.offset) != 0:
+                resource = stream.SubviewOp(resource.type, resource, source.offset, source.length()).operation.results[0]
+            dtype = _dtype_name(attributes[number] if attributes else None, source.type)
+            export = stream.ExportOp(
+                stream.ViewType.get(), resource, _extents(source), host.i64_attr(dtypes.by_name[dtype].code)
+            )
+            results.append(export.operation.results[0])
+        ir.Operation.create("func.return", operands=results)
+
+
+def _extents(source: Range) -> list[ir.Value]:
+    dynamic = iter(source.dims)
+    tensor = source.type
+    return [next(dynamic) if tensor.is_dynamic_dim(i) else host.index(tensor.shape[i]) for i in range(tensor.rank)]
+
+
+def _dynamic_count(tensor: ir.RankedTensorType) -> int:
+    return sum(tensor.is_dynamic_dim(i) for i in range(tensor.rank))
+
+
+def _flat_types(type_: ir.Type) -> list[ir.Type]:
+    if not isinstance(type_, ir.RankedTensorType):
+        return [type_]
+    return [stream.ResourceType.get(), *[ir.IndexType.get()] * _dynamic_count(ir.RankedTensorType(type_))]
+
+
+def _named(op: ir.Operation) -> list[ir.NamedAttribute]:
+    return [op.attributes[i] for i in range(len(op.attributes))]
+
+
+def _pairs(callee: ir.Operation, name: str) -> dict[int, int]:
+    if name not in callee.attributes:
+        return {}
+    flat = list(ir.DenseI64ArrayAttr(callee.attributes[name]))
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _result_dims(callee: ir.Operation, call: ir.Operation) -> list[list[ir.Value]]:
+    """For each result of a dispatch, the scalar operands that hold its dynamic extents."""
+    attributes = callee.attributes["res_attrs"] if "res_attrs" in callee.attributes else None
+    scalars = [v for v in call.operands if not isinstance(v.type, ir.RankedTensorType)]
+    dims = []
+    for number in range(len(call.results)):
+        named = ir.DictAttr(attributes[number]) if attributes else {}
+        positions = ir.DenseI64ArrayAttr(named["flow.dims"]) if "flow.dims" in named else []
+        dims.append([scalars[p] for p in positions])
+        if len(dims[-1]) != _dynamic_count(ir.RankedTensorType(call.results[number].type)):
+            name = ir.StringAttr(callee.attributes["sym_name"]).value
+            raise CompileError(f"internal: result {number} of executable '{name}' lacks the scalars of its extents")
+    return dims
+
+
+def _io_attributes(main: ir.Operation, which: str, types: Sequence[ir.Type]) -> ir.ArrayAttr:
+    """Name, element type and dimension names of every argument or result, complete and in one form."""
+    given = main.attributes[which] if which in main.attributes else None
+    complete = []
+    for number, type_ in enumerate(types):
+        tensor = ir.RankedTensorType(type_)
+        attribute = ir.DictAttr(given[number]) if given else ir.DictAttr.get({})
+        default = f"{'input' if which == 'arg_attrs' else 'output'}{number}"
+        name = ir.StringAttr(attribute["rillet.name"]).value if "rillet.name" in attribute else default
+        names = [ir.StringAttr(d).value for d in attribute["rillet.dims"]] if "rillet.dims" in attribute else []
+        names = names or ["?"] * tensor.rank
+        dims = [
+            name if tensor.is_dynamic_dim(i) else str(tensor.get_dim_size(i)) for i, name in enumerate(names)
+        ]
+        complete.append(
+            ir.DictAttr.get(
+                {
+                    "rillet.name": ir.StringAttr.get(name),
+                    "rillet.dtype": ir.StringAttr.get(_dtype_name(attribute, tensor)),
+                    "rillet.dims": ir.ArrayAttr.get([ir.StringAttr.get(d) for d in dims]),
+                }
+            )
+        )
+    return ir.ArrayAttr.get(complete)
+
+
+def _dtype_name(attribute: ir.Attribute | None, tensor: ir.RankedTensorType) -> str:
+    named = ir.DictAttr(attribute) if attribute is not None else {}
+    if "rillet.dtype" in named:
+        return str(ir.StringAttr(named["rillet.dtype"]).value)
+    return dtypes.by_code[host.element_code(tensor.element_type)].name
+
+
+def _entries(module: ir.Module) -> ir.ArrayAttr:
+    """Names of the executables in the order in which their library numbers its entries."""
+    names = []
+    for op in module.body.operations:
+        if op.operation.name == "builtin.module":
+            names = [ir.StringAttr(e.operation.attributes["sym_name"]) for e in op.operation.regions[0].blocks[0].operations]
+    return ir.ArrayAttr.get(names)
