@@ -1,4 +1,4 @@
-"""Compiles all executables of a program for one target: cached by content, in parallel processes, linked into one ELF."""
+"""Compiles the executables of a program for one target: cached by content, in parallel, linked into one ELF."""
 
 from __future__ import annotations
 
