@@ -1,0 +1,15 @@
+"""The models that Rillet is tested and measured on: reference architectures generated here, pretrained ones fetched.
+
+    models.NAMES                     every name, generated ones first
+    models.build("mobilenet_v2")     → onnx.ModelProto (deterministic bytes)
+    models.inputs("mobilenet_v2")    → {"x": array}, seeded
+    models.path("mobilenet_v2")      → a file in the cache, written on first use
+
+Fetched models (`models.PRETRAINED`) need the network once; see `models.fetch`.
+"""
+
+from __future__ import annotations
+
+from models.zoo import GENERATED, LIGHT, NAMES, PRETRAINED, build, inputs, path
+
+__all__ = ["GENERATED", "LIGHT", "NAMES", "PRETRAINED", "build", "inputs", "path"]
