@@ -1,0 +1,27 @@
+"""What a code generation strategy is: a module-level object that recognizes a dispatch by its structure and emits its kernel."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.cpu.kernel import Kernel
+from rillet.targets import Target
+
+
+class Strategy(Protocol):
+    """One way to generate code. Strategies are tried in the order of ``strategies.STRATEGIES``; the first match emits.
+
+    ``emit`` calls ``kernel.grid(...)`` once and emits inside ``with kernel.body():``. It must write every element of every
+    result, each by exactly one workgroup, and may read tied or aliasing arguments only as ``Dispatch.may_alias`` allows.
+    """
+
+    name: str
+
+    def matches(self, dispatch: Dispatch, target: Target) -> bool:
+        """True when this strategy can generate the dispatch. Emits nothing and must not raise."""
+        ...
+
+    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
+        """Emit the kernel."""
+        ...

@@ -1,0 +1,169 @@
+"""The cost model that picks register tiles, unrolling and workgroup blocks of contraction-like kernels.
+
+Everything here is a pure function of the problem's extents and the target's data. The unit is the core clock cycle. One *step* is
+one k of a register tile: ``vectors`` loads from the right-hand side, ``rows`` broadcasts from the left-hand side and
+``rows * vectors`` multiply-adds. Its time is the largest of what the multiply-add ports, the load ports, the multiply-add
+latency and, when the right-hand panel does not stay in L1, the L2 bandwidth allow.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rillet.targets import Target
+
+FMA_LATENCY = 4  # cycles from one multiply-add to the next on the same accumulator
+LOAD_PORTS = 2  # vector loads a cycle
+L2_BYTES_PER_CYCLE = 32
+TILE_OVERHEAD = 16  # cycles to set a tile's addresses up and leave its loop
+GATHER_OVERHEAD = 4  # cycles a row whose address does not follow from its neighbour's
+DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken for
+
+SPLIT_CYCLES = 120_000  # a dispatch shorter than this is one workgroup
+WORKGROUP_CYCLES = 250_000  # what a workgroup of a long dispatch should take
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A register tile: ``rows`` x ``vectors`` accumulators of ``lanes`` elements."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What one workgroup does: this many batches, rows (a multiple of the tile's) and columns (likewise)."""
+
+    batches: int
+    rows: int
+    columns: int
+    rows_outer: bool  # walk row tiles in the outer loop and column tiles in the inner one
+
+
+def fits(target: Target, rows: int, vectors: int) -> bool:
+    """Whether accumulators, one step's right-hand vectors and one broadcast fit the vector registers.
+
+    With a single row each right-hand vector is used once, as a memory operand, and needs no register of its own.
+    """
+    held = vectors if rows > 1 else 1
+    return rows * vectors + held + 1 <= target.vector_registers
+
+
+def step_cycles(target: Target, tile: Tile, k: int, element_bytes: int) -> float:
+    """Cycles of one k step of ``tile`` inside a loop of ``k`` steps."""
+    operations = 1 if target.fma else 2
+    arithmetic = tile.rows * tile.vectors * operations / target.fma_ports
+    loads = (tile.rows + tile.vectors) / LOAD_PORTS
+    panel_bytes = tile.columns * element_bytes
+    streamed = panel_bytes / L2_BYTES_PER_CYCLE if k * panel_bytes > target.l1d_bytes // 2 else 0.0
+    return max(arithmetic, loads, streamed, FMA_LATENCY)
+
+
+def tile_cycles(target: Target, tile: Tile, k: int, element_bytes: int, gather: bool) -> float:
+    """Cycles of one whole tile, address computation and stores included."""
+    setup = TILE_OVERHEAD + tile.rows * tile.vectors + (GATHER_OVERHEAD * tile.rows if gather else 0)
+    return k * step_cycles(target, tile, k, element_bytes) + setup
+
+
+def grid_cycles(target: Target, tile: Tile, m: int, n: int, k: int, element_bytes: int, gather: bool = False) -> float:
+    """Cycles of an ``m`` x ``n`` x ``k`` contraction tiled by ``tile``, with smaller tiles at the ends of rows and columns."""
+    full_rows, tail_rows = divmod(m, tile.rows)
+    full_columns, tail_columns = divmod(n, tile.columns)
+    row_parts = [(full_rows, tile.rows), (1, tail_rows)]
+    column_parts = [(full_columns, tile.vectors), (1, math.ceil(tail_columns / tile.lanes))]
+    return sum(
+        row_count * column_count * tile_cycles(target, Tile(rows, vectors, tile.lanes), k, element_bytes, gather)
+        for row_count, rows in row_parts
+        for column_count, vectors in column_parts
+        if row_count and rows and column_count and vectors
+    )
+
+
+def choose_tile(
+    target: Target, m: int, n: int, k: int, *, element_bytes: int, accumulator_bytes: int, gather: bool = False
+) -> Tile:
+    """The register tile with the lowest modelled time for an ``m`` x ``n`` x ``k`` contraction.
+
+    Every distinct tile at the ends of rows or columns is another copy of the inner loop, so among tiles within 2 % of the best the
+    one with the fewest copies wins, then the largest.
+    """
+    lanes = target.lanes(8 * accumulator_bytes)
+    candidates = [
+        Tile(rows, vectors, lanes)
+        for rows in range(1, min(m, target.vector_registers) + 1)
+        for vectors in range(1, min(math.ceil(n / lanes), 8) + 1)
+        if fits(target, rows, vectors)
+    ]
+    cost = {tile: grid_cycles(target, tile, m, n, k, element_bytes, gather) for tile in candidates}
+    bound = 1.02 * min(cost.values())
+    return min(
+        (tile for tile in candidates if cost[tile] <= bound),
+        key=lambda t: (copies(t, m, n), -t.rows * t.vectors, cost[t]),
+    )
+
+
+def copies(tile: Tile, m: int, n: int) -> int:
+    """How many differently shaped tiles an ``m`` x ``n`` output needs."""
+    rows = (m >= tile.rows) + (m % tile.rows > 0)
+    columns = (n >= tile.columns) + (n % tile.columns > 0)
+    return rows * columns
+
+
+def choose_unroll(trip: int | None, tile: Tile) -> int:
+    """How many k steps one iteration of the inner loop does; divides ``trip`` when that is known and possible.
+
+    A few dozen multiply-adds an iteration hide the loop's own instructions; more only cost compile time and code size.
+    """
+    wanted = max(1, min(8, round(24 / (tile.rows * tile.vectors))))
+    if trip is None:
+        return wanted
+    if trip <= 2 * wanted:
+        return max(trip, 1)
+    divisors = [u for u in range(wanted, 2 * wanted + 1) if trip % u == 0]
+    if divisors:
+        return divisors[0]
+    return next(u for u in range(wanted, 0, -1) if trip % u == 0 or u == 1 or trip >= 4 * u)
+
+
+def choose_blocks(
+    target: Target,
+    tile: Tile,
+    *,
+    batches: int,
+    m: int,
+    n: int,
+    k: int,
+    left_bytes: int,
+    right_bytes: int,
+    element_bytes: int,
+) -> Blocks:
+    """How a contraction is split over workgroups.
+
+    ``left_bytes`` and ``right_bytes`` are the operands' sizes for one batch. Batches are split first; then the rows x columns
+    grid that reads the least: every row block reads the whole right-hand side, every column block the whole left-hand side.
+    """
+    cycles = batches * grid_cycles(target, tile, m, n, k, element_bytes)
+    wanted = 1 if cycles < SPLIT_CYCLES else max(2, round(cycles / WORKGROUP_CYCLES))
+    batch_blocks = min(batches, wanted)
+    wanted = math.ceil(wanted / batch_blocks)
+    row_tiles, column_tiles = math.ceil(m / tile.rows), math.ceil(n / tile.columns)
+    best = (math.inf, 1, 1)
+    for row_blocks in range(1, min(row_tiles, wanted) + 1):
+        column_blocks = min(column_tiles, math.ceil(wanted / row_blocks))
+        short = wanted / (row_blocks * column_blocks)
+        traffic = row_blocks * right_bytes + column_blocks * left_bytes
+        best = min(best, (traffic * short, row_blocks, column_blocks))
+    _, row_blocks, column_blocks = best
+    rows = math.ceil(row_tiles / row_blocks) * tile.rows
+    columns = math.ceil(column_tiles / column_blocks) * tile.columns
+    left_block = left_bytes * min(rows, m) // max(m, 1)
+    right_block = right_bytes * min(columns, n) // max(n, 1)
+    rows_outer = right_block <= target.l1d_bytes // 2 or left_block > 3 * target.l2_bytes // 4
+    return Blocks(math.ceil(batches / batch_blocks), rows, columns, rows_outer)
