@@ -1,0 +1,71 @@
+// Devices: what executes command buffers. A driver is a rlt_device_vtable_t and a function that creates its device.
+#ifndef RILLET_DEVICE_H_
+#define RILLET_DEVICE_H_
+
+#include "rillet/command_buffer.h"
+#include "rillet/semaphore.h"
+
+RLT_BEGIN_DECLS
+
+typedef struct rlt_device_t rlt_device_t;
+
+// What a driver implements. All functions but destroy may be called from any thread.
+typedef struct rlt_device_vtable_t {
+  const char* name;  // e.g. "cpu-sync"
+  void (*destroy)(rlt_device_t* device);
+  // A new buffer of `length` bytes, aligned to RLT_BUFFER_ALIGNMENT; contents undefined.
+  rlt_status_t (*allocate)(rlt_device_t* device, rlt_buffer_params_t params, uint64_t length, rlt_error_t* error,
+                           rlt_buffer_t** out_buffer);
+  // Executes a command buffer that has ended on a binding table that was checked against it. Returns when the work is
+  // done, or may return earlier when `done` is not empty, and then signals or fails each of its points later.
+  rlt_status_t (*execute)(rlt_device_t* device, const rlt_command_buffer_t* commands, rlt_buffer_t* const* buffers,
+                          rlt_semaphore_list_t done, rlt_error_t* error);
+} rlt_device_vtable_t;
+
+// The first member of every driver's device type.
+struct rlt_device_t {
+  rlt_object_t base;
+  const rlt_device_vtable_t* vtable;
+  rlt_allocator_t allocator;
+};
+
+extern const rlt_object_type_t rlt_device_type;
+
+// Fills the common part of a new device, for drivers.
+void rlt_device_initialize(rlt_device_t* device, const rlt_device_vtable_t* vtable, rlt_allocator_t allocator);
+
+// Executes in order on the calling thread; needs no operating system.
+rlt_status_t rlt_cpu_sync_device_create(rlt_allocator_t allocator, rlt_error_t* error, rlt_device_t** out_device);
+
+// Executes on `thread_count` threads (at least 1, at most RLT_CPU_TASK_MAX_THREADS), the calling one included: the grid
+// of a dispatch is split over them, and dispatches between two barriers overlap.
+enum { RLT_CPU_TASK_MAX_THREADS = 1024 };
+rlt_status_t rlt_cpu_task_device_create(uint32_t thread_count, rlt_allocator_t allocator, rlt_error_t* error,
+                                        rlt_device_t** out_device);
+
+// A new buffer; see rlt_device_vtable_t.
+rlt_status_t rlt_device_allocate(rlt_device_t* device, rlt_buffer_params_t params, uint64_t length, rlt_error_t* error,
+                                 rlt_buffer_t** out_buffer);
+
+// Checks the binding table, executes and waits. RLT_TRAP when a kernel reports an error in the data.
+rlt_status_t rlt_device_execute(rlt_device_t* device, const rlt_command_buffer_t* commands, uint32_t buffer_count,
+                                rlt_buffer_t* const* buffers, rlt_error_t* error);
+
+// As above after every point in `wait` is reached; then signals the points in `done`, or fails them when the work fails.
+// May return before the work is done; the arguments must live until then.
+rlt_status_t rlt_device_submit(rlt_device_t* device, rlt_semaphore_list_t wait, const rlt_command_buffer_t* commands,
+                               uint32_t buffer_count, rlt_buffer_t* const* buffers, rlt_semaphore_list_t done,
+                               rlt_error_t* error);
+
+#if !defined(__cplusplus)
+static inline void rlt_device_retain(rlt_device_t* device) {
+  if (device) rlt_object_retain(&device->base);
+}
+static inline void rlt_device_release(rlt_device_t* device) {
+  if (device) rlt_object_release(&device->base);
+}
+#endif
+
+RLT_END_DECLS
+
+#endif  // RILLET_DEVICE_H_

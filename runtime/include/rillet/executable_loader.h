@@ -1,0 +1,79 @@
+// Turning bytes into callable kernels: executables and the loaders that make them.
+#ifndef RILLET_EXECUTABLE_LOADER_H_
+#define RILLET_EXECUTABLE_LOADER_H_
+
+#include "rillet/allocator.h"
+#include "rillet/cpu_features.h"
+#include "rillet/executable.h"
+#include "rillet/module.h"
+#include "rillet/object.h"
+
+RLT_BEGIN_DECLS
+
+// A library of kernels, ready to call. The fields are for reading only.
+typedef struct rlt_executable_t {
+  rlt_object_t base;
+  rlt_allocator_t allocator;
+  const rlt_executable_library_t* library;
+  uint32_t local_memory_size;  // the most any entry needs
+  void (*unload)(void* handle, size_t handle_size);  // may be NULL
+  void* handle;
+  size_t handle_size;
+} rlt_executable_t;
+
+extern const rlt_object_type_t rlt_executable_type;
+
+// Checks what `query` returns and wraps it. When the last reference goes, `unload(handle, handle_size)` is called; it is
+// not called when this fails. RLT_INCOMPATIBLE when the library speaks another ABI version.
+rlt_status_t rlt_executable_create(rlt_executable_query_fn_t query, void (*unload)(void* handle, size_t handle_size),
+                                   void* handle, size_t handle_size, rlt_allocator_t allocator, rlt_error_t* error,
+                                   rlt_executable_t** out_executable);
+
+// Loads a position-independent 64-bit ELF of this architecture from memory: relative relocations only, no imports, no
+// initializers, no page both writable and executable. The bytes are copied. RLT_DATA_LOSS when malformed,
+// RLT_INCOMPATIBLE when well formed but not loadable here.
+rlt_status_t rlt_embedded_elf_load(const uint8_t* data, size_t size, rlt_allocator_t allocator, rlt_error_t* error,
+                                   rlt_executable_t** out_executable);
+
+// Loads a shared library from memory through the operating system's dynamic linker.
+rlt_status_t rlt_system_library_load(const uint8_t* data, size_t size, rlt_allocator_t allocator, rlt_error_t* error,
+                                     rlt_executable_t** out_executable);
+
+// A library linked into the program.
+typedef struct rlt_static_library_t {
+  const char* name;
+  rlt_executable_query_fn_t query;
+} rlt_static_library_t;
+
+// The libraries that executables of format RLT_EXECUTABLE_STATIC may name by their target; must outlive the executables.
+typedef struct rlt_static_libraries_t {
+  const rlt_static_library_t* libraries;
+  size_t count;
+} rlt_static_libraries_t;
+
+// Finds a linked library by name. RLT_NOT_FOUND when there is none.
+rlt_status_t rlt_static_library_load(rlt_static_libraries_t libraries, const char* name, rlt_allocator_t allocator,
+                                     rlt_error_t* error, rlt_executable_t** out_executable);
+
+// Chooses the first executable of `module` that this processor can run. RLT_INCOMPATIBLE when none fits, with a message
+// that says for each variant what is missing.
+rlt_status_t rlt_executable_select(const rlt_module_view_t* module, const rlt_cpu_features_t* cpu, rlt_error_t* error,
+                                   uint32_t* out_index);
+
+// Checks and loads executable `index` of `module` with the loader for its format. RLT_UNIMPLEMENTED when this build
+// leaves that loader out.
+rlt_status_t rlt_executable_load(const rlt_module_view_t* module, uint32_t index, rlt_static_libraries_t libraries,
+                                 rlt_allocator_t allocator, rlt_error_t* error, rlt_executable_t** out_executable);
+
+#if !defined(__cplusplus)
+static inline void rlt_executable_retain(rlt_executable_t* executable) {
+  if (executable) rlt_object_retain(&executable->base);
+}
+static inline void rlt_executable_release(rlt_executable_t* executable) {
+  if (executable) rlt_object_release(&executable->base);
+}
+#endif
+
+RLT_END_DECLS
+
+#endif  // RILLET_EXECUTABLE_LOADER_H_

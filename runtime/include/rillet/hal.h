@@ -1,0 +1,37 @@
+// The hardware abstraction layer in one include, and the functions of it that the bytecode VM can call.
+#ifndef RILLET_HAL_H_
+#define RILLET_HAL_H_
+
+#include "rillet/buffer.h"
+#include "rillet/command_buffer.h"
+#include "rillet/device.h"
+#include "rillet/executable_loader.h"
+#include "rillet/semaphore.h"
+#include "rillet/vm.h"
+
+RLT_BEGIN_DECLS
+
+// The state behind the "hal.*" imports of one loaded module.
+typedef struct rlt_hal_module_t rlt_hal_module_t;
+
+typedef struct rlt_hal_module_params_t {
+  rlt_device_t* device;            // retained
+  rlt_executable_t* executable;    // retained; NULL for a module without kernels
+  rlt_buffer_t* const* constants;  // retained; buffers of the constant segments
+  uint32_t constant_count;
+  // Names of the inputs, for messages; may be NULL. Must outlive the module.
+  const char* (*input_name)(void* self, int64_t argument);
+  void* input_name_self;
+} rlt_hal_module_params_t;
+
+// Makes the state. Destroy it after the VM module that imports from it.
+rlt_status_t rlt_hal_module_create(const rlt_hal_module_params_t* params, rlt_allocator_t allocator,
+                                   rlt_error_t* error, rlt_hal_module_t** out_module);
+void rlt_hal_module_destroy(rlt_hal_module_t* module);
+
+// The imports, for rlt_vm_module_create.
+rlt_vm_native_module_t rlt_hal_module_natives(rlt_hal_module_t* module);
+
+RLT_END_DECLS
+
+#endif  // RILLET_HAL_H_

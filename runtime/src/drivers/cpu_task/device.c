@@ -1,0 +1,224 @@
+// The driver "cpu-task": splits the commands between two barriers over the threads of a pool.
+//
+// The commands between two barriers are one *run*. Each has a counter from which threads claim its next pieces, so that
+// grids are balanced however long a piece takes, and a thread that finds one command claimed goes on to the next.
+#include <stdatomic.h>
+
+#include "drivers/cpu_common.h"
+#include "drivers/cpu_task/thread_pool.h"
+
+// Work below this many nanoseconds is not worth waking a sleeping thread for.
+enum { WAKE_NANOSECONDS = 20000 };
+// Each thread claims about this many times from a command, to balance the end.
+enum { CLAIMS_PER_THREAD = 8 };
+// Executions at the same time that keep their scratch for the next.
+enum { IDLE_SCRATCHES = 8 };
+
+typedef struct execution_t {
+  rlt_cpu_scratch_t scratch;
+  atomic_uint_fast64_t* claimed;  // for each command, pieces that threads have taken
+  uint32_t claimed_capacity;
+} execution_t;
+
+typedef struct task_device_t {
+  rlt_device_t base;
+  rlt_thread_pool_t* pool;
+  uint32_t thread_count;
+  rlt_atomic_pointer_t idle[IDLE_SCRATCHES];  // execution_t
+  rlt_cpu_scratch_t worker_scratch[];         // local memory of each background thread
+} task_device_t;
+
+// The commands [first, last) of one run, and what its threads share.
+typedef struct run_t {
+  task_device_t* device;
+  const rlt_command_buffer_t* commands;
+  void* const* addresses;
+  atomic_uint_fast64_t* claimed;
+  uint32_t first, last;
+  atomic_uint_fast64_t failure;  // 0, or a command's index + 1 in the high half and its kernel's code in the low
+} run_t;
+
+static void execution_free(execution_t* execution, rlt_allocator_t allocator) {
+  if (!execution) return;
+  rlt_allocator_free(allocator, execution->scratch.block);
+  rlt_allocator_free(allocator, execution->claimed);
+  rlt_allocator_free(allocator, execution);
+}
+
+static void task_destroy(rlt_device_t* base) {
+  task_device_t* device = (task_device_t*)base;
+  rlt_thread_pool_destroy(device->pool);
+  for (int i = 0; i < IDLE_SCRATCHES; ++i) {
+    execution_free((execution_t*)rlt_atomic_take_pointer(&device->idle[i]), base->allocator);
+  }
+  for (uint32_t i = 0; i + 1 < device->thread_count; ++i) {
+    rlt_allocator_free(base->allocator, device->worker_scratch[i].block);
+  }
+  rlt_allocator_free(base->allocator, device);
+}
+
+static rlt_status_t execution_acquire(task_device_t* device, const rlt_command_buffer_t* commands, rlt_error_t* error,
+                                      execution_t** out_execution) {
+  *out_execution = NULL;
+  void* block = NULL;
+  for (int i = 0; i < IDLE_SCRATCHES && !block; ++i) block = rlt_atomic_take_pointer(&device->idle[i]);
+  const rlt_allocator_t allocator = device->base.allocator;
+  if (!block) RLT_RETURN_IF_ERROR(rlt_allocator_allocate(allocator, sizeof(execution_t), error, &block));
+  execution_t* execution = (execution_t*)block;
+  rlt_status_t status = rlt_cpu_scratch_reserve(&execution->scratch, commands->local_memory_size,
+                                                commands->binding_count, allocator, error);
+  if (status == RLT_OK && execution->claimed_capacity < commands->command_count) {
+    void* claimed = NULL;
+    status = rlt_allocator_allocate_array(allocator, commands->command_count, sizeof(atomic_uint_fast64_t), error,
+                                          &claimed);
+    if (status == RLT_OK) {
+      rlt_allocator_free(allocator, execution->claimed);
+      execution->claimed = (atomic_uint_fast64_t*)claimed;
+      execution->claimed_capacity = commands->command_count;
+    }
+  }
+  if (status != RLT_OK) {
+    execution_free(execution, allocator);
+    return status;
+  }
+  *out_execution = execution;
+  return RLT_OK;
+}
+
+static void execution_give_back(task_device_t* device, execution_t* execution) {
+  for (int i = 0; i < IDLE_SCRATCHES; ++i) {
+    if (rlt_atomic_put_pointer(&device->idle[i], execution)) return;
+  }
+  execution_free(execution, device->base.allocator);
+}
+
+static void report(run_t* run, uint32_t command, int code) {
+  uint_fast64_t none = 0;
+  atomic_compare_exchange_strong(&run->failure, &none, ((uint64_t)(command + 1) << 32) | (uint32_t)code);
+}
+
+// Claims and runs pieces of one command until none are left. `single` claims one piece at most.
+static bool work_on(run_t* run, uint32_t index, void* local_memory, bool single) {
+  const rlt_command_t* command = &run->commands->commands[index];
+  const uint64_t count = command->unit_count;
+  uint64_t chunk = count / ((uint64_t)run->device->thread_count * CLAIMS_PER_THREAD);
+  if (chunk == 0 || single) chunk = 1;
+  while (atomic_load_explicit(&run->failure, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&run->claimed[index], memory_order_relaxed) >= count) return false;
+    const uint64_t begin = atomic_fetch_add_explicit(&run->claimed[index], chunk, memory_order_relaxed);
+    if (begin >= count) return false;
+    const uint64_t end = count - begin < chunk ? count : begin + chunk;
+    const int code = rlt_cpu_run(run->commands, command, run->addresses, local_memory, begin, end);
+    if (code != RLT_DISPATCH_OK) report(run, index, code);
+    if (single) return true;
+  }
+  return false;
+}
+
+static void work_on_all(run_t* run, void* local_memory) {
+  for (uint32_t i = run->first; i < run->last; ++i) work_on(run, i, local_memory, false);
+}
+
+static void worker_entry(void* job, uint32_t worker_index) {
+  run_t* run = (run_t*)job;
+  rlt_cpu_scratch_t* scratch = &run->device->worker_scratch[worker_index];
+  // Without memory this thread does not help; the caller does all the work.
+  const rlt_status_t status = rlt_cpu_scratch_reserve(scratch, run->commands->local_memory_size, 0,
+                                                      run->device->base.allocator, NULL);
+  if (status == RLT_OK) work_on_all(run, scratch->block);
+}
+
+// Runs one piece of a command and tells from its time whether what is left is worth waking threads for.
+static bool worth_waking(run_t* run, uint32_t index, void* local_memory) {
+  const uint64_t start = rlt_thread_pool_now();
+  if (!work_on(run, index, local_memory, true)) return false;
+  const uint64_t elapsed = rlt_thread_pool_now() - start;
+  const uint64_t pieces_left = run->commands->commands[index].unit_count - 1;
+  return elapsed * pieces_left >= WAKE_NANOSECONDS || (elapsed >= WAKE_NANOSECONDS && index + 1 < run->last);
+}
+
+// Offers the run to the pool and works on it. Threads that are awake join at once, sleeping ones when it pays.
+static void run_shared(run_t* run, void* local_memory) {
+  rlt_thread_pool_t* pool = run->device->pool;
+  if (!rlt_thread_pool_try_open(pool, worker_entry, run)) {
+    work_on_all(run, local_memory);
+    return;
+  }
+  bool woken = false;
+  for (uint32_t i = run->first; i < run->last; ++i) {
+    if (!woken && worth_waking(run, i, local_memory)) {
+      rlt_thread_pool_wake(pool);
+      woken = true;
+    }
+    work_on(run, i, local_memory, false);
+  }
+  rlt_thread_pool_close(pool);
+}
+
+static rlt_status_t run_one(run_t* run, void* local_memory, rlt_error_t* error) {
+  uint64_t total = 0;
+  for (uint32_t i = run->first; i < run->last; ++i) total += run->commands->commands[i].unit_count;
+  if (total > 1) {
+    run_shared(run, local_memory);
+  } else {
+    work_on_all(run, local_memory);
+  }
+  const uint64_t failure = atomic_load(&run->failure);
+  if (RLT_LIKELY(failure == 0)) return RLT_OK;
+  return rlt_cpu_kernel_error(&run->commands->commands[(failure >> 32) - 1], (int)(uint32_t)failure, error);
+}
+
+static rlt_status_t run_all(task_device_t* device, const rlt_command_buffer_t* commands, execution_t* execution,
+                            rlt_error_t* error) {
+  run_t run = {.device = device, .commands = commands, .claimed = execution->claimed};
+  run.addresses = rlt_cpu_scratch_addresses(&execution->scratch);
+  for (uint32_t first = 0; first < commands->command_count; first = run.last + 1) {
+    run.first = first;
+    run.last = first;
+    while (run.last < commands->command_count && commands->commands[run.last].kind != RLT_COMMAND_BARRIER) {
+      atomic_store_explicit(&run.claimed[run.last], 0, memory_order_relaxed);
+      ++run.last;
+    }
+    if (run.first == run.last) continue;
+    RLT_RETURN_IF_ERROR(run_one(&run, execution->scratch.block, error));
+  }
+  return RLT_OK;
+}
+
+static rlt_status_t task_execute(rlt_device_t* base, const rlt_command_buffer_t* commands,
+                                 rlt_buffer_t* const* buffers, rlt_semaphore_list_t done, rlt_error_t* error) {
+  task_device_t* device = (task_device_t*)base;
+  execution_t* execution = NULL;
+  rlt_status_t status = execution_acquire(device, commands, error, &execution);
+  if (status == RLT_OK) {
+    rlt_cpu_resolve(commands, buffers, rlt_cpu_scratch_addresses(&execution->scratch));
+    status = run_all(device, commands, execution, error);
+    execution_give_back(device, execution);
+  }
+  return rlt_cpu_finish(status, done, error);
+}
+
+static const rlt_device_vtable_t task_vtable = {
+    .name = "cpu-task", .destroy = task_destroy, .allocate = rlt_cpu_allocate, .execute = task_execute};
+
+rlt_status_t rlt_cpu_task_device_create(uint32_t thread_count, rlt_allocator_t allocator, rlt_error_t* error,
+                                        rlt_device_t** out_device) {
+  *out_device = NULL;
+  if (thread_count < 1 || thread_count > RLT_CPU_TASK_MAX_THREADS) {
+    return rlt_error_set(error, RLT_INVALID_ARGUMENT, "%u threads are not between 1 and %d", thread_count,
+                         RLT_CPU_TASK_MAX_THREADS);
+  }
+  void* block = NULL;
+  RLT_RETURN_IF_ERROR(rlt_allocator_allocate(
+      allocator, sizeof(task_device_t) + thread_count * sizeof(rlt_cpu_scratch_t), error, &block));
+  task_device_t* device = (task_device_t*)block;
+  rlt_device_initialize(&device->base, &task_vtable, allocator);
+  device->thread_count = thread_count;
+  const rlt_status_t status = rlt_thread_pool_create(thread_count - 1, allocator, error, &device->pool);
+  if (status != RLT_OK) {
+    rlt_allocator_free(allocator, device);
+    return status;
+  }
+  *out_device = &device->base;
+  return RLT_OK;
+}
