@@ -16,6 +16,7 @@ enum {
   RLT_MODULE_VERSION = 1,
   RLT_MODULE_DATA_ALIGNMENT = 64,        // of the range itself, and of segments in the file
   RLT_MODULE_CONSTANT_ALIGNMENT = 4096,  // of constant segments in the file
+  RLT_MODULE_MAX_RANK = 64,              // dimensions of an input or output
 };
 
 // How an executable is stored.

@@ -1,0 +1,324 @@
+#include "rillet/module.h"
+
+#include "base/checked_math.h"
+#include "base/crc32.h"
+#include "base/strings.h"
+#include "module/flatbuffer.h"
+#include "rillet/types.h"
+
+// The schema, runtime/schema/rillet.fbs: fields in the order of their ids, and the ids by name.
+
+#define SCALAR(name, size) {name, FB_SCALAR, size, NULL}
+#define STRING(name) {name, FB_STRING, 0, NULL}
+#define STRINGS(name) {name, FB_STRING_VECTOR, 0, NULL}
+#define SCALARS(name, size) {name, FB_SCALAR_VECTOR, size, NULL}
+#define TABLES(name, type) {name, FB_TABLE_VECTOR, 0, &type}
+#define TABLE_TYPE(name, fields) {name, fields, sizeof(fields) / sizeof(fields[0])}
+
+enum { TENSOR_NAME, TENSOR_DTYPE, TENSOR_DIMS, TENSOR_DIM_NAMES };
+static const fb_field_t k_tensor_fields[] = {STRING("name"), SCALAR("dtype", 1), SCALARS("dims", 8),
+                                             STRINGS("dim_names")};
+static const fb_table_t k_tensor = TABLE_TYPE("TensorSpec", k_tensor_fields);
+
+enum { FUNCTION_NAME, FUNCTION_ARGUMENTS, FUNCTION_RESULTS, FUNCTION_INTS, FUNCTION_REFS, FUNCTION_OFFSET, FUNCTION_LENGTH };
+static const fb_field_t k_function_fields[] = {
+    STRING("name"), STRING("arguments"), STRING("results"), SCALAR("int_registers", 2), SCALAR("ref_registers", 2),
+    SCALAR("code_offset", 4), SCALAR("code_length", 4)};
+static const fb_table_t k_function = TABLE_TYPE("Function", k_function_fields);
+
+enum { IMPORT_NAME, IMPORT_ARGUMENTS, IMPORT_RESULTS };
+static const fb_field_t k_import_fields[] = {STRING("name"), STRING("arguments"), STRING("results")};
+static const fb_table_t k_import = TABLE_TYPE("Import", k_import_fields);
+
+enum { EXPORT_NAME, EXPORT_FUNCTION, EXPORT_INPUTS, EXPORT_OUTPUTS };
+static const fb_field_t k_export_fields[] = {STRING("name"), SCALAR("function", 4), TABLES("inputs", k_tensor),
+                                             TABLES("outputs", k_tensor)};
+static const fb_table_t k_export = TABLE_TYPE("Export", k_export_fields);
+
+enum { SEGMENT_OFFSET, SEGMENT_LENGTH, SEGMENT_CRC32 };
+static const fb_field_t k_segment_fields[] = {SCALAR("offset", 8), SCALAR("length", 8), SCALAR("crc32", 4)};
+static const fb_table_t k_segment = TABLE_TYPE("Segment", k_segment_fields);
+
+enum { EXECUTABLE_TARGET, EXECUTABLE_FORMAT, EXECUTABLE_ARCH, EXECUTABLE_FEATURES, EXECUTABLE_SEGMENT, EXECUTABLE_ENTRIES };
+static const fb_field_t k_executable_fields[] = {
+    STRING("target"),    SCALAR("format", 1),
+    STRING("arch"),      STRINGS("features"),
+    {"segment", FB_TABLE, 0, &k_segment}, STRINGS("entries")};
+static const fb_table_t k_executable = TABLE_TYPE("Executable", k_executable_fields);
+
+enum { STAT_KEY, STAT_VALUE };
+static const fb_field_t k_stat_fields[] = {STRING("key"), SCALAR("value", 8)};
+static const fb_table_t k_stat = TABLE_TYPE("Stat", k_stat_fields);
+
+enum {
+  MODULE_PRODUCER,
+  MODULE_IMPORTS,
+  MODULE_FUNCTIONS,
+  MODULE_EXPORTS,
+  MODULE_CODE,
+  MODULE_INT_GLOBALS,
+  MODULE_REF_GLOBALS,
+  MODULE_CONSTANTS,
+  MODULE_EXECUTABLES,
+  MODULE_STATS
+};
+static const fb_field_t k_module_fields[] = {
+    STRING("producer"),        TABLES("imports", k_import),      TABLES("functions", k_function),
+    TABLES("exports", k_export), SCALARS("code", 2),             SCALAR("int_globals", 4),
+    SCALAR("ref_globals", 4),  TABLES("constants", k_segment),   TABLES("executables", k_executable),
+    TABLES("stats", k_stat)};
+static const fb_table_t k_module = TABLE_TYPE("Module", k_module_fields);
+
+static const char k_magic[4] = {'R', 'L', 'M', '1'};
+enum { HEADER_SIZE = 16, IDENTIFIER_OFFSET = 4 };
+
+static rlt_module_vector_t get_vector(const uint8_t* table, uint32_t field) {
+  rlt_module_vector_t vector;
+  vector.elements = rlt_fb_vector(table, field, &vector.count);
+  return vector;
+}
+
+static const uint8_t* get_table(rlt_module_vector_t vector, uint32_t index) {
+  return rlt_fb_follow(vector.elements + (size_t)index * 4);
+}
+
+rlt_vm_import_t rlt_module_import(const rlt_module_view_t* module, uint32_t index) {
+  const uint8_t* table = get_table(module->imports, index);
+  return (rlt_vm_import_t){
+      .name = rlt_fb_string(table, IMPORT_NAME),
+      .arguments = rlt_fb_string(table, IMPORT_ARGUMENTS),
+      .results = rlt_fb_string(table, IMPORT_RESULTS),
+  };
+}
+
+rlt_vm_function_t rlt_module_function(const rlt_module_view_t* module, uint32_t index) {
+  const uint8_t* table = get_table(module->functions, index);
+  return (rlt_vm_function_t){
+      .name = rlt_fb_string(table, FUNCTION_NAME),
+      .arguments = rlt_fb_string(table, FUNCTION_ARGUMENTS),
+      .results = rlt_fb_string(table, FUNCTION_RESULTS),
+      .code_offset = (uint32_t)rlt_fb_scalar(table, FUNCTION_OFFSET, 4),
+      .code_length = (uint32_t)rlt_fb_scalar(table, FUNCTION_LENGTH, 4),
+      .int_registers = (uint16_t)rlt_fb_scalar(table, FUNCTION_INTS, 2),
+      .ref_registers = (uint16_t)rlt_fb_scalar(table, FUNCTION_REFS, 2),
+  };
+}
+
+rlt_module_export_t rlt_module_export(const rlt_module_view_t* module, uint32_t index) {
+  const uint8_t* table = get_table(module->exports, index);
+  return (rlt_module_export_t){
+      .name = rlt_fb_string(table, EXPORT_NAME),
+      .function = (uint32_t)rlt_fb_scalar(table, EXPORT_FUNCTION, 4),
+      .inputs = get_vector(table, EXPORT_INPUTS),
+      .outputs = get_vector(table, EXPORT_OUTPUTS),
+  };
+}
+
+static rlt_module_bytes_t get_segment(const rlt_module_view_t* module, const uint8_t* table) {
+  uint64_t length = rlt_fb_scalar(table, SEGMENT_LENGTH, 8);
+  // An empty segment has no bytes that could lie anywhere, so its offset is not looked at.
+  uint64_t offset = length ? rlt_fb_scalar(table, SEGMENT_OFFSET, 8) : 0;
+  return (rlt_module_bytes_t){.data = module->data + offset, .length = length};
+}
+
+rlt_module_bytes_t rlt_module_constant(const rlt_module_view_t* module, uint32_t index) {
+  return get_segment(module, get_table(module->constants, index));
+}
+
+rlt_module_executable_t rlt_module_executable(const rlt_module_view_t* module, uint32_t index) {
+  const uint8_t* table = get_table(module->executables, index);
+  rlt_module_executable_t executable = {
+      .target = rlt_fb_string(table, EXECUTABLE_TARGET),
+      .arch = rlt_fb_string(table, EXECUTABLE_ARCH),
+      .features = get_vector(table, EXECUTABLE_FEATURES),
+      .entries = get_vector(table, EXECUTABLE_ENTRIES),
+      .format = (uint8_t)rlt_fb_scalar(table, EXECUTABLE_FORMAT, 1),
+  };
+  const uint8_t* segment = rlt_fb_table(table, EXECUTABLE_SEGMENT);
+  if (!segment) return executable;
+  executable.image = get_segment(module, segment);
+  executable.crc32 = (uint32_t)rlt_fb_scalar(segment, SEGMENT_CRC32, 4);
+  return executable;
+}
+
+rlt_module_stat_t rlt_module_stat(const rlt_module_view_t* module, uint32_t index) {
+  const uint8_t* table = get_table(module->stats, index);
+  return (rlt_module_stat_t){
+      .key = rlt_fb_string(table, STAT_KEY),
+      .value = (int64_t)rlt_fb_scalar(table, STAT_VALUE, 8),
+  };
+}
+
+rlt_module_tensor_t rlt_module_tensor(rlt_module_vector_t tensors, uint32_t index) {
+  const uint8_t* table = get_table(tensors, index);
+  return (rlt_module_tensor_t){
+      .name = rlt_fb_string(table, TENSOR_NAME),
+      .dims = get_vector(table, TENSOR_DIMS),
+      .dim_names = get_vector(table, TENSOR_DIM_NAMES),
+      .dtype = (uint8_t)rlt_fb_scalar(table, TENSOR_DTYPE, 1),
+  };
+}
+
+const char* rlt_module_string(rlt_module_vector_t strings, uint32_t index) {
+  return (const char*)get_table(strings, index) + 4;
+}
+
+int64_t rlt_module_dim(rlt_module_vector_t dims, uint32_t index) {
+  int64_t value;
+  memcpy(&value, dims.elements + (size_t)index * sizeof(value), sizeof(value));
+  return value;
+}
+
+static rlt_status_t corrupt(rlt_error_t* error, const char* what, const char* name) {
+  return rlt_error_set(error, RLT_DATA_LOSS, "the file is corrupt: %s (%s)", what, name);
+}
+
+// A segment that is not empty lies behind the metadata, inside the file, and aligned.
+static rlt_status_t check_segment(const rlt_module_view_t* module, const uint8_t* table, uint64_t metadata_end,
+                                  uint64_t alignment, const char* what, uint32_t index, rlt_error_t* error) {
+  uint64_t offset = rlt_fb_scalar(table, SEGMENT_OFFSET, 8);
+  uint64_t length = rlt_fb_scalar(table, SEGMENT_LENGTH, 8);
+  if (length == 0) return RLT_OK;
+  if (!rlt_range_fits(offset, length, module->length)) {
+    return rlt_error_set(error, RLT_DATA_LOSS,
+                         "the file is truncated: %s %u is %llu bytes at offset %llu, but the file has %zu", what, index,
+                         (unsigned long long)length, (unsigned long long)offset, module->length);
+  }
+  if (offset < metadata_end || offset % alignment != 0) {
+    return rlt_error_set(error, RLT_DATA_LOSS, "the file is corrupt: %s %u is at offset %llu, which is not possible",
+                         what, index, (unsigned long long)offset);
+  }
+  return RLT_OK;
+}
+
+static rlt_status_t check_tensors(rlt_module_vector_t tensors, rlt_error_t* error) {
+  for (uint32_t i = 0; i < tensors.count; ++i) {
+    rlt_module_tensor_t tensor = rlt_module_tensor(tensors, i);
+    if (rlt_element_type_size(tensor.dtype) == 0) return corrupt(error, "unknown element type", tensor.name);
+    if (tensor.dims.count > RLT_MODULE_MAX_RANK) return corrupt(error, "too many dimensions", tensor.name);
+    if (tensor.dim_names.count != 0 && tensor.dim_names.count != tensor.dims.count) {
+      return corrupt(error, "not one name for each dimension", tensor.name);
+    }
+    for (uint32_t axis = 0; axis < tensor.dims.count; ++axis) {
+      if (rlt_module_dim(tensor.dims, axis) < -1) return corrupt(error, "a dimension below -1", tensor.name);
+    }
+  }
+  return RLT_OK;
+}
+
+static rlt_status_t check_functions(const rlt_module_view_t* module, rlt_error_t* error) {
+  for (uint32_t i = 0; i < module->functions.count; ++i) {
+    rlt_vm_function_t function = rlt_module_function(module, i);
+    if (!rlt_range_fits(function.code_offset, function.code_length, module->code.count)) {
+      return corrupt(error, "a function's code is outside the module's code", function.name);
+    }
+  }
+  for (uint32_t i = 0; i < module->exports.count; ++i) {
+    rlt_module_export_t export = rlt_module_export(module, i);
+    if (export.function >= module->functions.count) return corrupt(error, "no such function", export.name);
+    RLT_RETURN_IF_ERROR(check_tensors(export.inputs, error));
+    RLT_RETURN_IF_ERROR(check_tensors(export.outputs, error));
+  }
+  return RLT_OK;
+}
+
+// All executables are the same program for different processors, so their entries are the same, in the same order.
+static rlt_status_t check_same_entries(rlt_module_vector_t first, const rlt_module_executable_t* other,
+                                       rlt_error_t* error) {
+  bool same = first.count == other->entries.count;
+  for (uint32_t i = 0; same && i < first.count; ++i) {
+    same = rlt_string_equal(rlt_module_string(first, i), rlt_module_string(other->entries, i));
+  }
+  return same ? RLT_OK : corrupt(error, "executables with different entries", other->target);
+}
+
+static rlt_status_t check_segments(const rlt_module_view_t* module, uint64_t metadata_end, rlt_error_t* error) {
+  for (uint32_t i = 0; i < module->constants.count; ++i) {
+    RLT_RETURN_IF_ERROR(check_segment(module, get_table(module->constants, i), metadata_end,
+                                      RLT_MODULE_CONSTANT_ALIGNMENT, "constant", i, error));
+  }
+  for (uint32_t i = 0; i < module->executables.count; ++i) {
+    const uint8_t* table = get_table(module->executables, i);
+    rlt_module_executable_t executable = rlt_module_executable(module, i);
+    if (executable.format > RLT_EXECUTABLE_STATIC) {
+      return rlt_error_set(error, RLT_INCOMPATIBLE, "executable %u (%s) has format %u, which this runtime does not know",
+                           i, executable.target, executable.format);
+    }
+    const uint8_t* segment = rlt_fb_table(table, EXECUTABLE_SEGMENT);
+    if (!segment && executable.format != RLT_EXECUTABLE_STATIC) {
+      return corrupt(error, "an executable without its image", executable.target);
+    }
+    if (segment) {
+      RLT_RETURN_IF_ERROR(check_segment(module, segment, metadata_end, RLT_MODULE_DATA_ALIGNMENT, "executable", i, error));
+    }
+    RLT_RETURN_IF_ERROR(check_same_entries(rlt_module_executable(module, 0).entries, &executable, error));
+  }
+  return RLT_OK;
+}
+
+static rlt_status_t check_header(const uint8_t* data, size_t length, rlt_error_t* error, size_t* metadata_size) {
+  size_t compared = length < sizeof(k_magic) ? length : sizeof(k_magic);
+  if (length == 0) return rlt_error_set(error, RLT_DATA_LOSS, "not a Rillet module: the file is empty");
+  if (memcmp(data, k_magic, compared) != 0) {
+    return rlt_error_set(error, RLT_DATA_LOSS, "not a Rillet module: the file does not begin with \"RLM1\"");
+  }
+  if (length < HEADER_SIZE) {
+    return rlt_error_set(error, RLT_DATA_LOSS, "the file is truncated: %zu bytes, not even its header", length);
+  }
+  uint32_t version;
+  uint64_t size;
+  memcpy(&version, data + 4, sizeof(version));
+  memcpy(&size, data + 8, sizeof(size));
+  if (version != RLT_MODULE_VERSION) {
+    return rlt_error_set(error, RLT_INCOMPATIBLE,
+                         "the file has format version %u, this runtime reads %d: compile the model again", version,
+                         (int)RLT_MODULE_VERSION);
+  }
+  if (size > length - HEADER_SIZE) {
+    return rlt_error_set(error, RLT_DATA_LOSS, "the file is truncated: its metadata is %llu bytes, but only %zu are there",
+                         (unsigned long long)size, length - HEADER_SIZE);
+  }
+  *metadata_size = (size_t)size;
+  if (size < 8 || memcmp(data + HEADER_SIZE + IDENTIFIER_OFFSET, k_magic, sizeof(k_magic)) != 0) {
+    return rlt_error_set(error, RLT_DATA_LOSS, "the file is corrupt: its metadata has no identifier");
+  }
+  return RLT_OK;
+}
+
+rlt_status_t rlt_module_open(const void* data, size_t length, rlt_error_t* error, rlt_module_view_t* out) {
+  if ((uintptr_t)data % RLT_MODULE_DATA_ALIGNMENT != 0) {
+    return rlt_error_set(error, RLT_INVALID_ARGUMENT, "the module's bytes must start at a multiple of %d",
+                         (int)RLT_MODULE_DATA_ALIGNMENT);
+  }
+  const uint8_t* bytes = data;
+  size_t metadata_size;
+  RLT_RETURN_IF_ERROR(check_header(bytes, length, error, &metadata_size));
+  const uint8_t* root;
+  RLT_RETURN_IF_ERROR(rlt_fb_check(bytes + HEADER_SIZE, metadata_size, &k_module, error, &root));
+  rlt_module_view_t view = {
+      .data = bytes,
+      .length = length,
+      .producer = rlt_fb_string(root, MODULE_PRODUCER),
+      .imports = get_vector(root, MODULE_IMPORTS),
+      .functions = get_vector(root, MODULE_FUNCTIONS),
+      .exports = get_vector(root, MODULE_EXPORTS),
+      .code = get_vector(root, MODULE_CODE),
+      .constants = get_vector(root, MODULE_CONSTANTS),
+      .executables = get_vector(root, MODULE_EXECUTABLES),
+      .stats = get_vector(root, MODULE_STATS),
+      .int_globals = (uint32_t)rlt_fb_scalar(root, MODULE_INT_GLOBALS, 4),
+      .ref_globals = (uint32_t)rlt_fb_scalar(root, MODULE_REF_GLOBALS, 4),
+  };
+  RLT_RETURN_IF_ERROR(check_functions(&view, error));
+  RLT_RETURN_IF_ERROR(check_segments(&view, HEADER_SIZE + (uint64_t)metadata_size, error));
+  *out = view;
+  return RLT_OK;
+}
+
+rlt_status_t rlt_module_check_executable(const rlt_module_view_t* module, uint32_t index, rlt_error_t* error) {
+  rlt_module_executable_t executable = rlt_module_executable(module, index);
+  if (executable.image.length == 0) return RLT_OK;
+  if (rlt_crc32(0, executable.image.data, (size_t)executable.image.length) == executable.crc32) return RLT_OK;
+  return rlt_error_set(error, RLT_DATA_LOSS, "the file is corrupt: the checksum of executable %u (%s) does not match",
+                       index, executable.target);
+}
