@@ -67,7 +67,7 @@ def _words(text: str) -> list[str]:
         category = unicodedata.category(char)
         if char.isspace():
             spaced.append(" ")
-        elif category == "Mn" or category.startswith("C"):
+        elif category == "Mn" or category.startswith("C") or char == "\ufffd":
             continue
         elif _is_punctuation(char) or any(low <= ord(char) <= high for low, high in _CJK):
             spaced.append(f" {char} ")

@@ -14,10 +14,10 @@ import onnx
 
 from models.autoencoder import fc_autoencoder
 from models.bert import bert_384
+from models.data import pretrained_inputs, random_inputs
 from models.dscnn import ds_cnn
 from models.efficientnet import efficientnet_lite0
 from models.fetch import cache_dir, fetch
-from models.inputs import pretrained_inputs, random_inputs
 from models.light import LIGHT, light_inputs, light_path
 from models.matmul import matmul_1024
 from models.mnist import mnist_cnn
