@@ -1,0 +1,326 @@
+// The "hal.*" functions that programs import: thin, checked doors to the layer below.
+#include "hal/element.h"
+#include "hal/transient_pool.h"
+#include "rillet/hal.h"
+
+// Binding tables up to this size need no allocation.
+enum { TABLE_ON_STACK = 64 };
+
+struct rlt_hal_module_t {
+  rlt_allocator_t allocator;
+  rlt_device_t* device;
+  rlt_executable_t* executable;
+  rlt_transient_pool_t* pool;
+  const char* (*input_name)(void* self, int64_t argument);
+  void* input_name_self;
+  uint32_t constant_count;
+  rlt_buffer_t* constants[];
+};
+
+static rlt_status_t wrong_type(const rlt_object_t* object, const rlt_object_type_t* type, rlt_error_t* error) {
+  return rlt_error_set(error, RLT_INVALID_ARGUMENT, "expected a %s, got %s", type->name,
+                       object ? object->type->name : "null");
+}
+
+// Declares `name`, reference argument `index` of the call; fails unless it is of the type.
+#define REF_ARGUMENT(c_type, name, index, object_type)                                      \
+  if (RLT_UNLIKELY(!rlt_object_is(call->ref_arguments[index], &object_type))) {             \
+    return wrong_type(call->ref_arguments[index], &object_type, error);                     \
+  }                                                                                         \
+  c_type* name = (c_type*)call->ref_arguments[index]
+
+static rlt_status_t out_of_range(const char* what, int64_t value, rlt_error_t* error) {
+  return rlt_error_set(error, RLT_OUT_OF_RANGE, "%s is %lld", what, (long long)value);
+}
+
+// Fails unless integer argument `index` of the call is from 0 to `limit`.
+#define CHECK_RANGE(index, what, limit)                                                             \
+  if (RLT_UNLIKELY((uint64_t)call->int_arguments[index] > (uint64_t)(limit))) {                     \
+    return out_of_range(what, call->int_arguments[index], error);                                       \
+  }
+
+static rlt_status_t hal_constant(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_module_t* module = (const rlt_hal_module_t*)self;
+  const uint64_t ordinal = (uint64_t)call->int_arguments[0];
+  if (ordinal >= module->constant_count) {
+    return rlt_error_set(error, RLT_OUT_OF_RANGE, "constant %lld is not below %u", (long long)ordinal,
+                         module->constant_count);
+  }
+  rlt_buffer_retain(module->constants[ordinal]);
+  call->ref_results[0] = &module->constants[ordinal]->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_buffer_allocate(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_module_t* module = (const rlt_hal_module_t*)self;
+  CHECK_RANGE(0, "a buffer's size", INT64_MAX);
+  rlt_buffer_t* buffer = NULL;
+  RLT_RETURN_IF_ERROR(rlt_device_allocate(module->device, rlt_buffer_params_default(),
+                                          (uint64_t)call->int_arguments[0], error, &buffer));
+  call->ref_results[0] = &buffer->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_buffer_transient(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_module_t* module = (const rlt_hal_module_t*)self;
+  CHECK_RANGE(0, "a buffer's size", INT64_MAX);
+  rlt_buffer_t* buffer = NULL;
+  RLT_RETURN_IF_ERROR(rlt_transient_pool_acquire(module->pool, (uint64_t)call->int_arguments[0], error, &buffer));
+  call->ref_results[0] = &buffer->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_buffer_subspan(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_module_t* module = (const rlt_hal_module_t*)self;
+  REF_ARGUMENT(rlt_buffer_t, buffer, 0, rlt_buffer_type);
+  rlt_buffer_t* span = NULL;
+  RLT_RETURN_IF_ERROR(rlt_buffer_subspan(buffer, (uint64_t)call->int_arguments[0], (uint64_t)call->int_arguments[1],
+                                         module->allocator, error, &span));
+  call->ref_results[0] = &span->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_buffer_load(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_buffer_t, buffer, 0, rlt_buffer_type);
+  const int64_t element_type = call->int_arguments[1];
+  void* data = NULL;
+  RLT_RETURN_IF_ERROR(rlt_buffer_map(buffer, (uint64_t)call->int_arguments[0], rlt_element_type_size(element_type),
+                                     RLT_ACCESS_READ, error, &data));
+  if (rlt_element_load(element_type, data, &call->int_results[0])) return RLT_OK;
+  return rlt_error_set(error, RLT_INVALID_ARGUMENT, "cannot load an element of type %s (%lld)",
+                       rlt_element_type_name(element_type), (long long)element_type);
+}
+
+static rlt_status_t hal_view_create(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_module_t* module = (const rlt_hal_module_t*)self;
+  REF_ARGUMENT(rlt_buffer_t, buffer, 0, rlt_buffer_type);
+  rlt_buffer_view_t* view = NULL;
+  RLT_RETURN_IF_ERROR(rlt_buffer_view_create(buffer, call->int_arguments[0], call->int_argument_count - 1,
+                                             call->int_arguments + 1, module->allocator, error, &view));
+  call->ref_results[0] = &view->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_view_buffer(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_buffer_view_t, view, 0, rlt_buffer_view_type);
+  rlt_buffer_retain(view->buffer);
+  call->ref_results[0] = &view->buffer->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_view_dim(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_buffer_view_t, view, 0, rlt_buffer_view_type);
+  const uint64_t axis = (uint64_t)call->int_arguments[0];
+  if (axis >= view->rank) {
+    return rlt_error_set(error, RLT_OUT_OF_RANGE, "axis %lld of a tensor of rank %u", (long long)axis, view->rank);
+  }
+  call->int_results[0] = view->dims[axis];
+  return RLT_OK;
+}
+
+// Puts the name of an input before a message about it.
+static void blame_input(const rlt_hal_module_t* module, int64_t argument, rlt_error_t* error) {
+  const char* name = module->input_name ? module->input_name(module->input_name_self, argument) : NULL;
+  if (name) {
+    rlt_error_prefix(error, "input '%.*s': ", 64, name);
+  } else {
+    rlt_error_prefix(error, "input %lld: ", (long long)argument);
+  }
+}
+
+// view, argument, element type, rank, dimensions
+static rlt_status_t hal_view_check(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_module_t* module = (const rlt_hal_module_t*)self;
+  REF_ARGUMENT(rlt_buffer_view_t, view, 0, rlt_buffer_view_type);
+  const int64_t argument = call->int_arguments[0], element_type = call->int_arguments[1], rank = call->int_arguments[2];
+  if (view->element_type != element_type) {
+    rlt_error_set(error, RLT_INVALID_ARGUMENT, "expected element type %s, got %s", rlt_element_type_name(element_type),
+                  rlt_element_type_name(view->element_type));
+    blame_input(module, argument, error);
+    return RLT_INVALID_ARGUMENT;
+  }
+  if (view->rank != rank) {
+    rlt_error_set(error, RLT_INVALID_ARGUMENT, "expected rank %lld, got %u", (long long)rank, view->rank);
+    blame_input(module, argument, error);
+    return RLT_INVALID_ARGUMENT;
+  }
+  if (call->int_argument_count - 3 != view->rank) {
+    return rlt_error_set(error, RLT_INVALID_ARGUMENT, "hal.view.check was given %u dimensions for rank %lld",
+                         call->int_argument_count - 3, (long long)rank);
+  }
+  for (uint32_t i = 0; i < view->rank; ++i) {
+    const int64_t expected = call->int_arguments[3 + i];
+    if (expected < 0 || expected == view->dims[i]) continue;
+    rlt_error_set(error, RLT_INVALID_ARGUMENT, "expected %lld in dimension %u, got %lld", (long long)expected, i,
+                  (long long)view->dims[i]);
+    blame_input(module, argument, error);
+    return RLT_INVALID_ARGUMENT;
+  }
+  return RLT_OK;
+}
+
+// argument, axis, actual, expected
+static rlt_status_t hal_check_dim(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const int64_t actual = call->int_arguments[2], expected = call->int_arguments[3];
+  if (RLT_LIKELY(actual == expected)) return RLT_OK;
+  rlt_error_set(error, RLT_INVALID_ARGUMENT, "dimension %lld is %lld, but must be %lld to agree with other inputs",
+                (long long)call->int_arguments[1], (long long)actual, (long long)expected);
+  blame_input((const rlt_hal_module_t*)self, call->int_arguments[0], error);
+  return RLT_INVALID_ARGUMENT;
+}
+
+static rlt_status_t hal_cmd_create(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_module_t* module = (const rlt_hal_module_t*)self;
+  CHECK_RANGE(0, "the number of slots", UINT32_MAX);
+  rlt_command_buffer_t* commands = NULL;
+  RLT_RETURN_IF_ERROR(rlt_command_buffer_create((uint32_t)call->int_arguments[0], module->executable,
+                                                module->allocator, error, &commands));
+  call->ref_results[0] = &commands->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_cmd_constants(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  return rlt_command_buffer_constants(commands, call->int_argument_count, call->int_arguments, error);
+}
+
+// binding, slot, offset, length, access
+static rlt_status_t hal_cmd_bind(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  CHECK_RANGE(0, "a binding", UINT32_MAX);
+  CHECK_RANGE(1, "a slot", UINT32_MAX);
+  CHECK_RANGE(4, "an access", RLT_ACCESS_ALL);
+  const rlt_binding_t range = {(uint32_t)call->int_arguments[1], (uint32_t)call->int_arguments[4],
+                               (uint64_t)call->int_arguments[2], (uint64_t)call->int_arguments[3]};
+  return rlt_command_buffer_bind(commands, (uint32_t)call->int_arguments[0], range, error);
+}
+
+static rlt_status_t hal_cmd_dispatch(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  CHECK_RANGE(0, "a dispatch entry", UINT32_MAX);
+  return rlt_command_buffer_dispatch(commands, (uint32_t)call->int_arguments[0], error);
+}
+
+// slot, offset, length, pattern, pattern size
+static rlt_status_t hal_cmd_fill(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  CHECK_RANGE(0, "a slot", UINT32_MAX);
+  CHECK_RANGE(4, "a pattern's size", 8);
+  return rlt_command_buffer_fill(commands, (uint32_t)call->int_arguments[0], (uint64_t)call->int_arguments[1],
+                                 (uint64_t)call->int_arguments[2], (uint64_t)call->int_arguments[3],
+                                 (uint32_t)call->int_arguments[4], error);
+}
+
+// target slot, target offset, source slot, source offset, length
+static rlt_status_t hal_cmd_copy(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  CHECK_RANGE(0, "a slot", UINT32_MAX);
+  CHECK_RANGE(2, "a slot", UINT32_MAX);
+  return rlt_command_buffer_copy(commands, (uint32_t)call->int_arguments[0], (uint64_t)call->int_arguments[1],
+                                 (uint32_t)call->int_arguments[2], (uint64_t)call->int_arguments[3],
+                                 (uint64_t)call->int_arguments[4], error);
+}
+
+static rlt_status_t hal_cmd_barrier(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  return rlt_command_buffer_barrier(commands, error);
+}
+
+static rlt_status_t hal_cmd_end(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  return rlt_command_buffer_end(commands, error);
+}
+
+static rlt_status_t hal_execute(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_module_t* module = (const rlt_hal_module_t*)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  const uint32_t count = call->ref_argument_count - 1;
+  for (uint32_t i = 1; i <= count; ++i) {
+    const rlt_object_t* object = call->ref_arguments[i];
+    if (object && object->type != &rlt_buffer_type) return wrong_type(object, &rlt_buffer_type, error);
+  }
+  rlt_buffer_t* on_stack[TABLE_ON_STACK];
+  void* block = NULL;
+  if (count > TABLE_ON_STACK) {
+    RLT_RETURN_IF_ERROR(rlt_allocator_allocate_array(module->allocator, count, sizeof(rlt_buffer_t*), error, &block));
+  }
+  rlt_buffer_t** table = block ? (rlt_buffer_t**)block : on_stack;
+  for (uint32_t i = 0; i < count; ++i) table[i] = (rlt_buffer_t*)call->ref_arguments[1 + i];
+  const rlt_status_t status = rlt_device_execute(module->device, commands, count, table, error);
+  rlt_allocator_free(module->allocator, block);
+  return status;
+}
+
+static const rlt_vm_native_function_t natives[] = {
+    {"hal.constant", "i", "r", hal_constant},
+    {"hal.buffer.allocate", "i", "r", hal_buffer_allocate},
+    {"hal.buffer.transient", "i", "r", hal_buffer_transient},
+    {"hal.buffer.subspan", "rii", "r", hal_buffer_subspan},
+    {"hal.buffer.load", "rii", "i", hal_buffer_load},
+    {"hal.view.create", "rii*", "r", hal_view_create},
+    {"hal.view.buffer", "r", "r", hal_view_buffer},
+    {"hal.view.dim", "ri", "i", hal_view_dim},
+    {"hal.view.check", "riiii*", "", hal_view_check},
+    {"hal.check.dim", "iiii", "", hal_check_dim},
+    {"hal.cmd.create", "i", "r", hal_cmd_create},
+    {"hal.cmd.constants", "ri*", "", hal_cmd_constants},
+    {"hal.cmd.bind", "riiiii", "", hal_cmd_bind},
+    {"hal.cmd.dispatch", "ri", "", hal_cmd_dispatch},
+    {"hal.cmd.fill", "riiiii", "", hal_cmd_fill},
+    {"hal.cmd.copy", "riiiii", "", hal_cmd_copy},
+    {"hal.cmd.barrier", "r", "", hal_cmd_barrier},
+    {"hal.cmd.end", "r", "", hal_cmd_end},
+    {"hal.execute", "rr*", "", hal_execute},
+};
+
+rlt_status_t rlt_hal_module_create(const rlt_hal_module_params_t* params, rlt_allocator_t allocator,
+                                   rlt_error_t* error, rlt_hal_module_t** out_module) {
+  *out_module = NULL;
+  void* block = NULL;
+  RLT_RETURN_IF_ERROR(rlt_allocator_allocate(
+      allocator, sizeof(rlt_hal_module_t) + params->constant_count * sizeof(rlt_buffer_t*), error, &block));
+  rlt_hal_module_t* module = (rlt_hal_module_t*)block;
+  module->allocator = allocator;
+  module->input_name = params->input_name;
+  module->input_name_self = params->input_name_self;
+  const rlt_status_t status = rlt_transient_pool_create(params->device, allocator, error, &module->pool);
+  if (status != RLT_OK) {
+    rlt_allocator_free(allocator, module);
+    return status;
+  }
+  rlt_device_retain(params->device);
+  module->device = params->device;
+  rlt_executable_retain(params->executable);
+  module->executable = params->executable;
+  module->constant_count = params->constant_count;
+  for (uint32_t i = 0; i < params->constant_count; ++i) {
+    rlt_buffer_retain(params->constants[i]);
+    module->constants[i] = params->constants[i];
+  }
+  *out_module = module;
+  return RLT_OK;
+}
+
+void rlt_hal_module_destroy(rlt_hal_module_t* module) {
+  if (!module) return;
+  for (uint32_t i = 0; i < module->constant_count; ++i) rlt_buffer_release(module->constants[i]);
+  rlt_executable_release(module->executable);
+  rlt_transient_pool_release(module->pool);
+  rlt_device_release(module->device);
+  rlt_allocator_free(module->allocator, module);
+}
+
+rlt_vm_native_module_t rlt_hal_module_natives(rlt_hal_module_t* module) {
+  const rlt_vm_native_module_t table = {module, natives, sizeof(natives) / sizeof(natives[0])};
+  return table;
+}
