@@ -70,7 +70,7 @@ class BufferSubspanOp(Hal.Operation, name="buffer_subspan", traits=[ext.Pure]):
 
 
 class BufferLoadOp(Hal.Operation, name="buffer_load"):
-    """Integers come as themselves, floats as f64."""
+    """Reads one element: an integer, a bool or a float."""
 
     out: Result[Any]
     buffer: Operand[BufferType]
@@ -78,9 +78,9 @@ class BufferLoadOp(Hal.Operation, name="buffer_load"):
     dtype: Operand[I64]
 
     def verify_invariants(self) -> bool:
-        if isinstance(self.operation.results[0].type, ir.F64Type | ir.IntegerType | ir.IndexType):
+        if isinstance(self.operation.results[0].type, ir.FloatType | ir.IntegerType | ir.IndexType):
             return True
-        return _error(self.operation, "must produce an integer or f64")
+        return _error(self.operation, "must produce an integer or a float")
 
 
 class ViewCreateOp(Hal.Operation, name="view_create"):

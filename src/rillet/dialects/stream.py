@@ -8,6 +8,7 @@ Annotations are evaluated by the dialect machinery, so this file has no ``from _
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch_mlir import ir
@@ -173,6 +174,81 @@ class CopyOp(Stream.Operation, name="copy"):
 
 class BarrierOp(Stream.Operation, name="barrier"):
     """Commands after it see what those before it wrote."""
+
+
+@dataclass(frozen=True)
+class Touch:
+    """One byte range that a command reads or writes, by the positions of its operands."""
+
+    op: ir.Operation
+    resource_operand: int
+    offset_operand: int
+    length_operand: int
+    reads: bool
+    writes: bool
+
+    @property
+    def resource(self) -> ir.Value:
+        return self.op.operands[self.resource_operand]
+
+    @property
+    def offset(self) -> ir.Value:
+        return self.op.operands[self.offset_operand]
+
+    @property
+    def length(self) -> ir.Value:
+        return self.op.operands[self.length_operand]
+
+    def move(self, resource: ir.Value, offset: ir.Value) -> None:
+        """Make the command use another resource and offset for this range."""
+        self.op.operands[self.resource_operand] = resource
+        self.op.operands[self.offset_operand] = offset
+
+
+def touches(op: ir.Operation) -> list[Touch]:
+    """The ranges a command touches, bindings of a dispatch in order; empty for other operations."""
+    if op.name == "stream.fill":
+        return [Touch(op, 1, 2, 3, reads=False, writes=True)]
+    if op.name == "stream.copy":
+        return [Touch(op, 0, 1, 4, reads=False, writes=True), Touch(op, 2, 3, 4, reads=True, writes=False)]
+    if op.name != "stream.dispatch":
+        return []
+    constants, count, _, _ = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    access = [ir.StringAttr(a).value for a in op.attributes["access"]]
+    return [
+        Touch(op, constants + i, constants + count + i, constants + 2 * count + i, "read" in a, "write" in a)
+        for i, a in enumerate(access)
+    ]
+
+
+def view_check(view: ir.Value, argument: int, dtype: int, dims: Sequence[int]) -> None:
+    """Build a ``stream.view_check``. (The generated builder refuses empty array attributes.)"""
+    i64 = ir.IntegerType.get_signless(64)
+    attributes = {
+        "argument": ir.IntegerAttr.get(i64, argument),
+        "dtype": ir.IntegerAttr.get(i64, dtype),
+        "dims": ir.DenseI64ArrayAttr.get(list(dims)),
+    }
+    ir.Operation.create(ViewCheckOp.OPERATION_NAME, operands=[view], attributes=attributes)
+
+
+def dispatch(
+    entry: ir.Attribute,
+    constants: Sequence[ir.Value],
+    ranges: Sequence[tuple[ir.Value, ir.Value, ir.Value]],
+    access: Sequence[str],
+    may_alias: Sequence[int],
+) -> None:
+    """Build a ``stream.dispatch``; ``ranges`` are (resource, offset, length)."""
+    sizes = [len(constants), len(ranges), len(ranges), len(ranges)]
+    attributes = {
+        "entry": entry,
+        "access": ir.ArrayAttr.get([ir.StringAttr.get(a) for a in access]),
+        "may_alias": ir.DenseI64ArrayAttr.get(list(may_alias)),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get(sizes),
+    }
+    operands = [*constants, *(r[0] for r in ranges), *(r[1] for r in ranges), *(r[2] for r in ranges)]
+    ir.Operation.create(DispatchOp.OPERATION_NAME, operands=operands, attributes=attributes)
 
 
 def load() -> None:

@@ -58,16 +58,8 @@ class ConstOp(Vm.Operation, name="const", traits=[ext.Pure]):
     value: Any
 
 
-class ImportOp(Vm.Operation, name="import_decl"):
-    """Declares a function of the runtime: its ordinal is its position among the declarations of the module."""
-
-    sym: Any
-    arguments: Any
-    results_: Any
-
-
 class CallOp(Vm.Operation, name="call"):
-    """Calls an import. Integers and references are separate groups, each in the order of the signature."""
+    """Calls the import ``callee``, a name such as ``hal.execute``. Integers and references are separate groups, each in the order of the signature."""
 
     ints: Sequence[Result[I64]]
     refs: Sequence[Result[RefType]]

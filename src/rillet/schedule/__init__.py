@@ -1,0 +1,21 @@
+"""flow → stream: the order of the work, what runs concurrently, and which memory everything lives in."""
+
+from __future__ import annotations
+
+from rillet.ir.passes import Pass
+from rillet.schedule import arena, concurrency, constants, convert_to_stream, in_place, tidy
+from rillet.schedule.spec import check
+
+__all__ = ["check", "passes"]
+
+
+def passes() -> list[Pass]:
+    """The passes of this stage, in order."""
+    return [
+        Pass("convert-to-stream", "schedule", convert_to_stream.run, convert_to_stream.Options()),
+        Pass("in-place", "schedule", in_place.run, in_place.Options()),
+        Pass("concurrency", "schedule", concurrency.run, concurrency.Options()),
+        Pass("arena", "schedule", arena.run, arena.Options()),
+        Pass("constants", "schedule", constants.run, constants.Options()),
+        Pass("tidy", "schedule", tidy.run, tidy.Options()),
+    ]

@@ -27,12 +27,16 @@ class Options:
 
 @dataclass
 class Range:
-    """A tensor value: its resource, byte offset, and one ``index`` value for each dynamic extent."""
+    """A tensor value: its resource, byte offset, and one ``index`` value for each dynamic extent.
+
+    ``owned``: the resource was allocated for exactly these bytes in this block.
+    """
 
     type: ir.RankedTensorType
     resource: ir.Value
     offset: ir.Value
     dims: list[ir.Value]
+    owned: bool = False
 
     def length(self) -> ir.Value:
         """The bytes of the tensor, computed at the current insertion point."""
@@ -44,6 +48,7 @@ def run(program: Program, options: Options) -> None:
     with program.context, ir.Location.unknown():
         main = program.main()
         _Converter(program, options, main).convert()
+        host.simplify(program)
         body = program.module.body
         for op in list(body.operations):
             if op.operation.name == "func.func" and op.operation.attributes.get("flow.executable") is not None:
@@ -102,7 +107,7 @@ class _Converter:
             named = ir.DictAttr(attributes[number])
             dtype = dtypes.by_name[ir.StringAttr(named["rillet.dtype"]).value].code
             extents = [-1 if tensor.is_dynamic_dim(i) else tensor.get_dim_size(i) for i in range(tensor.rank)]
-            stream.ViewCheckOp(view, host.i64_attr(number), host.i64_attr(dtype), ir.DenseI64ArrayAttr.get(extents))
+            stream.view_check(view, number, dtype, extents)
             dims = []
             for axis, (extent, name) in enumerate(zip(extents, named["rillet.dims"], strict=True)):
                 if extent >= 0:
@@ -180,13 +185,13 @@ class _Converter:
     def _alloc(self, tensor: ir.RankedTensorType, dims: list[ir.Value]) -> Range:
         resource = stream.ResourceType.get()
         alloc = stream.AllocOp(resource, host.byte_length(tensor, dims), ir.StringAttr.get("transient"))
-        return Range(tensor, alloc.operation.results[0], host.index(0), dims)
+        return Range(tensor, alloc.operation.results[0], host.index(0), dims, owned=True)
 
     def _dispatch(self, op: ir.Operation) -> None:
         callee = self.callees[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
         arguments = [self.ranges[v] for v in op.operands if v in self.ranges]
         scalars = [v for v in op.operands if v not in self.ranges]
-        tied, result_dims = _pairs(callee, "flow.tied"), _result_dims(callee, op)
+        tied, result_dims = dict(_pairs(callee, "flow.tied")), _result_dims(callee, op)
         bindings = list(arguments)
         access = ["read"] * len(arguments)
         for number, result in enumerate(op.results):
@@ -201,23 +206,20 @@ class _Converter:
             bindings.append(target)
             access.append("read_write" if number in tied else "write")
             self.ranges[result] = target
-        stream.DispatchOp(
-            [host.to_bits(self.scalars[v]) for v in scalars],
-            [b.resource for b in bindings],
-            [b.offset for b in bindings],
-            [b.length() for b in bindings],
+        aliases = _pairs(callee, "flow.may_alias")
+        stream.dispatch(
             callee.attributes["flow.executable"],
-            ir.ArrayAttr.get([ir.StringAttr.get(a) for a in access]),
-            ir.DenseI64ArrayAttr.get(
-                [n for r, a in _pairs(callee, "flow.may_alias").items() for n in (len(arguments) + r, a)]
-            ),
+            [host.to_bits(self.scalars[v]) for v in scalars],
+            [(b.resource, b.offset, b.length()) for b in bindings],
+            access,
+            [n for r, a in aliases for n in (len(arguments) + r, a)],
         )
 
     def _reshape(self, op: ir.Operation) -> None:
         source = self.ranges[op.operands[0]]
         tensor = ir.RankedTensorType(op.results[0].type)
         dims = [self.scalars[d] for d in list(op.operands)[1:]]
-        self.ranges[op.results[0]] = Range(tensor, source.resource, source.offset, dims)
+        self.ranges[op.results[0]] = Range(tensor, source.resource, source.offset, dims, source.owned)
 
     def _slice(self, op: ir.Operation) -> None:
         source = self.ranges[op.operands[0]]
@@ -277,17 +279,24 @@ class _Converter:
     def _return(self, op: ir.Operation) -> None:
         results = []
         attributes = self.main.attributes["res_attrs"] if "res_attrs" in self.main.attributes else None
+        exported: set[ir.Value] = set()
         for number, value in enumerate(op.operands):
             source = self.ranges[value]
-            resource = source.resource
-            if host.constant_of(source.offset) != 0:
-                resource = stream.SubviewOp(resource.type, resource, source.offset, source.length()).operation.results[0]
-            dtype = _dtype_name(attributes[number] if attributes else None, source.type)
-            export = stream.ExportOp(
-                stream.ViewType.get(), resource, _extents(source), host.i64_attr(dtypes.by_name[dtype].code)
-            )
+            if not source.owned or source.resource in exported:
+                source = self._copy(source)
+            exported.add(source.resource)
+            source.resource.owner.attributes["lifetime"] = ir.StringAttr.get("external")
+            name = _dtype_name(attributes[number] if attributes else None, source.type)
+            dtype = host.i64_attr(dtypes.by_name[name].code)
+            export = stream.ExportOp(stream.ViewType.get(), source.resource, _extents(source), dtype)
             results.append(export.operation.results[0])
         ir.Operation.create("func.return", operands=results)
+
+    def _copy(self, source: Range) -> Range:
+        """A result that is an input, a constant, a part of something or a second use needs memory of its own."""
+        target = self._alloc(source.type, source.dims)
+        stream.CopyOp(target.resource, target.offset, source.resource, source.offset, target.length())
+        return target
 
 
 def _extents(source: Range) -> list[ir.Value]:
@@ -310,11 +319,12 @@ def _named(op: ir.Operation) -> list[ir.NamedAttribute]:
     return [op.attributes[i] for i in range(len(op.attributes))]
 
 
-def _pairs(callee: ir.Operation, name: str) -> dict[int, int]:
+def _pairs(callee: ir.Operation, name: str) -> list[tuple[int, int]]:
+    """Pairs (result, argument) of a flat array attribute."""
     if name not in callee.attributes:
-        return {}
+        return []
     flat = list(ir.DenseI64ArrayAttr(callee.attributes[name]))
-    return dict(zip(flat[::2], flat[1::2], strict=True))
+    return list(zip(flat[::2], flat[1::2], strict=True))
 
 
 def _result_dims(callee: ir.Operation, call: ir.Operation) -> list[list[ir.Value]]:

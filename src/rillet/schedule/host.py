@@ -7,11 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 from torch_mlir import ir
 
+from torch_mlir.passmanager import PassManager
+
 from rillet.errors import CompileError
-from rillet.ir import dtypes
+from rillet.ir import Program, dtypes
 
 # Signless integer types stand for both signs; the host reads them sign-extended, bool and floats as themselves.
 _CODES = {"i8": 3, "i16": 5, "i32": 6, "i64": 7, "i4": 22, "index": 7}
+
+
+def simplify(program: Program) -> None:
+    """Fold and share the host arithmetic of ``@main``."""
+    PassManager.parse("func.func(canonicalize,cse)", program.context).run(program.main())
 
 
 def i64_attr(value: int) -> ir.IntegerAttr:

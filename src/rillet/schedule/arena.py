@@ -1,0 +1,168 @@
+"""Packs transient memory into arenas.
+
+All scratch of static size shares one arena with static offsets. Scratch whose size is a multiple of the same product of
+unknown extents shares an arena whose offsets are multiples of that product: packing works on the factors at compile time
+and holds for every extent. What escapes into control flow keeps an allocation of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.dialects import stream
+from rillet.ir import Program
+from rillet.schedule import host, sizes
+from rillet.schedule.packing import Item, pack
+
+
+@dataclass(frozen=True)
+class Options:
+    """``alignment``: bytes at which each tensor starts."""
+
+    alignment: int = 64
+
+
+@dataclass
+class _Scratch:
+    alloc: ir.Operation
+    factor: int
+    first: int
+    last: int
+
+
+def run(program: Program, options: Options) -> None:
+    """Replace allocations by ranges of arenas; records ``stream.arena_bytes`` and ``stream.arena_lower_bound``.
+
+    Both count the static arena only.
+    """
+    with program.context, ir.Location.unknown():
+        block = program.main().regions[0].blocks[0]
+        clock = _Clock()
+        clock.number(block)
+        groups: dict[object, tuple[tuple[ir.Value, ...], list[_Scratch]]] = {}
+        for op in list(clock.allocs):
+            scratch = clock.lifetime(op)
+            if scratch is None:
+                continue
+            size = sizes.monomial(op.operands[0])
+            scratch.factor = size.factor
+            # Dynamic sizes are grouped by block, where all their extents are known at the first allocation.
+            home = op.block if size.atoms else None
+            groups.setdefault((home, size.basis), (size.atoms, []))[1].append(scratch)
+        total = bound = 0
+        for atoms, members in groups.values():
+            if atoms:
+                _dynamic(members, atoms, options.alignment)
+            else:
+                total, bound = _static(block, members, options.alignment)
+        module = program.module.operation
+        module.attributes["stream.arena_bytes"] = host.i64_attr(total)
+        module.attributes["stream.arena_lower_bound"] = host.i64_attr(bound)
+
+
+def _static(block: ir.Block, members: list[_Scratch], alignment: int) -> tuple[int, int]:
+    packing = pack([Item(m.factor, m.first, m.last) for m in members], alignment)
+    first_alloc = next(op for op in block.operations if _contains(op.operation, members))
+    with ir.InsertionPoint(first_alloc):
+        arena = _alloc(host.index(packing.total))
+    for member, offset in zip(members, packing.offsets, strict=True):
+        _move(member.alloc, arena, lambda offset=offset: host.index(offset))
+    return packing.total, packing.lower_bound
+
+
+def _dynamic(members: list[_Scratch], atoms: tuple[ir.Value, ...], alignment: int) -> None:
+    """Sizes are ``factor * unit``, ``unit`` being the product of ``atoms`` rounded up so that all offsets are aligned."""
+    packing = pack([Item(m.factor, m.first, m.last) for m in members], 1)
+    granule = alignment // math.gcd(alignment, *(m.factor for m in members))
+    with ir.InsertionPoint(members[0].alloc):
+        unit = host.round_up(host.product(list(atoms), 1), granule)
+        arena = _alloc(host.multiply(unit, packing.total))
+    for member, offset in zip(members, packing.offsets, strict=True):
+        _move(member.alloc, arena, lambda offset=offset: host.multiply(unit, offset))
+
+
+def _alloc(size: ir.Value) -> ir.Value:
+    return stream.AllocOp(stream.ResourceType.get(), size, ir.StringAttr.get("transient")).operation.results[0]
+
+
+def _move(alloc: ir.Operation, arena: ir.Value, offset_of: object) -> None:
+    """Make every use of ``alloc`` a range of ``arena``."""
+    with ir.InsertionPoint(alloc):
+        offset = offset_of()  # type: ignore[operator]
+    for use in list(alloc.results[0].uses):
+        user = use.owner.operation
+        if user.name == "stream.load":
+            with ir.InsertionPoint(user):
+                user.operands[1] = host.add(offset, user.operands[1])
+            user.operands[0] = arena
+            continue
+        touch = next(t for t in stream.touches(user) if t.resource_operand == use.operand_number)
+        with ir.InsertionPoint(user.parent):
+            start = host.add(offset, touch.offset)
+        touch.move(arena, start)
+    alloc.erase()
+
+
+def _contains(op: ir.Operation, members: list[_Scratch]) -> bool:
+    allocs = {m.alloc for m in members}
+    if op in allocs:
+        return True
+    return any(_contains(o.operation, members) for region in op.regions for b in region.blocks for o in b.operations)
+
+
+class _Clock:
+    """A time for every operation of the host program, in which the commands of one wave are simultaneous."""
+
+    def __init__(self) -> None:
+        self.time: dict[ir.Operation, tuple[int, int]] = {}
+        self.allocs: list[ir.Operation] = []
+        self._now = 0
+
+    def number(self, block: ir.Block) -> None:
+        for view in block.operations:
+            op = view.operation
+            if op.name == "stream.alloc" and sizes.is_transient(op.results[0]):
+                self.allocs.append(op)
+            if op.name == "stream.execute":
+                self._waves(op)
+                continue
+            self._now += 1
+            start = self._now
+            for region in op.regions:
+                for inner in region.blocks:
+                    self.number(inner)
+            self._now += 1
+            self.time[op] = (start, self._now)
+
+    def _waves(self, execute: ir.Operation) -> None:
+        self._now += 1
+        start = self._now
+        for view in execute.regions[0].blocks[0].operations:
+            if view.operation.name == "stream.barrier":
+                self._now += 1
+            self.time[view.operation] = (self._now, self._now)
+        self.time[execute] = (start, self._now)
+
+    def lifetime(self, alloc: ir.Operation) -> _Scratch | None:
+        """When ``alloc``'s memory is needed, or None when it escapes. A use in a loop lasts as long as the loop."""
+        spans = []
+        for use in alloc.results[0].uses:
+            user = use.owner.operation
+            if not stream.touches(user) and user.name != "stream.load":
+                return None
+            spans.append(self.time[self._in_block_of(alloc, user)])
+        if not spans:
+            return _Scratch(alloc, 0, *self.time[alloc])
+        return _Scratch(alloc, 0, min(s[0] for s in spans), max(s[1] for s in spans))
+
+    def _in_block_of(self, alloc: ir.Operation, user: ir.Operation) -> ir.Operation:
+        """The operation through which ``alloc``'s block uses it: a command itself, or the control flow around it."""
+        top = user
+        while top.block != alloc.block:
+            inner, top = top, top.parent.operation
+            if top.name == "stream.execute" and top.block == alloc.block:
+                return inner
+        return top

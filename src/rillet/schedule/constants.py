@@ -1,0 +1,97 @@
+"""Packs the constants that the program reads into one segment of the module file.
+
+Arrays stay where they are: the segment is a list of (name, offset), and the writer streams them. Equal contents share bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from torch_mlir import ir
+
+from rillet.dialects import stream
+from rillet.ir import Program
+from rillet.schedule import host
+
+
+@dataclass(frozen=True)
+class Options:
+    """``alignment``: bytes at which each constant starts."""
+
+    alignment: int = 64
+
+
+def run(program: Program, options: Options) -> None:
+    """Replace ``stream.constant`` by ranges of ``stream.segment``; records the layout in ``stream.segments``."""
+    with program.context, ir.Location.unknown():
+        constants: list[ir.Operation] = []
+        _collect(program.main(), constants)
+        if not constants:
+            program.module.operation.attributes["stream.segments"] = ir.ArrayAttr.get([])
+            return
+        names = list(dict.fromkeys(ir.StringAttr(op.attributes["symbol"]).value for op in constants))
+        offsets, parts, length = _layout(program, names, options.alignment)
+        with ir.InsertionPoint.at_block_begin(program.main().regions[0].blocks[0]):
+            segment = stream.SegmentOp(stream.ResourceType.get(), host.i64_attr(0)).operation.results[0]
+        for op in constants:
+            name = ir.StringAttr(op.attributes["symbol"]).value
+            _replace(op, segment, offsets[name], program.constants[name].nbytes)
+        layout = ir.DictAttr.get(
+            {
+                "length": host.i64_attr(length),
+                "names": ir.ArrayAttr.get([ir.StringAttr.get(name) for name, _ in parts]),
+                "offsets": ir.DenseI64ArrayAttr.get([offset for _, offset in parts]),
+            }
+        )
+        program.module.operation.attributes["stream.segments"] = ir.ArrayAttr.get([layout])
+
+
+def _collect(op: ir.Operation, into: list[ir.Operation]) -> None:
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                if inner.operation.name == "stream.constant":
+                    into.append(inner.operation)
+                _collect(inner.operation, into)
+
+
+def _layout(
+    program: Program, names: list[str], alignment: int
+) -> tuple[dict[str, int], list[tuple[str, int]], int]:
+    """The offset of every name, the arrays to write, and the length of the segment."""
+    seen: dict[tuple[int, bytes], int] = {}
+    offsets: dict[str, int] = {}
+    parts: list[tuple[str, int]] = []
+    end = 0
+    for name in names:
+        array = program.constants[name]
+        key = (array.nbytes, _digest(array))
+        if key not in seen:
+            seen[key] = end
+            parts.append((name, end))
+            end += -(-array.nbytes // alignment) * alignment
+        offsets[name] = seen[key]
+    return offsets, parts, end
+
+
+def _digest(array: np.ndarray) -> bytes:
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return hashlib.blake2b(flat.view(np.uint8).data, digest_size=32).digest()
+
+
+def _replace(op: ir.Operation, segment: ir.Value, offset: int, length: int) -> None:
+    for use in list(op.results[0].uses):
+        user = use.owner.operation
+        touch = next((t for t in stream.touches(user) if t.resource_operand == use.operand_number), None)
+        with ir.InsertionPoint(user.parent if user.parent.name == "stream.execute" else user):
+            if touch is not None:
+                touch.move(segment, host.add(host.index(offset), touch.offset))
+            elif user.name == "stream.load":
+                user.operands[1] = host.add(host.index(offset), user.operands[1])
+                user.operands[0] = segment
+            else:
+                view = stream.SubviewOp(segment.type, segment, host.index(offset), host.index(length))
+                user.operands[use.operand_number] = view.operation.results[0]
+    op.erase()

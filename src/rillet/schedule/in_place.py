@@ -1,0 +1,105 @@
+"""Lets a command write over memory whose content it is the last to need.
+
+Two cases: the copy in front of an update in place disappears when the original dies there, and a dispatch writes its
+result over an argument of equal size where the executable allows it (``may_alias``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.dialects import stream
+from rillet.ir import Program
+from rillet.schedule import host
+
+
+@dataclass(frozen=True)
+class Options:
+    """``reuse_arguments``: use ``may_alias``; copies in front of updates are dropped in any case."""
+
+    reuse_arguments: bool = True
+
+
+def run(program: Program, options: Options) -> None:
+    """Merge allocations of ``@main``, block by block."""
+    with program.context, ir.Location.unknown():
+        for block in program.main().regions[0].blocks:
+            _block(block, options)
+
+
+def _block(block: ir.Block, options: Options) -> None:
+    order = {op.operation: i for i, op in enumerate(block.operations)}
+    for op in list(order):
+        for region in op.regions:
+            for inner in region.blocks:
+                _block(inner, options)
+        if op.name == "stream.copy":
+            target, source = stream.touches(op)
+            if _mergeable(order, op, source, target):
+                _merge(source.resource, target.resource)
+                op.erase()
+        elif op.name == "stream.dispatch" and options.reuse_arguments:
+            _dispatch(order, op)
+
+
+def _dispatch(order: dict[ir.Operation, int], op: ir.Operation) -> None:
+    pairs = list(ir.DenseI64ArrayAttr(op.attributes["may_alias"]))
+    touches = stream.touches(op)
+    done: set[int] = set()
+    for written, read in zip(pairs[::2], pairs[1::2], strict=True):
+        if written in done or read in done:
+            continue
+        if _mergeable(order, op, touches[read], touches[written]):
+            _merge(touches[read].resource, touches[written].resource)
+            done |= {written, read}
+
+
+def _mergeable(order: dict[ir.Operation, int], op: ir.Operation, source: stream.Touch, target: stream.Touch) -> bool:
+    """Whether ``op`` is the last to need all of ``source``, and ``target`` is fresh memory of the same size."""
+    old, new = _alloc_of(order, source), _alloc_of(order, target)
+    if old is None or new is None or old == new:
+        return False
+    if host.constant_of(source.offset) != 0 or host.constant_of(target.offset) != 0:
+        return False
+    sizes = (old.operands[0], new.operands[0], source.length, target.length)
+    if len({_identity(size) for size in sizes}) != 1:
+        return False
+    for use in source.resource.uses:
+        user = use.owner.operation
+        if user == op:
+            if use.operand_number != source.resource_operand:
+                return False
+        elif not (stream.touches(user) or user.name == "stream.load"):
+            return False  # the memory may live on under another name
+        elif _position(order, user) > order[op]:
+            return False
+    return True
+
+
+def _alloc_of(order: dict[ir.Operation, int], touch: stream.Touch) -> ir.Operation | None:
+    owner = touch.resource.owner
+    if isinstance(owner, ir.Block):
+        return None
+    owner = owner.operation
+    return owner if owner.name == "stream.alloc" and owner in order else None
+
+
+def _position(order: dict[ir.Operation, int], op: ir.Operation) -> int:
+    while op not in order:
+        op = op.parent.operation
+    return order[op]
+
+
+def _identity(value: ir.Value) -> object:
+    constant = host.constant_of(value)
+    return value if constant is None else constant
+
+
+def _merge(keep: ir.Value, drop: ir.Value) -> None:
+    kept, dropped = keep.owner.operation, drop.owner.operation
+    if ir.StringAttr(dropped.attributes["lifetime"]).value == "external":
+        kept.attributes["lifetime"] = dropped.attributes["lifetime"]
+    drop.replace_all_uses_with(keep)
+    dropped.erase()

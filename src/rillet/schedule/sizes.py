@@ -1,0 +1,59 @@
+"""What is known at compile time about resources and their sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.schedule import host
+
+# What an unknown extent counts for when memory needs are compared; any plausible sequence length or batch will do.
+_TYPICAL_EXTENT = 64
+
+
+@dataclass(frozen=True)
+class Monomial:
+    """A size as ``factor`` times the product of unknown index values."""
+
+    factor: int
+    atoms: tuple[ir.Value, ...]
+
+    @property
+    def basis(self) -> frozenset[tuple[ir.Value, int]]:
+        """The atoms with their powers: equal for equal products in any order."""
+        return frozenset(Counter(self.atoms).items())
+
+
+def monomial(size: ir.Value) -> Monomial:
+    """Split products apart; anything else unknown is an atom."""
+    constant = host.constant_of(size)
+    if constant is not None:
+        return Monomial(constant, ())
+    owner = size.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.muli":
+        return Monomial(1, (size,))
+    a, b = (monomial(v) for v in owner.operands)
+    return Monomial(a.factor * b.factor, a.atoms + b.atoms)
+
+
+def estimate(size: ir.Value) -> int:
+    """A size in bytes for comparing schedules, unknown extents replaced by a typical one."""
+    split = monomial(size)
+    return split.factor * _TYPICAL_EXTENT ** len(split.atoms)
+
+
+def root(resource: ir.Value) -> ir.Value:
+    """The resource that a chain of subviews is a part of."""
+    while not isinstance(resource.owner, ir.Block) and resource.owner.name == "stream.subview":
+        resource = resource.owner.operands[0]
+    return resource
+
+
+def is_transient(resource: ir.Value) -> bool:
+    """Whether the resource is scratch memory of this call."""
+    owner = resource.owner
+    if isinstance(owner, ir.Block) or owner.name != "stream.alloc":
+        return False
+    return ir.StringAttr(owner.attributes["lifetime"]).value == "transient"

@@ -1,0 +1,21 @@
+"""Folds and shares the host arithmetic that the passes before left behind, and drops what nothing uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.ir import Program
+from rillet.schedule import host
+
+
+@dataclass(frozen=True)
+class Options:
+    """Has none."""
+
+
+def run(program: Program, options: Options) -> None:
+    """Canonicalize ``@main``."""
+    with program.context, ir.Location.unknown():
+        host.simplify(program)
