@@ -1,0 +1,62 @@
+"""Compiles one executable: analyse, choose a strategy, emit the kernel, lower it, generate the object."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rillet.codegen import llvm
+from rillet.codegen.cpu import legalize, strategies
+from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.result import CodegenOptions, CompiledExecutable
+from rillet.errors import CompileError
+from rillet.ir import make_context
+from rillet.targets import Target
+
+
+def compile_executable(text: str, target: Target, options: CodegenOptions = CodegenOptions()) -> CompiledExecutable:
+    """Compile the printed ``builtin.module @name attributes {flow.executable} {...}`` of one executable.
+
+    The same text, target and options always give the same bytes. Raises ``CompileError`` when the executable is not in the
+    form of docs/architecture.md, section 3, or holds something no strategy takes.
+    """
+    context = make_context()
+    with context, ir.Location.unknown():
+        try:
+            dispatch = Dispatch(_executable(ir.Module.parse(text)))
+        except ir.MLIRError as error:
+            raise CompileError(f"the executable's text is not valid MLIR: {error}") from error
+        strategy = strategies.choose(dispatch, target)
+        kernel = Kernel(dispatch, target)
+        strategy.emit(dispatch, kernel, target)
+        module = kernel.finish()
+        legalize.run(module, target)
+        name = dispatch.name
+        scalars = [str(s.type) for s in dispatch.scalars]
+        lowered = llvm.wrap(llvm.lower(module, target), name, dispatch.binding_count, scalars, target)
+    object_options = llvm.ObjectOptions(
+        optimize_for_size=options.optimize_for_size,
+        vectorize_loops=getattr(strategy, "vectorize_loops", False),
+    )
+    blob = llvm.emit_object(lowered, target, object_options)
+    missing = llvm.undefined_symbols(blob)
+    if missing:
+        raise CompileError(f"executable @{name}: the code for {target.name} calls {', '.join(missing)}, which no kernel may")
+    return CompiledExecutable(
+        name=name,
+        object=blob,
+        binding_count=dispatch.binding_count,
+        constant_count=dispatch.constant_count,
+        local_memory_size=kernel.local_memory_size,
+        strategy=strategy.name,
+        assembly=llvm.emit_assembly(lowered, target, object_options) if options.keep_assembly else "",
+    )
+
+
+def _executable(module: ir.Module) -> ir.Module:
+    """The module that holds the function: the printed module itself, or the only one nested in it."""
+    operations = list(module.body.operations)
+    if len(operations) == 1 and operations[0].operation.name == "builtin.module":
+        nested = str(operations[0])
+        return ir.Module.parse(nested)
+    return module

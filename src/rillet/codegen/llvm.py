@@ -1,0 +1,194 @@
+"""From a kernel module to an object file: upstream's lowerings, the C ABI wrapper, LLVM's optimizer and code generator."""
+
+from __future__ import annotations
+
+import functools
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+from torch_mlir import ir, passmanager
+from torch_mlir.dialects import llvm as llvm_dialect
+
+from rillet.errors import CompileError
+from rillet.targets import Target
+
+# The state structure of docs/architecture.md, section 4; LLVM lays it out for the target.
+_STATE = "{ ptr, ptr, [3 x i32], i32, ptr, iSIZE }"
+
+_FUNCTION = 'attributes #900 = { noinline nounwind "no-builtins" "frame-pointer"="none" }'
+_ENTRY = 'attributes #901 = { nounwind "no-builtins" "frame-pointer"="none" }'
+
+
+@dataclass(frozen=True)
+class ObjectOptions:
+    """How LLVM treats one module."""
+
+    optimize_for_size: bool = False
+    vectorize_loops: bool = False  # vectorize and unroll; kernels written on vectors, unrolled already, only get larger
+
+
+def lower(module: ir.Module, target: Target) -> str:
+    """Lower a kernel module (func, scf, memref, vector, arith) to LLVM IR text. Mutates ``module``."""
+    bits = target.pointer_bits
+    passes = (
+        "canonicalize",
+        "cse",
+        "convert-vector-to-scf",
+        "lower-affine",
+        "convert-scf-to-cf",
+        "expand-strided-metadata",
+        "lower-affine",
+        "canonicalize",
+        "cse",
+        "convert-vector-to-llvm{reassociate-fp-reductions=0}",
+        f"finalize-memref-to-llvm{{index-bitwidth={bits}}}",
+        "convert-complex-to-llvm",
+        "convert-math-to-llvm",
+        f"convert-arith-to-llvm{{index-bitwidth={bits}}}",
+        f"convert-func-to-llvm{{index-bitwidth={bits} use-bare-ptr-memref-call-conv=1}}",
+        f"convert-cf-to-llvm{{index-bitwidth={bits}}}",
+        "reconcile-unrealized-casts",
+    )
+    passmanager.PassManager.parse(f"builtin.module({','.join(passes)})", module.context).run(module.operation)
+    return llvm_dialect.translate_module_to_llvmir(module.operation)
+
+
+def wrap(text: str, name: str, bindings: int, scalars: Sequence[str], target: Target) -> str:
+    """Add the ABI functions ``NAME`` and ``NAME__count`` to LLVM IR that defines ``NAME__body`` and ``NAME__grid``.
+
+    ``scalars``: the MLIR types of the push constants, in order.
+    """
+    text = re.sub(r"^define (?:dso_local )?(.*)\{$", r"define internal \1#900 {", text, flags=re.MULTILINE)
+    size = f"i{target.pointer_bits}"
+    state = _STATE.replace("iSIZE", size)
+    loads, values = _scalar_loads(scalars, size)
+    pointers = []
+    for n in range(bindings):
+        loads_n = [
+            f"  %pb{n} = getelementptr ptr, ptr %bindings, i32 {n}",
+            f"  %b{n} = load ptr, ptr %pb{n}, align {target.pointer_bits // 8}, !invariant.load !900",
+        ]
+        pointers += loads_n
+    arguments = ", ".join(
+        [*(f"ptr %b{n}" for n in range(bindings)), *values, f"{size} %x", f"{size} %y", f"{size} %z", "ptr %scratch"]
+    )
+    lines = [
+        f'define hidden i32 @"{name}"(ptr %state, ptr %id) #901 {{',
+        "  %bindings = load ptr, ptr %state",
+        f"  %pc = getelementptr {state}, ptr %state, i32 0, i32 1",
+        "  %constants = load ptr, ptr %pc",
+        f"  %ps = getelementptr {state}, ptr %state, i32 0, i32 4",
+        "  %scratch = load ptr, ptr %ps",
+        *pointers,
+        *loads,
+    ]
+    for n, axis in enumerate("xyz"):
+        lines.append(f"  %p{axis} = getelementptr i32, ptr %id, i32 {n}")
+        lines.append(f"  %i{axis} = load i32, ptr %p{axis}")
+        lines.append(f"  %{axis} = {_resize('i32', size, f'%i{axis}')}")
+    lines += [f'  %status = call i32 @"{name}__body"({arguments})', "  ret i32 %status", "}"]
+    triple = f"{{ {size}, {size}, {size} }}"
+    lines += [f'define hidden void @"{name}__count"(ptr %constants, ptr %out) #901 {{', *loads]
+    lines.append(f'  %grid = call {triple} @"{name}__grid"({", ".join(values)})')
+    for n in range(3):
+        lines.append(f"  %g{n} = extractvalue {triple} %grid, {n}")
+        lines.append(f"  %c{n} = {_resize(size, 'i32', f'%g{n}')}")
+        lines.append(f"  %o{n} = getelementptr i32, ptr %out, i32 {n}")
+        lines.append(f"  store i32 %c{n}, ptr %o{n}")
+    lines += ["  ret void", "}", _FUNCTION, _ENTRY, "!900 = !{}"]
+    return f"{text}\n" + "\n".join(lines) + "\n"
+
+
+def _resize(source: str, target: str, value: str) -> str:
+    a, b = int(source[1:]), int(target[1:])
+    if a == b:
+        return f"add {source} {value}, 0"
+    return f"{'zext' if a < b else 'trunc'} {source} {value} to {target}"
+
+
+def _scalar_loads(scalars: Sequence[str], size: str) -> tuple[list[str], list[str]]:
+    """Loads of the push constants from ``%constants`` (64-bit slots), and the typed values they give."""
+    lines, values = [], []
+    floats = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
+    for n, type_ in enumerate(scalars):
+        lines.append(f"  %ps{n} = getelementptr i64, ptr %constants, i32 {n}")
+        lines.append(f"  %w{n} = load i64, ptr %ps{n}, align 8")
+        if type_ in floats:
+            width = re.sub(r"\D", "", type_)
+            lines.append(f"  %t{n} = {_resize('i64', f'i{width}', f'%w{n}')}")
+            lines.append(f"  %s{n} = bitcast i{width} %t{n} to {floats[type_]}")
+            values.append(f"{floats[type_]} %s{n}")
+            continue
+        kind = size if type_ == "index" else type_
+        lines.append(f"  %s{n} = {_resize('i64', kind, f'%w{n}')}")
+        values.append(f"{kind} %s{n}")
+    return lines, values
+
+
+def emit_object(text: str, target: Target, options: ObjectOptions = ObjectOptions()) -> bytes:
+    """Optimize LLVM IR text and generate a relocatable object. Deterministic. Raises ``CompileError`` on invalid IR."""
+    return _machine(target, options.optimize_for_size).emit_object(optimize(text, target, options))
+
+
+def emit_assembly(text: str, target: Target, options: ObjectOptions = ObjectOptions()) -> str:
+    """Optimize LLVM IR text and return the target's assembly."""
+    return _machine(target, options.optimize_for_size).emit_assembly(optimize(text, target, options))
+
+
+def optimize(text: str, target: Target, options: ObjectOptions) -> llvm.ModuleRef:
+    """Parse, verify and optimize LLVM IR text for a target."""
+    machine = _machine(target, options.optimize_for_size)
+    try:
+        module = llvm.parse_assembly(f'target triple = "{target.triple}"\n{text}')
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError(f"internal error: LLVM rejects the generated code: {error}") from error
+    tuning = llvm.PipelineTuningOptions(speed_level=2)
+    tuning.loop_vectorization = options.vectorize_loops
+    tuning.slp_vectorization = options.vectorize_loops
+    tuning.loop_unrolling = options.vectorize_loops and not options.optimize_for_size
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def undefined_symbols(blob: bytes) -> list[str]:
+    """The names an ELF relocatable object (32- or 64-bit, little-endian) leaves undefined, sorted."""
+    wide = blob[4] == 2
+    section_offset, = struct.unpack_from("<Q" if wide else "<I", blob, 40 if wide else 32)
+    entry_size, count = struct.unpack_from("<HH", blob, 58 if wide else 46)
+    names: set[str] = set()
+    headers = [section_offset + n * entry_size for n in range(count)]
+    for header in headers:
+        kind, = struct.unpack_from("<I", blob, header + 4)
+        if kind != 2:  # SHT_SYMTAB
+            continue
+        offset, size = struct.unpack_from("<QQ" if wide else "<II", blob, header + (24 if wide else 16))
+        link, = struct.unpack_from("<I", blob, header + (40 if wide else 24))
+        strings, = struct.unpack_from("<Q" if wide else "<I", blob, headers[link] + (24 if wide else 16))
+        symbol_size = 24 if wide else 16
+        for symbol in range(offset + symbol_size, offset + size, symbol_size):
+            name, = struct.unpack_from("<I", blob, symbol)
+            section, = struct.unpack_from("<H", blob, symbol + (6 if wide else 14))
+            if section == 0 and name:
+                end = blob.index(b"\0", strings + name)
+                names.add(blob[strings + name : end].decode())
+    return sorted(names - {"_GLOBAL_OFFSET_TABLE_"})
+
+
+@functools.cache
+def _machine(target: Target, optimize_for_size: bool) -> llvm.TargetMachine:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu,
+        features=target.llvm_features,
+        opt=2 if optimize_for_size else 3,
+        reloc="pic",
+        codemodel="small" if target.arch in ("x86_64", "aarch64") else "default",
+        abiname=target.abi,
+    )

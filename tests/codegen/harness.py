@@ -1,0 +1,123 @@
+"""Compiles one executable, links it into a shared library and runs its whole grid on numpy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import ziglang
+
+from rillet import targets
+from rillet.codegen import CodegenOptions, CompiledExecutable, compile_executable
+from rillet.codegen.llvm import emit_object
+from rillet.targets import Target
+
+
+class _State(ctypes.Structure):
+    _fields_ = [
+        ("bindings", ctypes.POINTER(ctypes.c_void_p)),
+        ("constants", ctypes.POINTER(ctypes.c_int64)),
+        ("workgroup_count", ctypes.c_uint32 * 3),
+        ("binding_count", ctypes.c_uint32),
+        ("local_memory", ctypes.c_void_p),
+        ("local_memory_size", ctypes.c_size_t),
+    ]
+
+
+class Kernel:
+    """A compiled and loaded executable."""
+
+    def __init__(self, text: str, target: Target | str = "host", options: CodegenOptions = CodegenOptions()):
+        self.target = targets.get(target) if isinstance(target, str) else target
+        self.executable: CompiledExecutable = compile_executable(text, self.target, options)
+        self._library = _load(self.executable, self.target)
+        self._local = aligned(max(1, self.executable.local_memory_size))
+
+    def grid(self, constants: Sequence[int] = ()) -> tuple[int, int, int]:
+        """The workgroup counts for these push constants."""
+        count = (ctypes.c_uint32 * 3)()
+        self._library.kernel_count((ctypes.c_int64 * max(1, len(constants)))(*constants), count)
+        return tuple(count)
+
+    def run(self, arrays: Sequence[np.ndarray], constants: Sequence[int | float] = ()) -> int:
+        """Run every workgroup on these bindings (arguments, then results, in place). Returns the first non-zero status."""
+        slots = [_slot(c) for c in constants]
+        bindings = (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
+        values = (ctypes.c_int64 * max(1, len(slots)))(*slots)
+        grid = self.grid(slots)
+        self._local[:] = 0xA5
+        state = _State(
+            bindings, values, (ctypes.c_uint32 * 3)(*grid), len(arrays), self._local.ctypes.data, self._local.size
+        )
+        for z in range(grid[2]):
+            for y in range(grid[1]):
+                for x in range(grid[0]):
+                    status = self._library.kernel(ctypes.byref(state), (ctypes.c_uint32 * 3)(x, y, z))
+                    if status:
+                        return status
+        return 0
+
+    def __call__(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], type]], constants: Sequence[int] = ()
+    ) -> list[np.ndarray]:
+        """Allocate results of these shapes and dtypes, run, and return them. Raises on a non-zero status."""
+        results = [_garbage(shape, dtype) for shape, dtype in outputs]
+        status = self.run([*map(np.ascontiguousarray, inputs), *results], constants)
+        if status:
+            raise RuntimeError(f"status {status}")
+        return results
+
+
+def aligned(size: int) -> np.ndarray:
+    """A byte array whose data is 64-byte aligned."""
+    raw = np.zeros(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size]
+
+
+def executable(name: str, arguments: str, results: str, body: str, attributes: str = "") -> str:
+    """The text of an executable ``@name``."""
+    return (
+        f"builtin.module @{name} attributes {{flow.executable}} {{\n"
+        f"func.func @{name}({arguments}) -> ({results}) {attributes} {{\n{body}\n}}\n}}\n"
+    )
+
+
+def _garbage(shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    array = np.empty(shape, dtype)
+    array.view(np.uint8).reshape(-1)[...] = 0x5A if array.size else 0
+    return array
+
+
+def _slot(value: int | float) -> int:
+    if isinstance(value, float):
+        return int(np.float32(value).view(np.int32))
+    return int(value)
+
+
+def _load(executable: CompiledExecutable, target: Target) -> ctypes.CDLL:
+    table = "\n".join(
+        [
+            f'declare hidden i32 @"{executable.name}"(ptr, ptr)',
+            f'declare hidden void @"{executable.name}__count"(ptr, ptr)',
+            "define i32 @kernel(ptr %s, ptr %w) {",
+            f'  %r = call i32 @"{executable.name}"(ptr %s, ptr %w)',
+            "  ret i32 %r\n}",
+            "define void @kernel_count(ptr %c, ptr %o) {",
+            f'  call void @"{executable.name}__count"(ptr %c, ptr %o)',
+            "  ret void\n}",
+        ]
+    )
+    linker = str(Path(ziglang.__file__).parent / "zig")
+    with tempfile.TemporaryDirectory() as folder:
+        objects = [Path(folder) / "kernel.o", Path(folder) / "table.o"]
+        objects[0].write_bytes(executable.object)
+        objects[1].write_bytes(emit_object(table, target))
+        library = Path(folder) / "kernel.so"
+        command = [linker, "ld.lld", "-shared", "-nostdlib", "--no-undefined", "-znoexecstack"]
+        subprocess.run([*command, *map(str, objects), "-o", str(library)], check=True)
+        return ctypes.CDLL(str(library))
