@@ -1,0 +1,17 @@
+"""Dispatch formation: tensor form → host program of dispatches (``flow``) and executables (docs/architecture.md, section 3)."""
+
+from __future__ import annotations
+
+from rillet.dispatch import form_regions, host_views, outline, resolve_dims
+from rillet.dispatch.groups import Limits
+from rillet.dispatch.spec import check
+from rillet.ir.passes import Pass
+
+PASSES = [
+    Pass("resolve-dims", "dispatch", resolve_dims.run),
+    Pass("host-views", "dispatch", host_views.run),
+    Pass("form-regions", "dispatch", form_regions.run, Limits()),
+    Pass("outline", "dispatch", outline.run),
+]
+
+__all__ = ["PASSES", "check"]

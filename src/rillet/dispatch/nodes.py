@@ -1,0 +1,131 @@
+"""What an operation is to fusion: its kind, the loops its results and operands are indexed by, and its cost."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.ir.rewrite import defining
+from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, captures, is_projected, structured, walk
+
+
+class Kind(enum.Enum):
+    """How an operation takes part in fusion."""
+
+    ELEMENTWISE = "elementwise"  # all loops parallel, results indexed by all of them
+    REDUCTION = "reduction"  # a reduction whose operands are all indexed by every parallel loop: rows are independent
+    ROOT = "root"  # contraction, convolution, pooling: operands are shared between rows, so it takes no producers
+    PAD = "pad"
+    SOLO = "solo"  # its own dispatch
+
+
+# Structured or moving ops: no loop that holds one of them is device code.
+_STRUCTURED = frozenset(
+    f"tensor.{n}" for n in ("pad", "concat", "extract_slice", "insert_slice", "reshape", "expand_shape", "collapse_shape")
+)
+_SOLO = frozenset(("tensor.concat", "tensor.extract_slice", "tensor.insert_slice", "tensor.insert"))
+
+
+@dataclass(eq=False)
+class Node:
+    """An operation that runs on the device."""
+
+    op: ir.Operation
+    index: int  # position in its block
+    kind: Kind
+    loops: int
+    result_maps: dict[ir.Value, Map]  # result → loops, one expression for each axis
+    operands: list[tuple[ir.Value, Map | None]]  # tensors read; None: at arbitrary positions
+    cost: int  # scalar operations for each point
+    extents: list[int]
+    parallel: tuple[bool, ...] = ()
+    view: Structured | None = None
+
+    @property
+    def size(self) -> int | None:
+        """Points of the iteration space, None when not static."""
+        size = 1
+        for extent in self.extents:
+            if extent == DYNAMIC:
+                return None
+            size *= extent
+        return size
+
+
+def is_device_loop(op: ir.Operation) -> bool:
+    """A loop over tensor elements without structured ops: it is outlined whole."""
+    if not op.name.startswith("scf.") or not any(isinstance(r.type, ir.RankedTensorType) for r in op.results):
+        return False
+    inner = [o.name for o in walk(op)]
+    return any(n in ("tensor.extract", "tensor.insert") for n in inner) and not any(
+        n.startswith("linalg.") or n in _STRUCTURED for n in inner
+    )
+
+
+def is_source(op: ir.Operation | None) -> bool:
+    """Makes a tensor out of nothing, so that each dispatch makes its own: ``tensor.empty``, a fill of one, a splat constant."""
+    if op is None:
+        return False
+    if op.name == "tensor.empty":
+        return True
+    if op.name == "linalg.fill":
+        return is_source(defining(op.operands[1]))
+    return op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType)
+
+
+def node(op: ir.Operation, index: int) -> Node | None:
+    """The node for a device operation; None for host code and sources."""
+    view = structured(op)
+    if view is not None:
+        return _generic(view, index)
+    if op.name == "tensor.pad":
+        tensor = ir.RankedTensorType(op.results[0].type)
+        identity = tuple(range(tensor.rank))
+        source = op.operands[0]
+        return Node(
+            op, index, Kind.PAD, tensor.rank, {op.results[0]: identity}, [(source, identity)], 1, list(tensor.shape),
+            (True,) * tensor.rank,
+        )
+    is_fill = op.name == "linalg.fill" and not is_source(op)
+    many = op.name == "tensor.from_elements" and len(op.operands) > 1
+    if op.name in _SOLO or is_fill or many or is_device_loop(op):
+        return Node(op, index, Kind.SOLO, 0, {}, [], 1, [])
+    return None
+
+
+def _generic(view: Structured, index: int) -> Node:
+    op = view.op
+    operands: list[tuple[ir.Value, Map | None]] = list(zip(view.inputs, view.input_maps, strict=True))
+    for number, (init, map_) in enumerate(zip(view.inits, view.init_maps, strict=True)):
+        # An init that comes from nowhere is cloned; another is data when the body reads it.
+        if view.init_is_read(number) and not is_source(defining(init)):
+            operands.append((init, map_))
+    operands += [(v, None) for v in captures(op) if isinstance(v.type, ir.RankedTensorType)]
+    operands = [(v, m) for v, m in operands if isinstance(v.type, ir.RankedTensorType)]
+    cost = max(1, sum(1 for _ in walk(op)) - 1)
+    results = dict(zip(op.results, view.init_maps, strict=True))
+    return Node(
+        op, index, _kind(view), view.loops, results, operands, cost, view.extents(), view.parallel, view
+    )
+
+
+def _kind(view: Structured) -> Kind:
+    if view.is_elementwise:
+        return Kind.ELEMENTWISE
+    parallel = [i for i, p in enumerate(view.parallel) if p]
+    if any(sorted(_plain(m)) != parallel or not is_projected(m) for m in view.init_maps):
+        return Kind.SOLO
+    if len(parallel) == view.loops:
+        return Kind.SOLO
+    for value, map_ in zip(view.inputs, view.input_maps, strict=True):
+        is_scalar = not isinstance(value.type, ir.RankedTensorType) or not map_
+        if not is_scalar and not (is_projected(map_) and set(parallel) <= set(_plain(map_))):
+            return Kind.ROOT
+    return Kind.REDUCTION
+
+
+def _plain(map_: Sequence[Expr]) -> list[int]:
+    return [e for e in map_ if isinstance(e, int)]

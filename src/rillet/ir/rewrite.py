@@ -1,0 +1,180 @@
+"""Small editing tools: upstream pass pipelines, moving and replacing operations, cleaning up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from torch_mlir import ir
+from torch_mlir.passmanager import PassManager
+
+from rillet.errors import CompileError
+from rillet.ir.program import Program
+from rillet.ir.structured import Expr, iterators_attr, maps_attr, walk
+
+PURE_DIALECTS = ("arith", "math", "tensor", "linalg", "complex", "affine", "flow")
+
+
+def run_upstream(op: ir.Operation | ir.OpView, pipeline: str) -> None:
+    """Run an upstream pass pipeline, ``builtin.module(...)``, on a module operation."""
+    try:
+        PassManager.parse(pipeline, op.context).run(op.operation)
+    except ir.MLIRError as error:
+        raise CompileError(f"internal: the passes '{pipeline}' failed: {error}") from error
+
+
+def defining(value: ir.Value) -> ir.Operation | None:
+    """The operation that defines ``value``; None for a block argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def is_defined_by(value: ir.Value, *names: str) -> bool:
+    operation = defining(value)
+    return operation is not None and operation.name in names
+
+
+def int_constant(value: ir.Value) -> int | None:
+    """The value of an integer or index constant, else None."""
+    operation = defining(value)
+    if operation is None or operation.name != "arith.constant":
+        return None
+    attribute = operation.attributes["value"]
+    return int(attribute.value) if isinstance(attribute, ir.IntegerAttr) else None
+
+
+def has_uses(op: ir.Operation) -> bool:
+    return any(next(iter(r.uses), None) is not None for r in op.results)
+
+
+def users(value: ir.Value) -> list[ir.Operation]:
+    """The operations that use ``value``, each once."""
+    return list(dict.fromkeys(use.owner.operation for use in value.uses))
+
+
+def blocks(op: ir.Operation | ir.OpView) -> list[ir.Block]:
+    """The blocks of ``op`` that hold host code: its own, and those of nested control flow, outermost first."""
+    found = []
+    for region in op.operation.regions:
+        for block in region.blocks:
+            found.append(block)
+            for inner in block.operations:
+                if inner.operation.name.startswith("scf."):
+                    found += blocks(inner)
+    return found
+
+
+def erase_dead(op: ir.Operation | ir.OpView) -> None:
+    """Erase unused side-effect-free operations nested in the host code of ``op``."""
+    for block in reversed(blocks(op)):
+        for inner in reversed(list(block.operations)):
+            operation = inner.operation
+            if len(operation.results) and not has_uses(operation) and is_pure(operation):
+                operation.erase()
+
+
+def is_pure(op: ir.Operation) -> bool:
+    """True for the tensor form's side-effect-free operations."""
+    return op.name.split(".")[0] in PURE_DIALECTS or op.name in ("ml_program.global_load_const",) or (
+        op.name in ("scf.for", "scf.if") and all(is_pure(o) or o.name == "scf.yield" for o in walk(op))
+    )
+
+
+def sweep_constants(program: Program) -> None:
+    """Erase globals that nothing reads, and drop their arrays."""
+    used = {
+        ir.FlatSymbolRefAttr(op.attributes["global"]).value
+        for op in walk(program.module.operation)
+        if op.name == "ml_program.global_load_const"
+    }
+    for op in list(program.module.body.operations):
+        if op.operation.name != "ml_program.global":
+            continue
+        name = ir.StringAttr(op.operation.attributes["sym_name"]).value
+        if name not in used:
+            op.operation.erase()
+            if name in program.constants:
+                del program.constants[name]
+
+
+def clone_body(
+    source: ir.Block, target: ir.Block, mapping: dict[ir.Value, ir.Value], *, terminator: bool = True
+) -> None:
+    """Append clones of the operations of ``source`` to ``target``; ``mapping`` says what its arguments stand for."""
+    operations = list(source.operations)
+    if not terminator:
+        operations = operations[:-1]
+    with ir.InsertionPoint(target):
+        for op in operations:
+            clone = op.operation.clone()
+            remap(clone, mapping)
+            mapping.update(zip(op.operation.results, clone.results, strict=True))
+
+
+def remap(op: ir.Operation, mapping: Mapping[ir.Value, ir.Value]) -> None:
+    """Replace operands of ``op`` and of everything nested in it by what ``mapping`` says."""
+    for i, operand in enumerate(op.operands):
+        if operand in mapping:
+            op.operands[i] = mapping[operand]
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                remap(inner.operation, mapping)
+
+
+def rebuild_generic(
+    op: ir.Operation,
+    operands: Sequence[ir.Value],
+    result_types: Sequence[ir.Type],
+    maps: Sequence[Sequence[Expr]],
+    parallel: Sequence[bool],
+) -> ir.Operation:
+    """A copy of ``op``, a ``linalg.generic``, right before it, with other operands, maps and iterators, and the same body.
+
+    ``linalg.index`` in the body is not adapted: see ``renumber_index``.
+    """
+    loops = len(parallel)
+    with ir.InsertionPoint(op):
+        new = ir.Operation.create(
+            "linalg.generic",
+            results=list(result_types),
+            operands=list(operands),
+            attributes={
+                "indexing_maps": maps_attr(loops, maps),
+                "iterator_types": iterators_attr(parallel),
+                "operandSegmentSizes": op.attributes["operandSegmentSizes"],
+            },
+            regions=1,
+            loc=op.location,
+        )
+    old = op.regions[0].blocks[0]
+    block = new.regions[0].blocks.append(*[a.type for a in old.arguments], arg_locs=[op.location] * len(old.arguments))
+    clone_body(old, block, dict(zip(old.arguments, block.arguments, strict=True)))
+    return new
+
+
+def renumber_index(op: ir.Operation, new: Sequence[int]) -> None:
+    """Make every ``linalg.index`` in the body of ``op`` read loop ``new[i]`` instead of loop ``i``."""
+    for inner in walk(op):
+        if inner.name == "linalg.index":
+            old = ir.IntegerAttr(inner.attributes["dim"]).value
+            inner.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), new[old])
+
+
+def replace(op: ir.Operation, values: Iterable[ir.Value]) -> None:
+    """Use ``values`` instead of the results of ``op``, and erase it."""
+    for old, new in zip(op.results, values, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+def fused_location(ops: Iterable[ir.Operation], limit: int = 16) -> ir.Location:
+    """The locations of ``ops`` as one, without repetition; of more than ``limit``, the first ones."""
+    locations = list({str(op.location): op.location for op in ops}.values())[:limit]
+    return locations[0] if len(locations) == 1 else ir.Location.fused(locations)
+
+
+def each(program: Program, name: str, function: Callable[[ir.Operation], None]) -> None:
+    """Call ``function`` on every operation called ``name`` in ``@main``, in program order."""
+    for op in list(walk(program.main())):
+        if op.name == name:
+            function(op)

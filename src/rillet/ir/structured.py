@@ -1,0 +1,197 @@
+"""Structured ops taken apart for analysis: iterators, indexing maps, body.
+
+An indexing map is a tuple of expressions, one for each axis of the operand. An expression that is a plain loop dimension is an
+``int``, its position; anything else stays an ``ir.AffineExpr``. Most questions are about plain dimensions only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+Expr = int | ir.AffineExpr
+Map = tuple[Expr, ...]
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+_PARALLEL = "#linalg.iterator_type<parallel>"
+_REDUCTION = "#linalg.iterator_type<reduction>"
+
+
+@dataclass(frozen=True, eq=False)
+class Structured:
+    """A ``linalg.generic``: ``maps`` has one map for each operand (inputs, then inits)."""
+
+    op: ir.Operation
+    maps: tuple[Map, ...]
+    parallel: tuple[bool, ...]  # one for each loop
+    inputs: tuple[ir.Value, ...]
+    inits: tuple[ir.Value, ...]
+
+    @property
+    def loops(self) -> int:
+        return len(self.parallel)
+
+    @property
+    def input_maps(self) -> tuple[Map, ...]:
+        return self.maps[: len(self.inputs)]
+
+    @property
+    def init_maps(self) -> tuple[Map, ...]:
+        return self.maps[len(self.inputs) :]
+
+    @property
+    def body(self) -> ir.Block:
+        return self.op.regions[0].blocks[0]
+
+    @property
+    def is_elementwise(self) -> bool:
+        """All loops parallel and every result indexed by a permutation of them."""
+        return all(self.parallel) and all(is_permutation(m, self.loops) for m in self.init_maps)
+
+    @property
+    def is_windowed(self) -> bool:
+        """Some operand is indexed by more than plain dimensions and constants (a convolution, a pooling, an upsampling)."""
+        return any(not isinstance(e, int | ir.AffineConstantExpr) for m in self.maps for e in m)
+
+    def extents(self) -> list[int]:
+        """The static extent of each loop, ``DYNAMIC`` where it is not known."""
+        known = [DYNAMIC] * self.loops
+        for value, map_ in zip((*self.inputs, *self.inits), self.maps, strict=True):
+            if not isinstance(value.type, ir.RankedTensorType):
+                continue
+            for extent, expr in zip(ir.RankedTensorType(value.type).shape, map_, strict=True):
+                if isinstance(expr, int) and extent != DYNAMIC:
+                    known[expr] = extent
+        return known
+
+    def body_ops(self) -> list[ir.Operation]:
+        """The operations of the body but its terminator (nested regions not included)."""
+        return [op.operation for op in self.body.operations][:-1]
+
+    def yielded(self) -> list[ir.Value]:
+        return list(list(self.body.operations)[-1].operands)
+
+    def init_is_read(self, number: int = 0) -> bool:
+        """True when the body reads the init's old value."""
+        return bool(list(self.body.arguments[len(self.inputs) + number].uses))
+
+
+def structured(op: ir.Operation | ir.OpView) -> Structured | None:
+    """The analysis of ``op``, or None when it is not a ``linalg.generic``."""
+    operation = op.operation
+    if operation.name != "linalg.generic":
+        return None
+    attributes = operation.attributes
+    count = ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"])[0]
+    operands = tuple(operation.operands)
+    maps = tuple(exprs(ir.AffineMapAttr(m).value) for m in attributes["indexing_maps"])
+    parallel = tuple(str(t) == _PARALLEL for t in attributes["iterator_types"])
+    return Structured(operation, maps, parallel, operands[:count], operands[count:])
+
+
+def exprs(map_: ir.AffineMap) -> Map:
+    """The results of an affine map, plain dimensions as ``int``."""
+    return tuple(e.position if isinstance(e, ir.AffineDimExpr) else e for e in map_.results)
+
+
+def map_attr(loops: int, map_: Sequence[Expr]) -> ir.AffineMapAttr:
+    """The attribute for a map over ``loops`` loops."""
+    results = [ir.AffineExpr.get_dim(e) if isinstance(e, int) else e for e in map_]
+    return ir.AffineMapAttr.get(ir.AffineMap.get(loops, 0, results))
+
+
+def maps_attr(loops: int, maps: Sequence[Sequence[Expr]]) -> ir.ArrayAttr:
+    return ir.ArrayAttr.get([map_attr(loops, m) for m in maps])
+
+
+def iterators_attr(parallel: Sequence[bool]) -> ir.ArrayAttr:
+    return ir.ArrayAttr.get([ir.Attribute.parse(_PARALLEL if p else _REDUCTION) for p in parallel])
+
+
+def rename(map_: Sequence[Expr], new: Sequence[int], loops: int | None = None) -> Map:
+    """The map over renumbered loops: old loop ``i`` is loop ``new[i]`` of ``loops``."""
+    if all(isinstance(e, int) for e in map_):
+        return tuple(new[e] for e in map_)  # type: ignore[index]
+    target = ir.AffineMap.get(loops or len(new), 0, [ir.AffineExpr.get_dim(n) for n in new])
+    renamed = [new[e] if isinstance(e, int) else e.compose(target) for e in map_]
+    return tuple(renamed)
+
+
+def is_permutation(map_: Sequence[Expr], loops: int) -> bool:
+    return len(map_) == loops and sorted(e for e in map_ if isinstance(e, int)) == list(range(loops))
+
+
+def is_projected(map_: Sequence[Expr]) -> bool:
+    """Plain dimensions only, each at most once."""
+    return all(isinstance(e, int) for e in map_) and len(set(map_)) == len(map_)
+
+
+def dims_in(expr: Expr) -> set[int]:
+    """The loop dimensions an expression mentions."""
+    if isinstance(expr, int):
+        return {expr}
+    if isinstance(expr, ir.AffineDimExpr):
+        return {expr.position}
+    if isinstance(expr, ir.AffineConstantExpr):
+        return set()
+    return dims_in(expr.lhs) | dims_in(expr.rhs)  # type: ignore[attr-defined]
+
+
+def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
+    """The permutation that undoes this one."""
+    result = [0] * len(permutation)
+    for position, value in enumerate(permutation):
+        result[value] = position
+    return tuple(result)
+
+
+def copy_permutation(op: ir.Operation | ir.OpView) -> tuple[int, ...] | None:
+    """``p`` when ``op`` only permutes its input, such that result axis ``i`` is input axis ``p[i]``; else None."""
+    view = structured(op)
+    if view is None or len(view.inputs) != 1 or len(view.inits) != 1 or not view.is_elementwise:
+        return None
+    source, target = view.maps
+    if not is_permutation(source, view.loops) or view.body_ops() or view.yielded()[0] != view.body.arguments[0]:
+        return None
+    return tuple(source.index(e) for e in target)
+
+
+def captures(op: ir.Operation | ir.OpView) -> list[ir.Value]:
+    """The values from outside that the regions of ``op`` read, in order of first use, without repetition."""
+    inside: set[ir.Value] = set()
+    outside: dict[ir.Value, None] = {}
+
+    def visit(region: ir.Region) -> None:
+        for block in region.blocks:
+            inside.update(block.arguments)
+            for nested in block.operations:
+                for operand in nested.operands:
+                    if operand not in inside:
+                        outside.setdefault(operand)
+                for inner in nested.regions:
+                    visit(inner)
+                inside.update(nested.results)
+
+    for region in op.operation.regions:
+        visit(region)
+    return list(outside)
+
+
+def reads(op: ir.Operation | ir.OpView) -> list[ir.Value]:
+    """Operands and captured values of ``op``, without repetition."""
+    operation = op.operation
+    values = dict.fromkeys(operation.operands)
+    if len(operation.regions):
+        values |= dict.fromkeys(captures(operation))
+    return list(values)
+
+
+def walk(op: ir.Operation | ir.OpView) -> Iterator[ir.Operation]:
+    """All operations nested in ``op``, in program order, ``op`` itself not included."""
+    for region in op.operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner.operation
+                yield from walk(inner)
