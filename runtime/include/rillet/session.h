@@ -1,0 +1,72 @@
+// The short way from a module file to results: load, wrap inputs, run.
+//
+//   rlt_error_t error = {0};
+//   rlt_session_t* session = NULL;
+//   rlt_session_open("model.rlm", NULL, rlt_allocator_system(), &error, &session);
+//   uint32_t entry = 0;
+//   rlt_session_find_export(session, "main", &error, &entry);
+//   rlt_buffer_view_t *input = NULL, *output = NULL;
+//   rlt_session_wrap(session, RLT_TYPE_F32, 2, (int64_t[]){1, 4}, data, sizeof(data), &error, &input);
+//   rlt_session_run(session, entry, 1, &input, 1, &output, &error);
+//   ... output->buffer->data, output->dims ...
+//   rlt_buffer_view_release(output), rlt_buffer_view_release(input), rlt_session_release(session);
+#ifndef RILLET_SESSION_H_
+#define RILLET_SESSION_H_
+
+#include "rillet/hal.h"
+#include "rillet/module.h"
+
+RLT_BEGIN_DECLS
+
+typedef struct rlt_session_t rlt_session_t;
+
+typedef struct rlt_session_options_t {
+  uint32_t thread_count;                    // threads a call uses, the caller included; 0 and 1: the caller alone
+  rlt_device_t* device;                     // where to run; NULL: a CPU device with `thread_count` threads
+  rlt_static_libraries_t static_libraries;  // kernels linked into the program
+  uint64_t step_limit;                      // see rlt_vm_module_options_t
+} rlt_session_options_t;
+
+// Loads the module in `length` bytes at `data` (a multiple of RLT_MODULE_DATA_ALIGNMENT), which must stay unchanged until
+// `owner_release(owner)` (may be NULL) is called; that happens once, also when this fails. `options` may be NULL. Fails
+// with what reading, verifying and loading fail with; RLT_INCOMPATIBLE when no executable fits this processor.
+rlt_status_t rlt_session_create(const void* data, size_t length, void* owner, void (*owner_release)(void* owner),
+                                const rlt_session_options_t* options, rlt_allocator_t allocator, rlt_error_t* error,
+                                rlt_session_t** out_session);
+
+#ifndef RLT_FREESTANDING
+// Maps the file and loads it. RLT_NOT_FOUND when it cannot be opened.
+rlt_status_t rlt_session_open(const char* path, const rlt_session_options_t* options, rlt_allocator_t allocator,
+                              rlt_error_t* error, rlt_session_t** out_session);
+#endif
+
+void rlt_session_retain(rlt_session_t* session);
+
+// No call may be running when the last reference goes. Results may outlive the session.
+void rlt_session_release(rlt_session_t* session);
+
+// What the file holds.
+const rlt_module_view_t* rlt_session_module(const rlt_session_t* session);
+
+// The ordinal of the executable that was chosen for this processor; UINT32_MAX when the module has none.
+uint32_t rlt_session_executable(const rlt_session_t* session);
+
+// The ordinal of an export. RLT_NOT_FOUND when there is none of that name.
+rlt_status_t rlt_session_find_export(const rlt_session_t* session, const char* name, rlt_error_t* error,
+                                     uint32_t* out_export);
+
+// Makes a view of the caller's memory, which must stay as it is until the view is released; kernels cannot write to it.
+rlt_status_t rlt_session_wrap(rlt_session_t* session, rlt_element_type_t element_type, uint32_t rank,
+                              const int64_t* dims, const void* data, uint64_t length, rlt_error_t* error,
+                              rlt_buffer_view_t** out_view);
+
+// Calls an export. Inputs are checked against its declaration: number, element type, rank, fixed dimensions, and that
+// dimensions of one name agree; the message names the input. On success the caller owns the outputs, which share no
+// memory with the inputs, the module or each other; on failure they are NULL. Safe from any thread.
+rlt_status_t rlt_session_run(rlt_session_t* session, uint32_t export_ordinal, uint32_t input_count,
+                             rlt_buffer_view_t* const* inputs, uint32_t output_count, rlt_buffer_view_t** outputs,
+                             rlt_error_t* error);
+
+RLT_END_DECLS
+
+#endif  // RILLET_SESSION_H_
