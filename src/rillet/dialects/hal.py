@@ -127,11 +127,14 @@ class CmdConstantsOp(Hal.Operation, name="cmd_constants"):
 
 
 class CmdBindOp(Hal.Operation, name="cmd_bind"):
+    """``access``: 1 the kernel reads, 2 it writes, 3 both."""
+
     commands: Operand[CommandsType]
     binding: Operand[I64]
     slot: Operand[I64]
     offset: Operand[Index]
     length: Operand[Index]
+    access: Operand[I64]
 
 
 class CmdDispatchOp(Hal.Operation, name="cmd_dispatch"):

@@ -74,8 +74,9 @@ def _dispatch(
     constant_count = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))[0]
     if constant_count:
         hal.CmdConstantsOp(commands, [value_of(v) for v in list(op.operands)[:constant_count]])
-    for binding, (slot, offset, length) in enumerate(ranges):
-        hal.CmdBindOp(commands, build.i64(binding), slot, offset, length)
+    for binding, (touch, (slot, offset, length)) in enumerate(zip(stream.touches(op), ranges, strict=True)):
+        access = build.i64(touch.reads + 2 * touch.writes)
+        hal.CmdBindOp(commands, build.i64(binding), slot, offset, length, access)
     name = ir.SymbolRefAttr(op.attributes["entry"]).value[-1]
     hal.CmdDispatchOp(commands, build.i64(entries[name]))
 

@@ -1,0 +1,8 @@
+"""The module file: layout and writing."""
+
+from __future__ import annotations
+
+from rillet.module.library import CompiledLibrary
+from rillet.module.writer import ModuleFile, module_file
+
+__all__ = ["CompiledLibrary", "ModuleFile", "module_file"]

@@ -330,12 +330,11 @@ def _pairs(callee: ir.Operation, name: str) -> list[tuple[int, int]]:
 def _result_dims(callee: ir.Operation, call: ir.Operation) -> list[list[ir.Value]]:
     """For each result of a dispatch, the scalar operands that hold its dynamic extents."""
     attributes = callee.attributes["res_attrs"] if "res_attrs" in callee.attributes else None
-    scalars = [v for v in call.operands if not isinstance(v.type, ir.RankedTensorType)]
     dims = []
     for number in range(len(call.results)):
         named = ir.DictAttr(attributes[number]) if attributes else {}
         positions = ir.DenseI64ArrayAttr(named["flow.dims"]) if "flow.dims" in named else []
-        dims.append([scalars[p] for p in positions])
+        dims.append([call.operands[p] for p in positions])
         if len(dims[-1]) != _dynamic_count(ir.RankedTensorType(call.results[number].type)):
             name = ir.StringAttr(callee.attributes["sym_name"]).value
             raise CompileError(f"internal: result {number} of executable '{name}' lacks the scalars of its extents")

@@ -1,0 +1,70 @@
+"""What the compiler hands to the module writer: bytecode, signatures and the layout of constants, free of MLIR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output. ``dims`` holds -1 for dynamic extents; ``dim_names`` their names, "" for none."""
+
+    name: str
+    dtype: int  # element type code
+    dims: tuple[int, ...]
+    dim_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function: signature strings of ``i`` and ``r``, register counts, and code as 16-bit words."""
+
+    name: str
+    arguments: str
+    results: str
+    int_registers: int
+    ref_registers: int
+    code: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Import:
+    """A function of the runtime; a trailing ``*`` in ``arguments`` means any number of the kind before it."""
+
+    name: str
+    arguments: str
+    results: str
+
+
+@dataclass(frozen=True)
+class Export:
+    """A function callers see: ``function`` is its ordinal."""
+
+    name: str
+    function: int
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Constants side by side: ``parts`` are (offset, array), the bytes between them zero. Arrays are not copied."""
+
+    length: int
+    parts: tuple[tuple[int, np.ndarray], ...]
+
+
+@dataclass(frozen=True)
+class Image:
+    """A complete host program. ``entries``: executable entry names in ordinal order."""
+
+    functions: tuple[Function, ...]
+    imports: tuple[Import, ...]
+    exports: tuple[Export, ...]
+    int_globals: int
+    ref_globals: int
+    segments: tuple[Segment, ...]
+    entries: tuple[str, ...]
+    stats: dict[str, int] = field(default_factory=dict)

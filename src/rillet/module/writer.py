@@ -1,0 +1,101 @@
+"""The module file (docs/architecture.md, section 6): header, FlatBuffer, aligned segments."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from rillet.errors import CompileError
+from rillet.ir.image import Image
+from rillet.module.library import CompiledLibrary
+from rillet.module.schema import IDENTIFIER, Place, serialize
+
+VERSION = 1
+PRODUCER = "rillet"
+_HEADER = struct.Struct("<4sIQ")
+_ALIGNMENT, _CONSTANT_ALIGNMENT = 64, 4096
+# Zeros between parts are written in pieces of at most this size.
+_ZEROS = bytes(1 << 16)
+
+
+class Sink(Protocol):
+    """Anything bytes can be written to in order: a file, an anonymous mapping."""
+
+    def write(self, data: bytes | memoryview, /) -> object: ...
+
+
+@dataclass(frozen=True)
+class ModuleFile:
+    """A module file as the pieces it is made of; ``size`` bytes in all."""
+
+    head: bytes
+    pieces: tuple[tuple[int, bytes | np.ndarray], ...]  # (offset, content), in order
+    size: int
+
+    def write(self, sink: Sink) -> None:
+        """Write every byte in order; constants go out as they lie in memory."""
+        position = 0
+        for offset, content in ((0, self.head), *self.pieces):
+            position = _pad(sink, position, offset)
+            for data in _raw(content):
+                sink.write(data)
+                position += len(data)
+        _pad(sink, position, self.size)
+
+
+def module_file(image: Image, libraries: Sequence[CompiledLibrary], stats: dict[str, int] | None = None) -> ModuleFile:
+    """Lay out a module file. ``libraries`` come best first; ``stats`` are added to those of the image.
+
+    Raises ``CompileError`` when a library's entries are not those the program dispatches to.
+    """
+    for library in libraries:
+        if tuple(library.entries) != image.entries:
+            raise CompileError(f"internal: the library for '{library.target}' does not have the program's entries")
+    code_bytes = max((len(library.data) for library in libraries), default=0)
+    all_stats = {**image.stats, "code_bytes": code_bytes, **(stats or {})}
+    checksums = [zlib.crc32(library.data) for library in libraries]
+    # The size of the FlatBuffer does not depend on the offsets in it, so a first one tells where the segments start.
+    empty = [Place(0, 0)] * len(image.segments), [Place(0, 0)] * len(libraries)
+    length = len(serialize(image, libraries, *empty, all_stats, PRODUCER))
+    end = _HEADER.size + length
+    executables, constants = [], []
+    pieces: list[tuple[int, bytes | np.ndarray]] = []
+    for library, checksum in zip(libraries, checksums, strict=True):
+        offset = _round_up(end, _ALIGNMENT)
+        executables.append(Place(offset, len(library.data), checksum))
+        pieces.append((offset, library.data))
+        end = offset + len(library.data)
+    for segment in image.segments:
+        offset = _round_up(end, _CONSTANT_ALIGNMENT)
+        constants.append(Place(offset, segment.length))
+        pieces += [(offset + start, array) for start, array in segment.parts]
+        end = offset + segment.length
+    table = serialize(image, libraries, constants, executables, all_stats, PRODUCER)
+    if len(table) != length:
+        raise CompileError("internal: the module table changed its size with its offsets")
+    return ModuleFile(_HEADER.pack(IDENTIFIER, VERSION, length) + table, tuple(pieces), end)
+
+
+def _raw(content: bytes | np.ndarray) -> Iterator[bytes | memoryview]:
+    if isinstance(content, bytes):
+        yield content
+    elif content.size:
+        little = content if content.dtype.byteorder != ">" else content.astype(content.dtype.newbyteorder("<"))
+        yield np.ascontiguousarray(little).reshape(-1).view(np.uint8).data
+
+
+def _pad(sink: Sink, position: int, offset: int) -> int:
+    while position < offset:
+        count = min(offset - position, len(_ZEROS))
+        sink.write(_ZEROS[:count])
+        position += count
+    return position
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

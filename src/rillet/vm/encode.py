@@ -1,0 +1,69 @@
+"""From the vm module to the image that the module writer stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch_mlir import ir
+
+from rillet.ir import Program, dtypes
+from rillet.ir.image import Export, Image, Segment, TensorSpec
+from rillet.vm.bytecode import ImportTable, encode_function
+
+_STATS = {
+    "arena_bytes": "stream.arena_bytes",
+    "arena_lower_bound": "stream.arena_lower_bound",
+    "dispatch_count": "hal.dispatch_count",
+    "macs": "flow.macs",
+}
+
+
+def encode(program: Program) -> Image:
+    """The image of a program that is through every stage. Constants are referred to, not copied."""
+    with program.context, ir.Location.unknown():
+        attributes = program.module.operation.attributes
+        functions = [view.operation for view in program.module.body.operations]
+        table = ImportTable()
+        encoded = tuple(encode_function(function, table) for function in functions)
+        exports = tuple(
+            Export(f.name, ordinal, _specs(function, "arg_attrs"), _specs(function, "res_attrs"))
+            for ordinal, (f, function) in enumerate(zip(encoded, functions, strict=True))
+            if "arg_attrs" in function.attributes or "res_attrs" in function.attributes
+        )
+        segments = tuple(_segment(program, ir.DictAttr(a)) for a in ir.ArrayAttr(attributes["stream.segments"]))
+        stats = {
+            key: int(ir.IntegerAttr(attributes[name]).value) for key, name in _STATS.items() if name in attributes
+        }
+        stats["constant_bytes"] = sum(segment.length for segment in segments)
+        stats["bytecode_bytes"] = 2 * sum(len(f.code) for f in encoded)
+        return Image(
+            functions=encoded,
+            imports=tuple(table.used),
+            exports=exports,
+            int_globals=0,
+            ref_globals=int(ir.IntegerAttr(attributes["hal.ref_globals"]).value),
+            segments=segments,
+            entries=tuple(ir.StringAttr(name).value for name in ir.ArrayAttr(attributes["stream.entries"])),
+            stats=stats,
+        )
+
+
+def _segment(program: Program, layout: ir.DictAttr) -> Segment:
+    names = [ir.StringAttr(name).value for name in ir.ArrayAttr(layout["names"])]
+    offsets = list(ir.DenseI64ArrayAttr(layout["offsets"]))
+    parts = tuple((offset, program.constants[name]) for offset, name in zip(offsets, names, strict=True))
+    return Segment(int(ir.IntegerAttr(layout["length"]).value), parts)
+
+
+def _specs(function: ir.Operation, which: str) -> tuple[TensorSpec, ...]:
+    return tuple(_spec(ir.DictAttr(attribute)) for attribute in ir.ArrayAttr(function.attributes[which]))
+
+
+def _spec(attribute: ir.DictAttr) -> TensorSpec:
+    names: Sequence[str] = [ir.StringAttr(d).value for d in ir.ArrayAttr(attribute["rillet.dims"])]
+    return TensorSpec(
+        ir.StringAttr(attribute["rillet.name"]).value,
+        dtypes.by_name[ir.StringAttr(attribute["rillet.dtype"]).value].code,
+        tuple(int(name) if name.isdecimal() else -1 for name in names),
+        tuple("" if name.isdecimal() or name == "?" else name for name in names),
+    )

@@ -1,0 +1,31 @@
+"""The functions of the runtime that a host program calls, by the hal operation that stands for the call."""
+
+from __future__ import annotations
+
+from rillet.ir.image import Import
+
+_TABLE = (
+    ("hal.constant", "i", "r"),
+    ("hal.buffer.allocate", "i", "r"),
+    ("hal.buffer.transient", "i", "r"),
+    ("hal.buffer.subspan", "rii", "r"),
+    ("hal.buffer.load", "rii", "i"),
+    ("hal.view.create", "rii*", "r"),
+    ("hal.view.buffer", "r", "r"),
+    ("hal.view.dim", "ri", "i"),
+    ("hal.view.check", "riiii*", ""),
+    ("hal.check.dim", "iiii", ""),
+    ("hal.cmd.create", "i", "r"),
+    ("hal.cmd.constants", "ri*", ""),
+    ("hal.cmd.bind", "riiiii", ""),
+    ("hal.cmd.dispatch", "ri", ""),
+    ("hal.cmd.fill", "riiiii", ""),
+    ("hal.cmd.copy", "riiiii", ""),
+    ("hal.cmd.barrier", "r", ""),
+    ("hal.cmd.end", "r", ""),
+    ("hal.execute", "rr*", ""),
+)
+
+BY_NAME = {name: Import(name, arguments, results) for name, arguments, results in _TABLE}
+# hal.cmd_bind stands for hal.cmd.bind.
+BY_OPERATION = {name.replace(".", "_").replace("hal_", "hal.", 1): value for name, value in BY_NAME.items()}
