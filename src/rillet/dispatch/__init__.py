@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from rillet.dispatch import form_regions, host_views, outline, resolve_dims
+from rillet.dispatch import (
+    aliases,
+    form_regions,
+    host_views,
+    outline,
+    resolve_dims,
+    share_executables,
+    simplify_executables,
+    stats,
+)
 from rillet.dispatch.groups import Limits
 from rillet.dispatch.spec import check
 from rillet.ir.passes import Pass
@@ -12,6 +21,10 @@ PASSES = [
     Pass("host-views", "dispatch", host_views.run),
     Pass("form-regions", "dispatch", form_regions.run, Limits()),
     Pass("outline", "dispatch", outline.run),
+    Pass("simplify-executables", "dispatch", simplify_executables.run),
+    Pass("aliases", "dispatch", aliases.run),
+    Pass("share-executables", "dispatch", share_executables.run),
+    Pass("stats", "dispatch", stats.run),
 ]
 
 __all__ = ["PASSES", "check"]

@@ -1,0 +1,62 @@
+"""Finds results that may overwrite an argument: ``flow.may_alias`` (docs/architecture.md, section 3).
+
+An argument qualifies when exactly one operation reads it, at the position of the result's element that comes out of it, so that every
+element is read before it is written. Row-wise reductions are left out: their kernels may use the result's memory in between.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rillet.dispatch.executables import declarations, functions
+from rillet.dispatch.nodes import Kind, node
+from rillet.ir import Program, dtypes
+from rillet.ir.rewrite import defining
+from rillet.ir.structured import structured
+
+
+def run(program: Program, options: None) -> None:
+    """Annotate executables and their declarations."""
+    with program.context, ir.Location.unknown():
+        declared = declarations(program)
+        for name, function in functions(program).items():
+            pairs = _pairs(function)
+            if pairs:
+                attribute = ir.DenseI64ArrayAttr.get([n for pair in pairs for n in pair])
+                function.attributes["flow.may_alias"] = attribute
+                declared[name].attributes["flow.may_alias"] = attribute
+
+
+def _pairs(function: ir.Operation) -> list[tuple[int, int]]:
+    block = function.regions[0].blocks[0]
+    operations = [op.operation for op in block.operations]
+    nodes = [n for i, op in enumerate(operations) if (n := node(op, i)) is not None]
+    if any(n.kind in (Kind.REDUCTION, Kind.SOLO) for n in nodes):
+        return []
+    number = {argument: i for i, argument in enumerate(block.arguments)}
+    pairs: dict[int, int] = {}
+    for result, value in enumerate(operations[-1].operands):
+        for argument in _same_position(value, ir.RankedTensorType(value.type)):
+            pairs.setdefault(number[argument], result)
+    return [(result, argument) for argument, result in sorted(pairs.items(), key=lambda p: p[::-1])]
+
+
+def _same_position(value: ir.Value, result: ir.RankedTensorType) -> list[ir.Value]:
+    """The arguments of which ``value`` reads, once, the element at its own position."""
+    owner = defining(value)
+    if owner is None:
+        is_alike = _is_alike(ir.RankedTensorType(value.type), result)
+        return [value] if is_alike and len(list(value.uses)) == 1 else []
+    view = structured(owner)
+    if view is None or not view.is_elementwise:
+        return []
+    target = view.init_maps[list(owner.results).index(value)]
+    found = []
+    for source, map_ in zip(view.inputs, view.input_maps, strict=True):
+        if map_ == target:
+            found += _same_position(source, result)
+    return found
+
+
+def _is_alike(a: ir.RankedTensorType, b: ir.RankedTensorType) -> bool:
+    return a.shape == b.shape and dtypes.storage_bytes(a.element_type) == dtypes.storage_bytes(b.element_type)

@@ -1,0 +1,49 @@
+"""Gives executables names that say what they compute, and keeps one of those that are equal.
+
+Two executables are equal when they print the same but for their names and locations.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rillet.dispatch.executables import declarations, functions, modules
+from rillet.dispatch.names import name_of
+from rillet.dispatch.outline import EXECUTABLE
+from rillet.ir import Program
+from rillet.ir.structured import walk
+
+
+def run(program: Program, options: None) -> None:
+    """Rename and share executables; calls are redirected."""
+    with program.context, ir.Location.unknown():
+        taken: set[str] = set()
+        kept: dict[str, str] = {}
+        renamed: dict[str, str] = {}
+        holders, declared = modules(program), declarations(program)
+        for old, function in functions(program).items():
+            function.attributes["sym_name"] = ir.StringAttr.get("executable")
+            content = function.get_asm(use_local_scope=True, enable_debug_info=False)
+            if content in kept:
+                renamed[old] = kept[content]
+                holders[old].erase()
+                declared[old].erase()
+                continue
+            name = _fresh(name_of(function), taken)
+            kept[content] = renamed[old] = name
+            for op in (function, holders[old], declared[old]):
+                op.attributes["sym_name"] = ir.StringAttr.get(name)
+            declared[old].attributes[EXECUTABLE] = ir.Attribute.parse(f"@executables::@{name}")
+        for op in walk(program.main()):
+            if op.name == "func.call":
+                callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+                op.attributes["callee"] = ir.FlatSymbolRefAttr.get(renamed[callee])
+
+
+def _fresh(stem: str, taken: set[str]) -> str:
+    name, number = stem, 0
+    while name in taken:
+        number += 1
+        name = f"{stem}_{number}"
+    taken.add(name)
+    return name

@@ -1,0 +1,112 @@
+"""Contractions and convolutions recognized by structure: which loops play which role (Einstein summation terms)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.ir.rewrite import defining
+from rillet.ir.structured import Map, Structured, dims_in
+
+_EXTENSIONS = frozenset(("arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"))
+_MULTIPLY = frozenset(("arith.mulf", "arith.muli"))
+_ADD = frozenset(("arith.addf", "arith.addi"))
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A sum of products of two operands. Loops by role, each ascending; ``lhs`` and ``rhs`` are input numbers.
+
+    For a convolution ``lhs`` is the image, ``image`` the loops over output positions, ``window`` those over the filter's extent.
+    """
+
+    lhs: int
+    rhs: int
+    batch: tuple[int, ...]  # in both operands and the result: batches, groups, a depthwise convolution's channels
+    m: tuple[int, ...]  # only in the lhs and the result
+    n: tuple[int, ...]  # only in the rhs and the result
+    k: tuple[int, ...]  # reductions that index both operands directly
+    image: tuple[int, ...] = ()
+    window: tuple[int, ...] = ()
+
+    @property
+    def is_convolution(self) -> bool:
+        return bool(self.image)
+
+
+def contraction(view: Structured) -> Contraction | None:
+    """The roles of the loops of ``view``, or None when it is not a sum of products of two operands."""
+    if len(view.inits) != 1 or all(view.parallel) or not is_multiply_add(view):
+        return None
+    product = _product(view)
+    assert product is not None
+    pair = [_argument(view, v) for v in product.operands]
+    if None in pair or pair[0] == pair[1]:
+        return None
+    first, second = sorted(pair)  # type: ignore[type-var]
+    complex_maps = [i for i in (first, second) if any(not isinstance(e, int) and dims_in(e) for e in view.maps[i])]
+    if len(complex_maps) > 1:
+        return None
+    lhs, rhs = (second, first) if complex_maps == [second] else (first, second)
+    return _roles(view, lhs, rhs)
+
+
+def _roles(view: Structured, lhs: int, rhs: int) -> Contraction | None:
+    plain_lhs, plain_rhs = _plain(view.maps[lhs]), _plain(view.maps[rhs])
+    windowed = {d for e in view.maps[lhs] if not isinstance(e, int) for d in dims_in(e)}
+    out = view.init_maps[0]
+    if any(not isinstance(e, int) for e in out) or windowed & plain_lhs:
+        return None
+    loops = range(view.loops)
+    parallel = [d for d in loops if view.parallel[d]]
+    reduction = [d for d in loops if not view.parallel[d]]
+
+    def pick(candidates: list[int], in_lhs: bool, in_rhs: bool) -> tuple[int, ...]:
+        return tuple(d for d in candidates if (d in plain_lhs) == in_lhs and (d in plain_rhs) == in_rhs and d not in windowed)
+
+    roles = Contraction(
+        lhs,
+        rhs,
+        pick(parallel, True, True),
+        pick(parallel, True, False),
+        pick(parallel, False, True),
+        pick(reduction, True, True),
+        tuple(d for d in parallel if d in windowed and d not in plain_rhs),
+        tuple(d for d in reduction if d in windowed and d in plain_rhs),
+    )
+    named = (*roles.batch, *roles.m, *roles.n, *roles.k, *roles.image, *roles.window)
+    return roles if sorted(named) == list(loops) else None
+
+
+def _plain(map_: Map) -> set[int]:
+    return {e for e in map_ if isinstance(e, int)}
+
+
+def is_multiply_add(view: Structured) -> bool:
+    """True when the body adds the product of two (possibly extended) inputs to the init."""
+    return _product(view) is not None
+
+
+def _product(view: Structured) -> ir.Operation | None:
+    total = defining(view.yielded()[0])
+    if total is None or total.name not in _ADD:
+        return None
+    accumulator = view.body.arguments[len(view.inputs)]
+    rest = [v for v in total.operands if v != accumulator]
+    if len(rest) != 1:
+        return None
+    product = defining(rest[0])
+    return product if product is not None and product.name in _MULTIPLY else None
+
+
+def _argument(view: Structured, value: ir.Value) -> int | None:
+    """The input that ``value`` is, possibly extended."""
+    owner = defining(value)
+    while owner is not None and owner.name in _EXTENSIONS:
+        value = owner.operands[0]
+        owner = defining(value)
+    for number in range(len(view.inputs)):
+        if value == view.body.arguments[number]:
+            return number
+    return None
