@@ -1,0 +1,279 @@
+"""Extents of dimensions, and arithmetic on them that folds.
+
+An extent is an ``int`` or an ``index`` value. Every value made here is remembered with its normal form, a polynomial with integer
+coefficients over *atoms* (extents of inputs, quotients, minima, ...). Equal polynomials are one value, so two dimensions computed
+in different ways compare equal, ``batch * seq / seq`` is ``batch`` again, and no operation is emitted twice.
+
+Flags (results of comparisons) are ``bool`` or ``i1`` values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith
+
+from rillet.ir.builders import Extent, as_index
+
+Flag = bool | ir.Value
+_Form = dict[tuple[int, ...], int]  # monomial (sorted atom numbers) -> coefficient
+_Key = tuple[tuple[tuple[int, ...], int], ...]
+
+_PREDICATES: dict[str, tuple[arith.CmpIPredicate, Callable[[int, int], bool]]] = {
+    "eq": (arith.CmpIPredicate.eq, lambda a, b: a == b),
+    "ne": (arith.CmpIPredicate.ne, lambda a, b: a != b),
+    "lt": (arith.CmpIPredicate.slt, lambda a, b: a < b),
+    "le": (arith.CmpIPredicate.sle, lambda a, b: a <= b),
+    "gt": (arith.CmpIPredicate.sgt, lambda a, b: a > b),
+    "ge": (arith.CmpIPredicate.sge, lambda a, b: a >= b),
+}
+
+
+class Extents:
+    """Arithmetic on extents at the current insertion point. ``scope()`` brackets a nested region."""
+
+    def __init__(self) -> None:
+        self._forms: dict[ir.Value, _Form] = {}
+        self._memo: list[dict[object, ir.Value]] = [{}]
+        self._atoms = 0
+        self._non_negative: set[int] = set()
+
+    # --- scopes: a value made inside a region must not be reused outside it ---
+
+    def push(self) -> None:
+        """Enter a nested region."""
+        self._memo.append({})
+
+    def pop(self) -> None:
+        """Leave the region; values made in it are forgotten."""
+        self._memo.pop()
+
+    # --- normal forms ---
+
+    def _atom(self, value: ir.Value, non_negative: bool = False) -> _Form:
+        self._atoms += 1
+        form: _Form = {(self._atoms,): 1}
+        self._forms[value] = form
+        # In the outermost scope: only forms of values of the same region can contain this atom.
+        self._memo[0][_key(form)] = value
+        if non_negative:
+            self._non_negative.add(self._atoms)
+        return form
+
+    def declare(self, value: ir.Value) -> ir.Value:
+        """Make ``value`` known as the extent of some dimension, hence not negative."""
+        if value not in self._forms:
+            self._atom(value, non_negative=True)
+        return value
+
+    def _form(self, extent: Extent) -> _Form:
+        if isinstance(extent, int):
+            return {(): extent} if extent else {}
+        known = self._forms.get(extent)
+        return known if known is not None else self._atom(extent)
+
+    def _lookup(self, key: object) -> ir.Value | None:
+        for memo in reversed(self._memo):
+            if key in memo:
+                return memo[key]
+        return None
+
+    def _remember(self, key: object, value: ir.Value) -> None:
+        self._memo[-1][key] = value
+
+    def _from_form(self, form: _Form, emit: Callable[[], ir.Value]) -> Extent:
+        form = {m: c for m, c in form.items() if c}
+        if not form:
+            return 0
+        if set(form) == {()}:
+            return form[()]
+        key = _key(form)
+        found = self._lookup(key)
+        if found is not None:
+            return found
+        value = emit()
+        self._forms[value] = form
+        self._remember(key, value)
+        return value
+
+    def _is_non_negative(self, form: _Form) -> bool:
+        return all(c >= 0 and all(a in self._non_negative for a in m) for m, c in form.items())
+
+    # --- arithmetic ---
+
+    def add(self, a: Extent, b: Extent) -> Extent:
+        """a + b"""
+        form = dict(self._form(a))
+        for monomial, coefficient in self._form(b).items():
+            form[monomial] = form.get(monomial, 0) + coefficient
+        return self._from_form(form, lambda: arith.addi(as_index(a), as_index(b)))
+
+    def sub(self, a: Extent, b: Extent) -> Extent:
+        """a - b"""
+        form = dict(self._form(a))
+        for monomial, coefficient in self._form(b).items():
+            form[monomial] = form.get(monomial, 0) - coefficient
+        return self._from_form(form, lambda: arith.subi(as_index(a), as_index(b)))
+
+    def mul(self, a: Extent, b: Extent) -> Extent:
+        """a * b"""
+        form: _Form = {}
+        for m1, c1 in self._form(a).items():
+            for m2, c2 in self._form(b).items():
+                monomial = tuple(sorted(m1 + m2))
+                form[monomial] = form.get(monomial, 0) + c1 * c2
+        return self._from_form(form, lambda: arith.muli(as_index(a), as_index(b)))
+
+    def product(self, extents: Iterable[Extent]) -> Extent:
+        """The product of all extents; 1 for none."""
+        result: Extent = 1
+        for extent in extents:
+            result = self.mul(result, extent)
+        return result
+
+    def sum(self, extents: Iterable[Extent]) -> Extent:
+        """The sum of all extents; 0 for none."""
+        result: Extent = 0
+        for extent in extents:
+            result = self.add(result, extent)
+        return result
+
+    def floordiv(self, a: Extent, b: Extent) -> Extent:
+        """a / b rounded down; exact quotients of polynomials by a monomial are simplified. ``b`` must not be zero."""
+        return self._divide("floordiv", a, b, lambda x, y: x // y, arith.floordivsi)
+
+    def ceildiv(self, a: Extent, b: Extent) -> Extent:
+        """a / b rounded up."""
+        return self._divide("ceildiv", a, b, lambda x, y: -(-x // y), arith.ceildivsi)
+
+    def truncdiv(self, a: Extent, b: Extent) -> Extent:
+        """a / b rounded towards zero, as ONNX's Div on integers."""
+        return self._divide("truncdiv", a, b, _truncdiv, arith.divsi)
+
+    def _divide(
+        self,
+        name: str,
+        a: Extent,
+        b: Extent,
+        fold: Callable[[int, int], int],
+        emit: Callable[[ir.Value, ir.Value], ir.Value],
+    ) -> Extent:
+        if isinstance(a, int) and isinstance(b, int) and b != 0:
+            return fold(a, b)
+        quotient = _exact_quotient(self._form(a), self._form(b))
+        if quotient is not None:
+            return self._from_form(quotient, lambda: emit(as_index(a), as_index(b)))
+        return self._opaque(name, a, b, emit)
+
+    def mod(self, a: Extent, b: Extent) -> Extent:
+        """The remainder of floordiv: it has the sign of ``b``."""
+        if isinstance(a, int) and isinstance(b, int) and b != 0:
+            return a % b
+        return self.sub(a, self.mul(self.floordiv(a, b), b))
+
+    def minimum(self, a: Extent, b: Extent) -> Extent:
+        """The smaller of two extents."""
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        if self.provably_le(a, b):
+            return a
+        return b if self.provably_le(b, a) else self._opaque("min", a, b, arith.minsi, commutes=True)
+
+    def maximum(self, a: Extent, b: Extent) -> Extent:
+        """The larger of two extents."""
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        if self.provably_le(a, b):
+            return b
+        return a if self.provably_le(b, a) else self._opaque("max", a, b, arith.maxsi, commutes=True)
+
+    def _opaque(
+        self,
+        name: str,
+        a: Extent,
+        b: Extent,
+        emit: Callable[[ir.Value, ir.Value], ir.Value],
+        commutes: bool = False,
+    ) -> Extent:
+        keys = [_key(self._form(a)), _key(self._form(b))]
+        key = (name, *(sorted(keys) if commutes else keys))
+        found = self._lookup(key)
+        if found is not None:
+            return found
+        positive = self._is_non_negative(self._form(a)) and self._is_non_negative(self._form(b))
+        value = emit(as_index(a), as_index(b))
+        self._atom(value, non_negative=positive)
+        self._remember(key, value)
+        return value
+
+    # --- comparisons ---
+
+    def equal(self, a: Extent, b: Extent) -> bool:
+        """Whether the two extents are known to be equal."""
+        return self._form(a) == self._form(b)
+
+    def provably_le(self, a: Extent, b: Extent) -> bool:
+        """Whether a <= b is known, given that the extents of dimensions are not negative."""
+        form = dict(self._form(b))
+        for monomial, coefficient in self._form(a).items():
+            form[monomial] = form.get(monomial, 0) - coefficient
+        return self._is_non_negative(form)
+
+    def compare(self, predicate: str, a: Extent, b: Extent) -> Flag:
+        """``eq``, ``ne``, ``lt``, ``le``, ``gt`` or ``ge`` of two extents."""
+        attribute, fold = _PREDICATES[predicate]
+        if isinstance(a, int) and isinstance(b, int):
+            return fold(a, b)
+        difference = {m: c for m, c in self._form(self.sub(a, b)).items() if c}
+        if not difference:
+            return fold(0, 0)
+        # a - b >= c > 0 (or <= c < 0) for a constant c decides every predicate.
+        shifted = dict(difference)
+        shifted[()] = shifted.get((), 0) - 1
+        if self._is_non_negative({m: c for m, c in shifted.items() if c}):
+            return fold(1, 0)
+        negated = {m: -c for m, c in difference.items()}
+        negated[()] = negated.get((), 0) - 1
+        if self._is_non_negative({m: c for m, c in negated.items() if c}):
+            return fold(0, 1)
+        return arith.cmpi(attribute, as_index(a), as_index(b))
+
+    def select(self, condition: Flag, a: Extent, b: Extent) -> Extent:
+        """``a`` where the flag holds, else ``b``."""
+        if isinstance(condition, bool):
+            return a if condition else b
+        if self.equal(a, b):
+            return a
+        value = arith.select(condition, as_index(a), as_index(b))
+        positive = self._is_non_negative(self._form(a)) and self._is_non_negative(self._form(b))
+        self._atom(value, non_negative=positive)
+        return value
+
+
+def _key(form: _Form) -> _Key:
+    return tuple(sorted((m, c) for m, c in form.items() if c))
+
+
+def _truncdiv(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _exact_quotient(a: _Form, b: _Form) -> _Form | None:
+    """``a / b`` when ``b`` is one monomial that divides every term of ``a``."""
+    terms = [(m, c) for m, c in b.items() if c]
+    if len(terms) != 1:
+        return None
+    divisor, scale = terms[0]
+    result: _Form = {}
+    for monomial, coefficient in a.items():
+        rest = list(monomial)
+        for atom in divisor:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if coefficient % scale:
+            return None
+        result[tuple(rest)] = coefficient // scale
+    return result

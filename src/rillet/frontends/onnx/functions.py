@@ -1,0 +1,98 @@
+"""ONNX functions: local ones of the model, and the bodies that onnx defines for many ops.
+
+Function bodies are imported in place, in a scope of their own with their own opset imports; an attribute reference reads the
+calling node's attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rillet.frontends.tensors import Tensor
+from rillet.ir import dtypes
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def body_of(
+    proto: onnx.NodeProto, opset: int, inputs: Sequence[Tensor | None]
+) -> tuple[onnx.FunctionProto, dict[str, Any]] | None:
+    """The function body that onnx defines for an op, with the schema's default attributes, or None."""
+    import onnx
+
+    try:
+        schema = onnx.defs.get_schema(proto.op_type, opset, proto.domain)
+    except onnx.defs.SchemaError:
+        return None
+    data = None
+    if schema.has_context_dependent_function:
+        data = _context_dependent(schema, proto, opset, inputs)
+    if data is None and schema.has_function:
+        versions = [v for v in schema.function_opset_versions if v <= opset]
+        if versions:
+            data = schema.get_function_with_opset_version(max(versions))
+    if not data:
+        return None
+    function = onnx.FunctionProto()
+    function.ParseFromString(data)
+    defaults = {
+        name: attribute_value(a.default_value)
+        for name, a in schema.attributes.items()
+        if a.default_value.type != onnx.AttributeProto.UNDEFINED
+    }
+    return function, defaults
+
+
+def _context_dependent(
+    schema: onnx.defs.OpSchema, proto: onnx.NodeProto, opset: int, inputs: Sequence[Tensor | None]
+) -> bytes | None:
+    versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+    if not versions:
+        return None
+    types = [type_proto(tensor) for tensor in inputs]
+    try:
+        return schema.get_context_dependent_function_with_opset_version(
+            max(versions), proto.SerializeToString(), [t.SerializeToString() for t in types]
+        )
+    except Exception:  # onnx reports a body that it cannot build for these types in several ways
+        return None
+
+
+def type_proto(tensor: Tensor | None) -> onnx.TypeProto:
+    """The ONNX type of a tensor; an empty one for an absent input."""
+    import onnx
+
+    if tensor is None:
+        return onnx.TypeProto()
+    dims = [d if isinstance(d, int) else None for d in tensor.shape]
+    return onnx.helper.make_tensor_type_proto(dtypes.by_name[tensor.dtype].code, dims)
+
+
+def attribute_value(attribute: onnx.AttributeProto) -> Any:
+    """An attribute as a Python value: int, float, str, numpy array, GraphProto, or a list of these."""
+    import onnx
+
+    kinds = onnx.AttributeProto
+    if attribute.type == kinds.TENSOR:
+        return onnx.numpy_helper.to_array(attribute.t)
+    if attribute.type == kinds.TENSORS:
+        return [onnx.numpy_helper.to_array(t) for t in attribute.tensors]
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if attribute.type == kinds.STRINGS:
+        return [v.decode("utf-8", "replace") for v in value]
+    return list(value) if attribute.type in (kinds.INTS, kinds.FLOATS, kinds.GRAPHS) else value
+
+
+def attributes_of(proto: onnx.NodeProto, enclosing: Mapping[str, Any]) -> dict[str, Any]:
+    """All attributes of a node; references resolve to the enclosing function call's attributes and vanish when absent there."""
+    result: dict[str, Any] = {}
+    for attribute in proto.attribute:
+        if not attribute.ref_attr_name:
+            result[attribute.name] = attribute_value(attribute)
+        elif attribute.ref_attr_name in enclosing:
+            result[attribute.name] = enclosing[attribute.ref_attr_name]
+    return result

@@ -1,0 +1,416 @@
+"""Walks an ONNX graph and builds the tensor form.
+
+For each node, in this order: fold it when all inputs are known (``fold.py``); carry shape arithmetic along (``symbolic.py``); call
+its importer (``registry.py``); expand a function body (``functions.py``). A node that cannot be compiled is recorded, what
+depends on it is skipped, and the walk goes on, so that one error lists all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func
+
+from rillet.errors import CompileError, RilletError, UnsupportedNode
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.layout import Builder
+from rillet.frontends.onnx import functions, registry, symbolic
+from rillet.frontends.onnx.fold import fold
+from rillet.frontends.onnx.node import Node, dtype_name
+from rillet.frontends.tensors import Tensor
+from rillet.ir import Program, builders, dtypes
+
+if TYPE_CHECKING:
+    import onnx
+
+InputShapes = Mapping[str, Sequence[int | str | None]]
+_MAX_DEPTH = 64  # nesting of functions and subgraphs
+
+
+class _Skipped:
+    """Stands for the outputs of a node that could not be imported."""
+
+
+SKIPPED = _Skipped()
+Value = Tensor | _Skipped
+
+
+@dataclass
+class _Scope:
+    """Names visible to a graph or function body, innermost first."""
+
+    opsets: Mapping[str, int]
+    parent: _Scope | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+    depth: int = 0
+
+    def find(self, name: str) -> Value | None:
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.parent
+        return None
+
+
+@dataclass(frozen=True)
+class _Input:
+    name: str
+    dtype: str
+    dims: tuple[int | str, ...]
+
+
+class GraphImporter:
+    """Imports one model into a fresh program. ``unsupported`` collects the nodes that cannot be compiled."""
+
+    def __init__(self, model: onnx.ModelProto, inputs: InputShapes | None = None):
+        self.model = model
+        self.unsupported: list[UnsupportedNode] = []
+        self._overrides = dict(inputs or {})
+        self._opsets = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import} or {"": 1}
+        self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+        self._counter = 0
+        self._dim_names: dict[ir.Value, str] = {}
+        self.b: Builder
+
+    def run(self) -> Program:
+        """Import the whole model. The program is incomplete when ``unsupported`` is not empty."""
+        from rillet.ir import make_context
+
+        context = make_context()
+        with context, ir.Location.unknown(context):
+            program = Program(ir.Module.create())
+            self._import_main(program)
+        return program
+
+    # --- the function @main ---
+
+    def _import_main(self, program: Program) -> None:
+        graph = self.model.graph
+        scope = _Scope(self._opsets)
+        initializers = self._initializers(graph)
+        inputs = self._inputs(graph, initializers)
+        types = [
+            ir.RankedTensorType.get(
+                [d if isinstance(d, int) else builders.DYNAMIC for d in i.dims], dtypes.mlir_type(i.dtype)
+            )
+            for i in inputs
+        ]
+        with ir.InsertionPoint(program.module.body):
+            main = func.FuncOp("main", ir.FunctionType.get(types, []))
+        entry = main.add_entry_block()
+        with ir.InsertionPoint(entry):
+            anchor = arith.ConstantOp(ir.IndexType.get(), 0)
+            self.b = Builder(program, anchor.operation)
+            for name, array in initializers.items():
+                scope.values[name] = self.b.constant(array, name=name)
+            self._bind_inputs(inputs, list(entry.arguments), scope)
+            self._import_nodes(graph.node, scope)
+            outputs = [self._output(o.name, scope) for o in graph.output]
+            if self.unsupported:
+                return
+            results = [self.b.value(t) for t in outputs if isinstance(t, Tensor)]
+            func.ReturnOp(results)
+        main.operation.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, [r.type for r in results]))
+        main.arg_attrs = ir.ArrayAttr.get([_edge(i.name, i.dtype, i.dims) for i in inputs])
+        main.operation.attributes["res_attrs"] = ir.ArrayAttr.get(
+            [
+                _edge(o.name, t.dtype, self._result_dims(t, o))
+                for o, t in zip(graph.output, outputs, strict=True)
+                if isinstance(t, Tensor)
+            ]
+        )
+        if not list(anchor.result.uses):
+            anchor.operation.erase()
+
+    def _initializers(self, graph: onnx.GraphProto) -> dict[str, np.ndarray]:
+        import onnx
+
+        arrays: dict[str, np.ndarray] = {}
+        for tensor in graph.initializer:
+            arrays[tensor.name] = _array(tensor)
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            dense = np.zeros(list(sparse.dims), onnx.numpy_helper.to_array(sparse.values).dtype)
+            indices = onnx.numpy_helper.to_array(sparse.indices)
+            values = onnx.numpy_helper.to_array(sparse.values)
+            if indices.ndim == 1:
+                dense.reshape(-1)[indices] = values
+            else:
+                dense[tuple(indices.T)] = values
+            arrays[name] = dense
+        for name in self._overrides:
+            arrays.pop(name, None)  # an initializer that the caller names is an input
+        return arrays
+
+    def _inputs(self, graph: onnx.GraphProto, initializers: Mapping[str, np.ndarray]) -> list[_Input]:
+        declared = [i for i in graph.input if i.name not in initializers]
+        known = {i.name for i in declared}
+        for name in self._overrides:
+            if name not in known:
+                raise CompileError(f"the model has no input '{name}'; its inputs are: {', '.join(sorted(known)) or 'none'}")
+        result: list[_Input] = []
+        for info in declared:
+            if not info.type.HasField("tensor_type"):
+                raise CompileError(f"input '{info.name}' is a {info.type.WhichOneof('value')}; only tensors can be inputs")
+            try:
+                dtype = dtype_name(info.type.tensor_type.elem_type)
+            except UnsupportedFeature as error:
+                raise CompileError(f"input '{info.name}': {error.reason} is not supported") from error
+            result.append(_Input(info.name, dtype, self._input_dims(info)))
+        return result
+
+    def _input_dims(self, info: onnx.ValueInfoProto) -> tuple[int | str, ...]:
+        tensor = info.type.tensor_type
+        if not tensor.HasField("shape") and info.name not in self._overrides:
+            raise CompileError(
+                f"input '{info.name}' has no shape in the model; give one with inputs={{'{info.name}': (...)}}"
+            )
+        declared: list[int | str] = []
+        for axis, d in enumerate(tensor.shape.dim):
+            declared.append(d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else d.dim_param or f"{info.name}_{axis}")
+            if d.HasField("dim_value") and d.dim_value == 0 and not d.dim_param:
+                # Exporters write 0 for a dimension that they do not know.
+                declared[-1] = f"{info.name}_{axis}"
+        if info.name not in self._overrides:
+            return tuple(declared)
+        given = self._overrides[info.name]
+        if tensor.HasField("shape") and len(given) != len(declared):
+            raise CompileError(f"inputs['{info.name}'] has {len(given)} dimensions, but the model declares {len(declared)}")
+        result: list[int | str] = []
+        for axis, d in enumerate(given):
+            if isinstance(d, str):
+                result.append(d)
+            elif d is None or d < 0:
+                keep = declared[axis] if axis < len(declared) and isinstance(declared[axis], str) else f"{info.name}_{axis}"
+                result.append(keep)
+            else:
+                result.append(int(d))
+        return tuple(result)
+
+    def _bind_inputs(self, inputs: Sequence[_Input], arguments: Sequence[ir.Value], scope: _Scope) -> None:
+        """Dimensions of one name are one extent; the runtime checks that they agree."""
+        named: dict[str, ir.Value] = {}
+        for spec, argument in zip(inputs, arguments, strict=True):
+            shape: list[builders.Extent] = []
+            with self._located(spec.name):
+                for axis, d in enumerate(spec.dims):
+                    if isinstance(d, int):
+                        shape.append(d)
+                        continue
+                    if d not in named:
+                        extent = builders.dim(argument, axis)
+                        assert isinstance(extent, ir.Value)
+                        named[d] = self.b.extents.declare(extent)
+                        self._dim_names[named[d]] = d
+                    shape.append(named[d])
+            scope.values[spec.name] = self.b.tensor(argument, spec.dtype, shape)
+
+    def _output(self, name: str, scope: _Scope) -> Value:
+        value = scope.find(name)
+        if value is None:
+            raise CompileError(f"the graph's output '{name}' is not computed by any node")
+        return value
+
+    def _result_dims(self, tensor: Tensor, info: onnx.ValueInfoProto) -> list[int | str]:
+        """Names for the dimensions of a result: the input's where it is one, else the declared name."""
+        declared = info.type.tensor_type.shape.dim
+        names: list[int | str] = []
+        for axis, extent in enumerate(tensor.shape):
+            if isinstance(extent, int):
+                names.append(extent)
+                continue
+            known = next((n for v, n in self._dim_names.items() if self.b.extents.equal(v, extent)), None)
+            written = declared[axis].dim_param if axis < len(declared) else ""
+            names.append(known or written or f"{info.name}_{axis}")
+        return names
+
+    # --- nodes ---
+
+    def _import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: _Scope) -> None:
+        for proto in nodes:
+            self._counter += 1
+            name = proto.name or f"{proto.op_type}_{self._counter}"
+            inputs: list[Tensor | None] = []
+            skipped = False
+            for input_name in proto.input:
+                value = scope.find(input_name) if input_name else None
+                if value is None and input_name:
+                    raise CompileError(
+                        f"{proto.op_type} '{name}' reads '{input_name}', which no input, initializer or earlier node defines"
+                    )
+                skipped |= isinstance(value, _Skipped)
+                inputs.append(value if isinstance(value, Tensor) else None)
+            results = self._skip(proto, name, scope) if skipped else self._import_node(proto, name, inputs, scope)
+            self._define(proto, name, results, scope)
+
+    def _define(self, proto: onnx.NodeProto, name: str, results: Sequence[Value | None], scope: _Scope) -> None:
+        for output, result in zip(proto.output, [*results, *[None] * len(proto.output)], strict=False):
+            if not output:
+                continue
+            if output in scope.values:
+                raise CompileError(f"{proto.op_type} '{name}' defines '{output}', which is defined already")
+            if result is None:
+                result = self._refuse(proto, name, scope, f"output '{output}' is not implemented")
+            scope.values[output] = result
+
+    def _skip(self, proto: onnx.NodeProto, name: str, scope: _Scope) -> list[Value]:
+        """A node after an unsupported one: note whether its op is known at all."""
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        opset = scope.opsets.get(domain, 0)
+        known = (
+            registry.lookup(domain, proto.op_type, opset)
+            or (proto.domain, proto.op_type, proto.overload) in self._functions
+            or functions.body_of(proto, opset, [])
+        )
+        if not known:
+            self._refuse(proto, name, scope, *self._unknown(proto, domain, opset))
+        return [SKIPPED] * len(proto.output)
+
+    def _refuse(self, proto: onnx.NodeProto, name: str, scope: _Scope, reason: str, advice: str = "") -> _Skipped:
+        opset = scope.opsets.get("" if proto.domain == "ai.onnx" else proto.domain, 0)
+        op_type = f"{proto.domain}.{proto.op_type}" if proto.domain else proto.op_type
+        self.unsupported.append(UnsupportedNode(name, op_type, opset, reason, advice))
+        return SKIPPED
+
+    def _unknown(self, proto: onnx.NodeProto, domain: str, opset: int) -> tuple[str, str]:
+        import onnx
+
+        if not opset:
+            return f"the model imports no opset for domain '{domain}'", "add it to opset_import"
+        if onnx.defs.has(proto.op_type, domain):
+            return "the op has no implementation for this opset", "convert the model to a newer opset"
+        what = f"domain '{domain}' is not known" if domain else "ONNX has no op of this name"
+        return what, "export the model with standard ONNX ops, or with a function body for this op"
+
+    def _import_node(
+        self, proto: onnx.NodeProto, name: str, inputs: list[Tensor | None], scope: _Scope
+    ) -> Sequence[Value | None]:
+        try:
+            with self._located(name):
+                results = self._lower(proto, name, inputs, scope)
+        except UnsupportedFeature as error:
+            self._refuse(proto, name, scope, error.reason, error.advice)
+            return [SKIPPED] * len(proto.output)
+        except InvalidNode as error:
+            raise CompileError(f"{proto.op_type} '{name}': {error}") from error
+        except RilletError:
+            raise
+        except Exception as error:
+            # A malformed node (too few inputs, an attribute of another type) or a defect in an importer: say which node.
+            raise CompileError(
+                f"{proto.op_type} '{name}' cannot be imported ({type(error).__name__}: {error}); check the model with onnx.checker"
+            ) from error
+        return results
+
+    def _lower(
+        self, proto: onnx.NodeProto, name: str, inputs: list[Tensor | None], scope: _Scope
+    ) -> Sequence[Value | None]:
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        opset = scope.opsets.get(domain, 0)
+        attributes = functions.attributes_of(proto, scope.attributes)
+        local = self._functions.get((proto.domain, proto.op_type, proto.overload))
+        if local is not None:
+            return self._call(local, {}, attributes, inputs, scope)
+        if all(t is None or t.array is not None for t in inputs):
+            folded = fold(proto, scope.opsets, [None if t is None else t.array for t in inputs], self.model.ir_version)
+            if folded is not None:
+                return [self.b.constant(a, name=o) for a, o in zip(folded, proto.output, strict=True)]
+
+        def run_graph(graph: onnx.GraphProto, arguments: Sequence[Tensor]) -> list[Tensor]:
+            return self._import_subgraph(graph, arguments, scope)
+
+        node = Node(proto, name, opset, self.b, inputs, attributes, run_graph)
+        result = symbolic.apply(node)
+        importer = registry.lookup(domain, proto.op_type, opset)
+        if result is None and importer is not None:
+            result = importer(node, *inputs)
+        if result is not None:
+            return [result] if isinstance(result, Tensor) else result
+        if importer is not None:
+            return []
+        expansion = functions.body_of(proto, opset, inputs)
+        if expansion is None:
+            raise UnsupportedFeature(*self._unknown(proto, domain, opset))
+        return self._call(expansion[0], expansion[1], attributes, inputs, scope)
+
+    # --- functions and subgraphs ---
+
+    def _call(
+        self,
+        function: onnx.FunctionProto,
+        defaults: Mapping[str, Any],
+        attributes: Mapping[str, Any],
+        inputs: Sequence[Tensor | None],
+        scope: _Scope,
+    ) -> Sequence[Value | None]:
+        declared = {a.name: functions.attribute_value(a) for a in function.attribute_proto}
+        opsets = {o.domain if o.domain != "ai.onnx" else "": o.version for o in function.opset_import} or scope.opsets
+        body = _Scope(opsets, None, {**defaults, **declared, **attributes}, {}, self._deeper(scope))
+        for formal, actual in zip(function.input, inputs, strict=False):
+            if actual is not None:
+                body.values[formal] = actual
+        absent = {f for f in function.input if f not in body.values}
+        self._import_nodes([_without_inputs(n, absent) for n in function.node], body)
+        return [body.find(o) for o in function.output]
+
+    def _deeper(self, scope: _Scope) -> int:
+        if scope.depth >= _MAX_DEPTH:
+            raise CompileError(f"functions and subgraphs nest deeper than {_MAX_DEPTH}; is a function recursive?")
+        return scope.depth + 1
+
+    def _import_subgraph(self, graph: onnx.GraphProto, arguments: Sequence[Tensor], scope: _Scope) -> list[Tensor]:
+        """Import a body at the current insertion point. Raises UnsupportedFeature when a node in it cannot be compiled."""
+        inner = _Scope(scope.opsets, scope, scope.attributes, {}, self._deeper(scope))
+        for name, array in self._initializers(graph).items():
+            inner.values[name] = self.b.constant(array, name=name)
+        for info, argument in zip(graph.input, arguments, strict=True):
+            inner.values[info.name] = argument
+        self._import_nodes(graph.node, inner)
+        results = [self._output(o.name, inner) for o in graph.output]
+        tensors = [r for r in results if isinstance(r, Tensor)]
+        if len(tensors) != len(results):
+            raise UnsupportedFeature("its subgraph has nodes that are not supported (listed too)")
+        return tensors
+
+    @contextmanager
+    def _located(self, name: str) -> Iterator[None]:
+        with ir.Location.name(name):
+            yield
+
+
+def _array(tensor: onnx.TensorProto) -> np.ndarray:
+    import onnx
+
+    try:
+        return onnx.numpy_helper.to_array(tensor)
+    except Exception as error:  # onnx and numpy raise several kinds on damaged tensors
+        raise CompileError(f"initializer '{tensor.name}' is damaged: {error}") from error
+
+
+def _without_inputs(proto: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:
+    """The node with inputs that the caller of the function left out made empty."""
+    import onnx
+
+    if not absent.intersection(proto.input):
+        return proto
+    copy = onnx.NodeProto()
+    copy.CopyFrom(proto)
+    for index, name in enumerate(copy.input):
+        if name in absent:
+            copy.input[index] = ""
+    return copy
+
+
+def _edge(name: str, dtype: str, dims: Sequence[int | str]) -> ir.Attribute:
+    """The attributes of an argument or result of @main."""
+    entries = {"rillet.name": ir.StringAttr.get(name), "rillet.dtype": ir.StringAttr.get(dtype)}
+    if any(isinstance(d, str) for d in dims):
+        entries["rillet.dims"] = ir.ArrayAttr.get([ir.StringAttr.get(str(d)) for d in dims])
+    return ir.DictAttr.get(entries)

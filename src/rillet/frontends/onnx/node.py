@@ -1,0 +1,113 @@
+"""One ONNX node as an op importer sees it: attributes with defaults, versions, and the builder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.layout import Builder
+from rillet.frontends.tensors import Tensor
+from rillet.ir import dtypes
+
+if TYPE_CHECKING:
+    import onnx
+
+_REQUIRED = object()
+
+
+class Node:
+    """A node being imported.
+
+    ``inputs`` holds a Tensor for each input, None where an optional one is empty or missing; ``output_count`` is the number of
+    outputs and ``wants(i)`` says whether output ``i`` is used. ``run_graph`` imports a subgraph attribute (control flow only).
+    """
+
+    def __init__(
+        self,
+        proto: onnx.NodeProto,
+        name: str,
+        opset: int,
+        builder: Builder,
+        inputs: Sequence[Tensor | None],
+        attributes: Mapping[str, Any],
+        run_graph: Callable[[onnx.GraphProto, Sequence[Tensor]], list[Tensor]],
+    ):
+        self.proto = proto
+        self.name = name
+        self.opset = opset
+        self.b = builder
+        self.inputs = list(inputs)
+        self.run_graph = run_graph
+        self._attributes = attributes
+
+    @property
+    def op_type(self) -> str:
+        return self.proto.op_type
+
+    @property
+    def output_count(self) -> int:
+        return len(self.proto.output)
+
+    def wants(self, index: int) -> bool:
+        """Whether output ``index`` has a name."""
+        return index < len(self.proto.output) and bool(self.proto.output[index])
+
+    def has(self, name: str) -> bool:
+        """Whether the attribute is given."""
+        return name in self._attributes
+
+    def attr(self, name: str, default: Any = _REQUIRED) -> Any:
+        """An attribute: int, float, str, numpy array (tensor), GraphProto, or a list of these.
+
+        Raises InvalidNode when it is missing and has no default.
+        """
+        if name in self._attributes:
+            return self._attributes[name]
+        if default is _REQUIRED:
+            raise InvalidNode(f"attribute '{name}' is missing")
+        return default
+
+    def dtype_attr(self, name: str, default: str | None = None) -> str:
+        """An attribute that holds an ONNX element type, as a dtype name."""
+        code = self.attr(name, None)
+        if code is None or (code == 0 and default):
+            if default is None:
+                raise InvalidNode(f"attribute '{name}' is missing")
+            return default
+        return dtype_name(code)
+
+    def input(self, index: int) -> Tensor | None:
+        """Input ``index``, or None when it is absent."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def axis(self, value: int, rank: int, what: str = "axis") -> int:
+        """A non-negative axis from one that may count from the end. Raises InvalidNode when out of range."""
+        if not -rank <= value < rank:
+            raise InvalidNode(f"{what} {value} is out of range for rank {rank}")
+        return value + rank if value < 0 else value
+
+    def axes(self, values: Sequence[int] | np.ndarray, rank: int) -> list[int]:
+        """Non-negative axes, sorted and distinct."""
+        result = sorted(self.axis(int(v), rank) for v in values)
+        if len(set(result)) != len(result):
+            raise InvalidNode(f"axes {[int(v) for v in values]} repeat a dimension")
+        return result
+
+
+def dtype_name(code: int) -> str:
+    """The dtype name of an ONNX element type code. Raises UnsupportedFeature for types without tensors in Rillet."""
+    if code not in dtypes.by_code:
+        raise UnsupportedFeature(f"element type {_type_name(code)}")
+    return dtypes.by_code[code].name
+
+
+def _type_name(code: int) -> str:
+    import onnx
+
+    try:
+        return onnx.TensorProto.DataType.Name(code)
+    except ValueError:
+        return str(code)

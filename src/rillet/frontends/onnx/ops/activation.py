@@ -1,0 +1,131 @@
+"""Activations: one elementwise generic each."""
+
+from __future__ import annotations
+
+import math
+
+from rillet.frontends import scalars
+from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.registry import op
+from rillet.frontends.scalars import Scalar, constant, exp, maximum, minimum, select, sigmoid, tanh
+from rillet.frontends.tensors import Tensor
+
+
+@op("Relu")
+def relu(node: Node, x: Tensor) -> Tensor:
+    return node.b.map(lambda v: maximum(v, 0), x)
+
+
+@op("Sigmoid")
+def logistic(node: Node, x: Tensor) -> Tensor:
+    return node.b.map(sigmoid, x)
+
+
+@op("Tanh")
+def hyperbolic_tangent(node: Node, x: Tensor) -> Tensor:
+    return node.b.map(tanh, x)
+
+
+@op("LeakyRelu", since=6)
+def leaky_relu(node: Node, x: Tensor) -> Tensor:
+    alpha = float(node.attr("alpha", 0.01))
+    return node.b.map(lambda v: select(v < 0, v * alpha, v), x)
+
+
+@op("PRelu")
+def prelu(node: Node, x: Tensor, slope: Tensor) -> Tensor:
+    if node.opset < 7 and slope.rank == 1 and slope.shape[0] != 1 and x.rank > 1:
+        slope = node.b.reshape(slope, [slope.shape[0], *[1] * (x.rank - 2)])
+    return node.b.map(lambda v, s: select(v < 0, v * s, v), x, slope)
+
+
+@op("ThresholdedRelu")
+def thresholded_relu(node: Node, x: Tensor) -> Tensor:
+    alpha = float(node.attr("alpha", 1.0))
+    return node.b.map(lambda v: select(v > alpha, v, 0), x)
+
+
+@op("Elu", since=6)
+def elu(node: Node, x: Tensor) -> Tensor:
+    alpha = float(node.attr("alpha", 1.0))
+    return node.b.map(lambda v: select(v < 0, (exp(minimum(v, 0.0)) - 1.0) * alpha, v), x)
+
+
+@op("Celu", since=12)
+def celu(node: Node, x: Tensor) -> Tensor:
+    alpha = float(node.attr("alpha", 1.0))
+    return node.b.map(lambda v: maximum(v, 0.0) + minimum((exp(v / alpha) - 1.0) * alpha, 0.0), x)
+
+
+@op("Selu", since=6)
+def selu(node: Node, x: Tensor) -> Tensor:
+    alpha = float(node.attr("alpha", 1.67326319217681884765625))
+    gamma = float(node.attr("gamma", 1.05070102214813232421875))
+    return node.b.map(lambda v: select(v > 0, v, (exp(minimum(v, 0.0)) - 1.0) * alpha) * gamma, x)
+
+
+@op("Gelu", since=20)
+def gelu(node: Node, x: Tensor) -> Tensor:
+    """x/2 (1 + erf(x/sqrt 2)), or its tanh approximation."""
+
+    def exact(v: Scalar) -> Scalar:
+        return v * 0.5 * (scalars.erf(v * math.sqrt(0.5)) + 1.0)
+
+    def approximate(v: Scalar) -> Scalar:
+        return v * 0.5 * (tanh((v + v * v * v * 0.044715) * math.sqrt(2 / math.pi)) + 1.0)
+
+    return node.b.map(approximate if node.attr("approximate", "none") == "tanh" else exact, x)
+
+
+def softplus_of(v: Scalar) -> Scalar:
+    """log(1 + exp(v)) without overflow."""
+    return maximum(v, 0.0) + scalars.log1p(exp(-scalars.absolute(v)))
+
+
+@op("Softplus")
+def softplus(node: Node, x: Tensor) -> Tensor:
+    return node.b.map(softplus_of, x)
+
+
+@op("Mish", since=18)
+def mish(node: Node, x: Tensor) -> Tensor:
+    return node.b.map(lambda v: v * tanh(softplus_of(v)), x)
+
+
+@op("Swish", since=24)
+def swish(node: Node, x: Tensor) -> Tensor:
+    alpha = float(node.attr("alpha", 1.0))
+    return node.b.map(lambda v: v * sigmoid(v * alpha), x)
+
+
+@op("Softsign")
+def softsign(node: Node, x: Tensor) -> Tensor:
+    return node.b.map(lambda v: v / (scalars.absolute(v) + 1.0), x)
+
+
+@op("HardSigmoid", since=6)
+def hard_sigmoid(node: Node, x: Tensor) -> Tensor:
+    alpha, beta = float(node.attr("alpha", 0.2)), float(node.attr("beta", 0.5))
+    return node.b.map(lambda v: hard_sigmoid_of(v, alpha, beta), x)
+
+
+def hard_sigmoid_of(v: Scalar, alpha: float = 0.2, beta: float = 0.5) -> Scalar:
+    """max(0, min(1, alpha v + beta))"""
+    return maximum(minimum(v * alpha + beta, 1.0), 0.0)
+
+
+@op("HardSwish", since=14)
+def hard_swish(node: Node, x: Tensor) -> Tensor:
+    return node.b.map(lambda v: v * hard_sigmoid_of(v, 1 / 6, 0.5), x)
+
+
+@op("Shrink")
+def shrink(node: Node, x: Tensor) -> Tensor:
+    bias, limit = float(node.attr("bias", 0.0)), float(node.attr("lambd", 0.5))
+
+    def body(v: Scalar) -> Scalar:
+        wide = v if scalars.is_float(v.dtype) else scalars.convert(v, "float32")
+        low = select(wide < -limit, wide + bias, constant(0, wide.dtype))
+        return scalars.convert(select(wide > limit, wide - bias, low), v.dtype)
+
+    return node.b.map(body, x)

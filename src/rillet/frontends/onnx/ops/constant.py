@@ -1,0 +1,93 @@
+"""Constants and generators: Constant, ConstantOfShape, Identity, Range, EyeLike, Dropout in inference."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rillet.frontends import scalars
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.registry import op
+from rillet.frontends.scalars import Scalar, constant, convert, select
+from rillet.frontends.tensors import Tensor
+
+
+@op("Constant")
+def constant_node(node: Node) -> Tensor:
+    name = node.proto.output[0]
+    if node.has("value"):
+        return node.b.constant(node.attr("value"), name=name)
+    for attribute, dtype in (("value_float", "float32"), ("value_floats", "float32"), ("value_int", "int64"), ("value_ints", "int64")):
+        if node.has(attribute):
+            return node.b.constant(np.asarray(node.attr(attribute)), dtype, name)
+    raise UnsupportedFeature("a constant that is a string, or sparse")
+
+
+@op("ConstantOfShape", since=9)
+def constant_of_shape(node: Node, shape: Tensor) -> Tensor:
+    value = node.attr("value", np.zeros(1, np.float32))
+    dims = node.b.extents_of(shape, "the shape")
+    if any(isinstance(d, int) and d < 0 for d in dims):
+        raise InvalidNode(f"the shape {dims} has a negative dimension")
+    return node.b.fill(value.reshape(-1)[0], value.dtype.name, dims)
+
+
+@op("Identity")
+def identity(node: Node, x: Tensor) -> Tensor:
+    return x
+
+
+@op("Dropout")
+def dropout(node: Node, x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None) -> list[Tensor]:
+    """In inference the identity, with an all-true mask."""
+    if training is not None and bool(node.b.known(training, "training_mode").reshape(-1)[0]):
+        raise UnsupportedFeature("training mode", "export the model for inference")
+    if node.opset < 7 and not node.attr("is_test", 0):
+        raise UnsupportedFeature("training mode (is_test=0)", "export the model for inference")
+    if not node.wants(1):
+        return [x]
+    mask = "bool" if node.opset >= 10 else x.dtype
+    return [x, node.b.fill(True, mask, x.shape)]
+
+
+@op("Range", since=11)
+def range_(node: Node, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+    b, e = node.b, node.b.extents
+    if scalars.is_integer(start.dtype) and all(t.array is not None or t.elements is not None for t in (start, limit, delta)):
+        first, last, step = (b.extents_of(t, "a bound")[0] for t in (start, limit, delta))
+        if step == 0:
+            raise InvalidNode("the step is 0")
+        if isinstance(step, int):
+            span = e.sub(last, first) if step > 0 else e.sub(first, last)
+            count = e.maximum(0, e.ceildiv(span, abs(step)))
+            return _range(node, start, delta, count)
+    x, y, z = (b.scalar(t) for t in (start, limit, delta))
+    # The count is max(0, ceil((limit - start) / delta)); integers go through float64 as in ONNX's definition.
+    wide = [convert(v, "float64") for v in (x, y, z)]
+    steps = scalars.maximum(scalars.ceil((wide[1] - wide[0]) / wide[2]), 0.0)
+    return _range(node, start, delta, e.declare(convert(convert(steps, "int64"), "index").value))
+
+
+def _range(node: Node, start: Tensor, delta: Tensor, count: object) -> Tensor:
+    b = node.b
+    first, step = b.scalar(start), b.scalar(delta)
+    compute = scalars.compute_dtype(start.dtype)
+
+    def body(indices: list[Scalar]) -> Scalar:
+        return convert(first, compute) + convert(indices[0], compute) * convert(step, compute)
+
+    return b.indexed(start.dtype, [count], body)  # type: ignore[list-item]
+
+
+@op("EyeLike")
+def eye_like(node: Node, x: Tensor) -> Tensor:
+    if x.rank != 2:
+        raise InvalidNode(f"the input has rank {x.rank}, but must be a matrix")
+    dtype = node.dtype_attr("dtype", x.dtype)
+    shift = node.attr("k", 0)
+
+    def body(indices: list[Scalar]) -> Scalar:
+        one = constant(1, scalars.compute_dtype(dtype))
+        return select(indices[1] == indices[0] + shift, one, 0)
+
+    return node.b.indexed(dtype, x.shape, body)

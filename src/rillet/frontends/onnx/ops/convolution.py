@@ -1,0 +1,190 @@
+"""Conv and ConvTranspose in 1, 2 and 3 dimensions (any number, in fact).
+
+The canonical form, which later stages look for: ``tensor.pad`` when something is padded, a zero fill, and one generic with loops
+(n, oc, out..., ic, kernel...); grouped convolutions have operands with the group dimension split off, and a depthwise one
+(one input and one output channel a group) has no reduction over channels. The bias is a generic of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rillet.frontends import scalars
+from rillet.frontends.errors import InvalidNode
+from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.registry import op
+from rillet.frontends.onnx.windows import Window, window_of
+from rillet.frontends.scalars import Scalar, convert
+from rillet.frontends.tensors import Tensor
+from rillet.ir import builders
+from rillet.ir.builders import Extent
+
+
+@op("Conv")
+def conv(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
+    b = node.b
+    groups = node.attr("group", 1)
+    _check(node, x, weights, bias)
+    channels, per_group = x.shape[1], weights.shape[1]
+    if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:
+        raise InvalidNode(f"{channels} input channels, but the weights take {per_group} in each of {groups} groups")
+    window = window_of(node, x.shape[2:], weights.shape[2:])
+    x = b.pad(x, [0, 0, *window.low], [0, 0, *window.high])
+    return _bias(node, convolve(node, x, weights, groups, window), bias)
+
+
+def convolve(node: Node, x: Tensor, weights: Tensor, groups: int, window: Window, dtype: str | None = None) -> Tensor:
+    """Convolve a padded input. Accumulates in ``dtype`` (default: the type in which the input computes, converted back)."""
+    b = node.b
+    rank = x.rank - 2
+    out_channels = weights.shape[0]
+    if groups > 1 and (not isinstance(out_channels, int) or out_channels % groups):
+        raise InvalidNode(f"{out_channels} output channels do not divide into {groups} groups")
+    result_dtype = dtype or x.dtype
+    dtype = dtype or scalars.compute_dtype(x.dtype)
+    depthwise = groups > 1 and weights.shape[1] == 1 and out_channels == groups
+    batch, out = x.shape[0], list(window.out)
+    shape: list[Extent]
+    if depthwise:
+        weights = b.squeeze(weights, [1])
+        lead, shape = "pp", [batch, groups, *out]
+    elif groups > 1:
+        assert isinstance(out_channels, int)
+        x = b.reshape(x, [batch, groups, weights.shape[1], *x.shape[2:]])
+        weights = b.reshape(weights, [groups, out_channels // groups, *weights.shape[1:]])
+        lead, shape = "ppp", [batch, groups, out_channels // groups, *out]
+    else:
+        lead, shape = "pp", [batch, out_channels, *out]
+    iterators = lead + "p" * rank + ("" if depthwise else "r") + "r" * rank
+    loops = builders.dims(len(iterators))
+    spatial = loops[len(lead) : len(lead) + rank]
+    kernel = loops[len(iterators) - rank :]
+    positions = [o * s + k * d for o, s, k, d in zip(spatial, window.strides, kernel, window.dilations, strict=True)]
+    reduced = loops[len(lead) + rank]
+    if depthwise:
+        x_map, w_map = [loops[0], loops[1], *positions], [loops[1], *kernel]
+    elif groups > 1:
+        x_map, w_map = [loops[0], loops[1], reduced, *positions], [loops[1], loops[2], reduced, *kernel]
+    else:
+        x_map, w_map = [loops[0], reduced, *positions], [loops[1], reduced, *kernel]
+
+    def body(v: Scalar, w: Scalar, acc: Scalar) -> Scalar:
+        return acc + convert(v, acc.dtype) * convert(w, acc.dtype)
+
+    out_map = [*loops[: len(lead)], *spatial]
+    output = (b.init(0, dtype, shape), out_map, dtype, shape)
+    result = b.generic([(x, x_map), (weights, w_map)], [output], iterators, body)[0]
+    result = b.cast(result, result_dtype)
+    return b.reshape(result, [batch, out_channels, *out])
+
+
+def _check(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None) -> None:
+    if x.rank < 3 or weights.rank != x.rank:
+        raise InvalidNode(f"the input has rank {x.rank} and the weights rank {weights.rank}; both need 2 + spatial dimensions")
+    if bias is not None and bias.rank != 1:
+        raise InvalidNode(f"the bias has rank {bias.rank}, but must have one dimension")
+
+
+def _bias(node: Node, x: Tensor, bias: Tensor | None) -> Tensor:
+    if bias is None:
+        return x
+    if isinstance(bias.shape[0], int) and isinstance(x.shape[1], int) and bias.shape[0] != x.shape[1]:
+        raise InvalidNode(f"the bias has {bias.shape[0]} elements for {x.shape[1]} output channels")
+    axes = range(x.rank)
+    return node.b.map_along(lambda v, c: v + c, x.shape, (x, axes), (bias, [1]), dtype=x.dtype)
+
+
+@op("ConvTranspose")
+def conv_transpose(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A convolution of the input, spread out by the strides, with the flipped kernel."""
+    b = node.b
+    _check(node, x, weights, bias)
+    rank = x.rank - 2
+    groups = node.attr("group", 1)
+    strides = node.attr("strides", [1] * rank)
+    dilations = node.attr("dilations", [1] * rank)
+    kernel = [int(k) for k in weights.static_shape[2:]]
+    low, high, out = _transpose_pads(node, x.shape[2:], kernel, strides, dilations)
+    spread = _spread(node, x, strides)
+    # Padding by (kernel extent - 1 - pad); a negative amount crops instead.
+    reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
+    before = [b.extents.sub(r, p) for r, p in zip(reach, low, strict=True)]
+    after = [
+        b.extents.sub(b.extents.add(o, r), b.extents.add(s, q))
+        for o, r, s, q in zip(out, reach, spread.shape[2:], before, strict=True)
+    ]
+    padded = _pad_or_crop(node, spread, before, after)
+    window = Window([0] * rank, [0] * rank, out, [1] * rank, dilations, kernel)
+    return _bias(node, convolve(node, padded, _flip(node, weights, groups), groups, window), bias)
+
+
+def _transpose_pads(
+    node: Node, spatial: Sequence[Extent], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[list[Extent], list[Extent], list[Extent]]:
+    """Pads (low, high) and output extents, as ONNX's ConvTranspose derives them."""
+    e = node.b.extents
+    rank = len(spatial)
+    extra = node.attr("output_padding", [0] * rank)
+    full = [
+        e.add(e.mul(s, e.sub(d, 1)), (k - 1) * l + 1 + o)
+        for d, k, s, l, o in zip(spatial, kernel, strides, dilations, extra, strict=True)
+    ]
+    auto = node.attr("auto_pad", "NOTSET")
+    target: Sequence[Extent] | None = node.attr("output_shape", None)
+    if target is not None:
+        target = target[-rank:]
+    elif auto in ("SAME_UPPER", "SAME_LOWER"):
+        target = [e.mul(d, s) for d, s in zip(spatial, strides, strict=True)]
+    if target is None:
+        pads = node.attr("pads", [0] * (2 * rank)) if auto != "VALID" else [0] * (2 * rank)
+        low, high = list(pads[:rank]), list(pads[rank:])
+        return low, high, [e.sub(f, p + q) for f, p, q in zip(full, low, high, strict=True)]
+    total = [e.maximum(0, e.sub(f, t)) for f, t in zip(full, target, strict=True)]
+    half = [e.floordiv(t, 2) for t in total]
+    rest = [e.sub(t, h) for t, h in zip(total, half, strict=True)]
+    low, high = (half, rest) if auto == "SAME_UPPER" else (rest, half)
+    return low, high, list(target)
+
+
+def _spread(node: Node, x: Tensor, strides: Sequence[int]) -> Tensor:
+    """The input with ``stride - 1`` zeros between neighbours."""
+    if all(s == 1 for s in strides):
+        return x
+    b, e = node.b, node.b.extents
+    shape = [*x.shape[:2], *(e.add(e.mul(e.sub(d, 1), s), 1) for d, s in zip(x.shape[2:], strides, strict=True))]
+    zeros = b.init(0, x.dtype, shape)
+    value = builders.insert_slice(b.value(x), zeros, [0] * x.rank, x.shape, [1, 1, *strides])
+    return b.tensor(value, x.dtype, shape)
+
+
+def _pad_or_crop(node: Node, x: Tensor, low: Sequence[Extent], high: Sequence[Extent]) -> Tensor:
+    b, e = node.b, node.b.extents
+    offsets = [0, 0, *(e.maximum(0, e.sub(0, p)) for p in low)]
+    cut = [0, 0, *(e.maximum(0, e.sub(0, p)) for p in high)]
+    sizes = [e.sub(d, e.add(o, c)) for d, o, c in zip(x.shape, offsets, cut, strict=True)]
+    x = b.slice(x, offsets, sizes)
+    return b.pad(x, [0, 0, *(e.maximum(0, p) for p in low)], [0, 0, *(e.maximum(0, p) for p in high)])
+
+
+def _flip(node: Node, weights: Tensor, groups: int) -> Tensor:
+    """ConvTranspose weights [C, M/groups, kernel...] as Conv weights [M, C/groups, kernel...], kernel reversed."""
+    b = node.b
+    channels, per_group, *kernel = weights.static_shape
+    if channels % groups:
+        raise InvalidNode(f"{channels} input channels do not divide into {groups} groups")
+    grouped = b.reshape(weights, [groups, channels // groups, per_group, *kernel])
+    order = [0, 2, 1, *range(3, grouped.rank)]
+    shape = [per_group * groups, channels // groups, *kernel]
+    if grouped.array is not None:
+        axes = tuple(range(3, grouped.rank))
+        import numpy as np
+
+        return b.constant(np.flip(grouped.array, axes).transpose(order).reshape(shape), name=weights.name)
+    source = b.value(b.transpose(grouped, order))
+
+    def body(indices: list[Scalar]) -> Scalar:
+        reversed_ = [k - 1 - i for i, k in zip(indices[3:], kernel, strict=True)]
+        return b.element(source, weights.dtype, [*indices[:3], *reversed_])
+
+    flipped = b.indexed(weights.dtype, [groups, per_group, channels // groups, *kernel], body)
+    return b.reshape(flipped, shape)

@@ -1,0 +1,249 @@
+"""Unary, binary, comparison, logical and bitwise ops, Cast, Where, Clip: one elementwise generic each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from rillet.frontends import scalars
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.onnx.node import Node, dtype_name
+from rillet.frontends.onnx.registry import op
+from rillet.frontends.scalars import Scalar, convert, is_float, is_integer, maximum, minimum, select
+from rillet.frontends.tensors import Tensor
+from rillet.ir import dtypes
+
+_UNARY: dict[str, Callable[[Scalar], Scalar]] = {
+    "Abs": scalars.absolute,
+    "Neg": lambda x: -x,
+    "Exp": scalars.exp,
+    "Log": scalars.log,
+    "Sqrt": scalars.sqrt,
+    "Reciprocal": lambda x: 1.0 / x,
+    "Erf": scalars.erf,
+    "Sin": scalars.sin,
+    "Cos": scalars.cos,
+    "Tan": scalars.tan,
+    "Asin": scalars.asin,
+    "Acos": scalars.acos,
+    "Atan": scalars.atan,
+    "Sinh": scalars.sinh,
+    "Cosh": scalars.cosh,
+    "Asinh": scalars.asinh,
+    "Acosh": scalars.acosh,
+    "Atanh": scalars.atanh,
+    "Ceil": scalars.ceil,
+    "Floor": scalars.floor,
+    "Round": scalars.roundeven,
+    "Not": lambda x: ~x,
+    "BitwiseNot": lambda x: ~x,
+}
+
+
+@op(*_UNARY)
+def unary(node: Node, x: Tensor) -> Tensor:
+    return node.b.map(_UNARY[node.op_type], x)
+
+
+@op("Sign")
+def sign(node: Node, x: Tensor) -> Tensor:
+    def body(v: Scalar) -> Scalar:
+        one = scalars.constant(1, v.dtype)
+        if scalars.is_unsigned(v.dtype):
+            return select(v > 0, one, 0)
+        # NaN stays NaN: it is neither above nor below zero, and v itself is returned.
+        return select(v > 0, one, select(v < 0, scalars.constant(-1, v.dtype), v))
+
+    return node.b.map(body, x)
+
+
+@op("IsNaN")
+def is_nan(node: Node, x: Tensor) -> Tensor:
+    return node.b.map(scalars.is_nan, x, dtype="bool")
+
+
+@op("IsInf")
+def is_inf(node: Node, x: Tensor) -> Tensor:
+    infinity = float("inf")
+    negative, positive = node.attr("detect_negative", 1), node.attr("detect_positive", 1)
+
+    def body(v: Scalar) -> Scalar:
+        if negative and positive:
+            return scalars.absolute(v) == infinity
+        if negative or positive:
+            return v == (infinity if positive else -infinity)
+        return scalars.constant(False, "bool")
+
+    return node.b.map(body, x, dtype="bool")
+
+
+# --- binary ---
+
+
+def _legacy_broadcast(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """Before opset 7 the second operand broadcasts only with ``broadcast=1``, aligned at ``axis``."""
+    if node.opset >= 7 or not node.attr("broadcast", 0) or not node.has("axis"):
+        return b
+    axis = node.axis(node.attr("axis"), a.rank)
+    return node.b.reshape(b, [*b.shape, *[1] * (a.rank - axis - b.rank)])
+
+
+_BINARY: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Div": scalars.truncdiv,
+    "And": lambda a, b: a & b,
+    "Or": lambda a, b: a | b,
+    "Xor": lambda a, b: a ^ b,
+    "BitwiseAnd": lambda a, b: a & b,
+    "BitwiseOr": lambda a, b: a | b,
+    "BitwiseXor": lambda a, b: a ^ b,
+}
+_COMPARE: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
+    "Equal": lambda a, b: a == b,
+    "Less": lambda a, b: a < b,
+    "LessOrEqual": lambda a, b: a <= b,
+    "Greater": lambda a, b: a > b,
+    "GreaterOrEqual": lambda a, b: a >= b,
+}
+
+
+@op(*_BINARY)
+def binary(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    return node.b.map(_BINARY[node.op_type], a, _legacy_broadcast(node, a, b))
+
+
+@op(*_COMPARE)
+def compare(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    if "string" in (a.dtype, b.dtype):
+        raise UnsupportedFeature("comparison of strings")
+    return node.b.map(_COMPARE[node.op_type], a, _legacy_broadcast(node, a, b), dtype="bool")
+
+
+@op("Mod")
+def mod(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    if node.attr("fmod", 0):
+        return node.b.map(scalars.truncmod, a, b)
+    return node.b.map(lambda x, y: x % y, a, b)
+
+
+@op("BitShift")
+def bit_shift(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    shift = scalars.shift_left if node.attr("direction") == "LEFT" else scalars.shift_right
+    return node.b.map(shift, a, b)
+
+
+@op("Pow")
+def power(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    b = _legacy_broadcast(node, a, b)
+    exponent = b.array.reshape(-1)[0].item() if b.array is not None and b.array.size == 1 else None
+    if exponent is not None and exponent == int(exponent) and 1 <= exponent <= 4:
+        # Small whole powers are products: exact where pow is not, for negative bases too.
+        shape = node.b.broadcast_shape([a.shape, b.shape])
+        return node.b.map(lambda x: reduce(lambda p, q: p * q, [x] * int(exponent)), a, shape=shape)
+    if exponent == 0.5 and is_float(a.dtype):
+        return node.b.map(scalars.sqrt, a, shape=node.b.broadcast_shape([a.shape, b.shape]))
+
+    def body(x: Scalar, y: Scalar) -> Scalar:
+        if is_float(x.dtype):
+            return scalars.power(x, convert(y, x.dtype))
+        # Integers go through float64, exact up to 2^53.
+        return convert(scalars.power(convert(x, "float64"), convert(y, "float64")), x.dtype)
+
+    return node.b.map(body, a, b)
+
+
+@op("Max", "Min", "Sum", "Mean")
+def variadic(node: Node, *tensors: Tensor) -> Tensor:
+    def body(*values: Scalar) -> Scalar:
+        if node.op_type in ("Max", "Min"):
+            return reduce(maximum if node.op_type == "Max" else minimum, values)
+        total = reduce(lambda x, y: x + y, values)
+        return total / len(values) if node.op_type == "Mean" else total
+
+    if not tensors:
+        raise InvalidNode("it has no inputs")
+    return node.b.map(body, *tensors)
+
+
+@op("Where")
+def where(node: Node, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return node.b.map(select, condition, a, b, dtype=a.dtype)
+
+
+# --- Clip ---
+
+
+@op("Clip", until=10)
+def clip_attributes(node: Node, x: Tensor) -> Tensor:
+    return _clip(node, x, node.attr("min", None), node.attr("max", None))
+
+
+@op("Clip", since=11)
+def clip(node: Node, x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+    return _clip(node, x, _bound(node, low), _bound(node, high))
+
+
+def _bound(node: Node, bound: Tensor | None) -> float | int | Scalar | None:
+    if bound is None:
+        return None
+    if bound.array is not None and bound.array.size == 1:
+        return bound.array.reshape(-1)[0].item()
+    return node.b.scalar(bound)
+
+
+def _clip(node: Node, x: Tensor, low: float | int | Scalar | None, high: float | int | Scalar | None) -> Tensor:
+    def body(v: Scalar) -> Scalar:
+        # The upper bound is applied last, so it wins when the bounds cross, as ONNX says.
+        if low is not None:
+            v = maximum(v, convert(low, v.dtype) if isinstance(low, Scalar) else low)
+        if high is not None:
+            v = minimum(v, convert(high, v.dtype) if isinstance(high, Scalar) else high)
+        return v
+
+    return node.b.map(body, x) if low is not None or high is not None else x
+
+
+# --- Cast ---
+
+_CODES = {t.name.upper(): t.code for t in dtypes.by_code.values()} | {"FLOAT": 1, "DOUBLE": 11}
+
+
+@op("Cast")
+def cast(node: Node, x: Tensor) -> Tensor:
+    to = node.attr("to")
+    if isinstance(to, str):  # opsets 1-5 name the type
+        if to not in _CODES:
+            raise UnsupportedFeature(f"cast to {to}")
+        to = _CODES[to]
+    return cast_to(node, x, dtype_name(to))
+
+
+@op("CastLike")
+def cast_like(node: Node, x: Tensor, like: Tensor) -> Tensor:
+    return cast_to(node, x, like.dtype)
+
+
+_F8_MAX = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
+
+
+def cast_to(node: Node, x: Tensor, dtype: str) -> Tensor:
+    """Convert as ONNX's Cast does; float8 targets saturate unless ``saturate=0``."""
+    if x.dtype == dtype:
+        return x
+    saturating = dtype in _F8_MAX and node.attr("saturate", 1)
+    if dtype.startswith("float4") or x.dtype.startswith("float4") or scalars.is_complex(dtype):
+        raise UnsupportedFeature(f"cast from {x.dtype} to {dtype}")
+
+    def body(v: Scalar) -> Scalar:
+        if not saturating:
+            return convert(v, dtype)
+        wide = v if v.dtype == "float64" else convert(v, "float32")
+        limit = _F8_MAX[dtype]
+        # NaN passes both bounds.
+        return convert(maximum(minimum(wide, limit), -limit), dtype)
+
+    if is_integer(x.dtype) and dtype == "bool":
+        return node.b.map(lambda v: v != 0, x, dtype="bool")
+    return node.b.map(body, x, dtype=dtype)

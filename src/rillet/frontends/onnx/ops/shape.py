@@ -1,0 +1,340 @@
+"""Ops that move data or change shapes only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rillet.frontends import scalars
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.registry import op
+from rillet.frontends.scalars import Scalar, constant, maximum, minimum, select
+from rillet.frontends.tensors import Tensor
+from rillet.ir.builders import Extent
+
+
+@op("Reshape", until=4)
+def reshape_attribute(node: Node, x: Tensor) -> Tensor:
+    return _reshape(node, x, list(node.attr("shape")))
+
+
+@op("Reshape", since=5)
+def reshape(node: Node, x: Tensor, shape: Tensor) -> Tensor:
+    return _reshape(node, x, node.b.extents_of(shape, "the shape"))
+
+
+def _reshape(node: Node, x: Tensor, target: Sequence[Extent]) -> Tensor:
+    """0 copies the dimension at the same place (unless ``allowzero``), -1 is what is left."""
+    e = node.b.extents
+    if sum(1 for d in target if isinstance(d, int) and d == -1) > 1:
+        raise InvalidNode(f"the shape {[d if isinstance(d, int) else '?' for d in target]} has more than one -1")
+    dims: list[Extent] = []
+    for axis, d in enumerate(target):
+        if isinstance(d, int) and d == 0 and not node.attr("allowzero", 0):
+            if axis >= x.rank:
+                raise InvalidNode(f"dimension {axis} of the shape is 0, but the input has rank {x.rank}")
+            d = x.shape[axis]
+        if isinstance(d, int) and d < -1:
+            raise InvalidNode(f"the shape has a dimension of {d}")
+        dims.append(d)
+    unknown = [a for a, d in enumerate(dims) if isinstance(d, int) and d == -1]
+    # A dimension computed from data could be -1 at run time; what the model computes from shapes cannot.
+    if unknown:
+        rest = e.product(d for a, d in enumerate(dims) if a != unknown[0])
+        total = e.product(x.shape)
+        if isinstance(rest, int) and isinstance(total, int) and rest and total % rest:
+            raise InvalidNode(f"{total} elements do not fit the shape {dims}")
+        dims[unknown[0]] = 0 if rest == 0 else e.floordiv(total, rest)
+    elif x.is_static and sum(1 for d in dims if not isinstance(d, int)) == 1:
+        # Exactly one unknown dimension of a static tensor follows from the others.
+        known = e.product(d for d in dims if isinstance(d, int))
+        total = e.product(x.shape)
+        if isinstance(known, int) and isinstance(total, int) and known:
+            dims = [d if isinstance(d, int) else total // known for d in dims]
+    return node.b.reshape(x, dims)
+
+
+@op("Flatten")
+def flatten(node: Node, x: Tensor) -> Tensor:
+    axis = node.attr("axis", 1)
+    axis = axis + x.rank if axis < 0 else axis
+    if not 0 <= axis <= x.rank:
+        raise InvalidNode(f"axis {axis} is out of range for rank {x.rank}")
+    e = node.b.extents
+    return node.b.reshape(x, [e.product(x.shape[:axis]), e.product(x.shape[axis:])])
+
+
+def axes_of(node: Node, axes: Tensor | None) -> list[int] | None:
+    """Axes given as an attribute (before opset 13) or as an input."""
+    if axes is not None:
+        return [int(a) for a in node.b.known(axes, "axes").reshape(-1)]
+    return node.attr("axes", None)
+
+
+@op("Squeeze")
+def squeeze(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    given = axes_of(node, axes)
+    if given is None:
+        if not x.is_static:
+            raise UnsupportedFeature("without axes, the result's rank depends on run-time dimensions", "give the axes")
+        given = [a for a, d in enumerate(x.shape) if d == 1]
+    return node.b.squeeze(x, node.axes(given, x.rank))
+
+
+@op("Unsqueeze")
+def unsqueeze(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    given = axes_of(node, axes)
+    if given is None:
+        raise InvalidNode("axes are missing")
+    return node.b.unsqueeze(x, node.axes(given, x.rank + len(given)))
+
+
+@op("Transpose")
+def transpose(node: Node, x: Tensor) -> Tensor:
+    permutation = node.attr("perm", None)
+    permutation = list(range(x.rank))[::-1] if permutation is None else permutation
+    if sorted(permutation) != list(range(x.rank)):
+        raise InvalidNode(f"perm {permutation} is not a permutation of {x.rank} dimensions")
+    return node.b.transpose(x, permutation)
+
+
+@op("Expand", since=8)
+def expand(node: Node, x: Tensor, shape: Tensor) -> Tensor:
+    return node.b.broadcast_to(x, node.b.extents_of(shape, "the shape"))
+
+
+@op("Tile", since=6)
+def tile(node: Node, x: Tensor, repeats: Tensor) -> Tensor:
+    b, e = node.b, node.b.extents
+    counts = b.extents_of(repeats, "repeats")
+    if len(counts) != x.rank:
+        raise InvalidNode(f"{len(counts)} repeats for rank {x.rank}")
+    # [d] repeated r times is a broadcast of [1, d] to [r, d], seen as [r * d].
+    spread: list[Extent] = []
+    full: list[Extent] = []
+    for count, extent in zip(counts, x.shape, strict=True):
+        if count != 1:
+            spread.append(1)
+            full.append(count)
+        spread.append(extent)
+        full.append(extent)
+    repeated = b.broadcast_exactly(b.reshape(x, spread), full)
+    return b.reshape(repeated, [e.mul(r, d) for r, d in zip(counts, x.shape, strict=True)])
+
+
+@op("Concat")
+def concat(node: Node, *tensors: Tensor) -> Tensor:
+    if not tensors:
+        raise InvalidNode("it has no inputs")
+    axis = node.axis(node.attr("axis", 1) if node.opset < 4 else node.attr("axis"), tensors[0].rank)
+    if any(t.rank != tensors[0].rank for t in tensors):
+        raise InvalidNode(f"inputs of ranks {sorted({t.rank for t in tensors})} cannot be concatenated")
+    return node.b.concat(tensors, axis)
+
+
+@op("Split")
+def split(node: Node, x: Tensor, sizes: Tensor | None = None) -> list[Tensor]:
+    b, e = node.b, node.b.extents
+    axis = node.axis(node.attr("axis", 0), x.rank)
+    extent = x.shape[axis]
+    given: Sequence[Extent] | None
+    given = b.extents_of(sizes, "split") if sizes is not None else node.attr("split", None)
+    if given is None:
+        count = node.attr("num_outputs", node.output_count)
+        chunk = e.ceildiv(extent, count)
+        given = [chunk] * (count - 1) + [e.sub(extent, e.mul(chunk, count - 1))]
+    if len(given) != node.output_count:
+        raise InvalidNode(f"{len(given)} sizes for {node.output_count} outputs")
+    total = e.sum(given)
+    if isinstance(total, int) and isinstance(extent, int) and total != extent:
+        raise InvalidNode(f"sizes {list(given)} do not add up to the extent {extent} of axis {axis}")
+    results: list[Tensor] = []
+    offset: Extent = 0
+    for size in given:
+        results.append(b.slice_axis(x, axis, offset, size))
+        offset = e.add(offset, size)
+    return results
+
+
+# --- Slice ---
+
+
+@op("Slice", until=9)
+def slice_attributes(node: Node, x: Tensor) -> Tensor:
+    starts, ends = node.attr("starts"), node.attr("ends")
+    axes = node.attr("axes", None) or range(len(starts))
+    return _slice(node, x, starts, ends, list(axes), [1] * len(starts))
+
+
+@op("Slice", since=10)
+def slice_(
+    node: Node, x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None = None, steps: Tensor | None = None
+) -> Tensor:
+    b = node.b
+    first, last = b.extents_of(starts, "starts"), b.extents_of(ends, "ends")
+    along = [int(a) for a in b.known(axes, "axes").reshape(-1)] if axes is not None else list(range(len(first)))
+    step = [int(s) for s in b.known(steps, "steps").reshape(-1)] if steps is not None else [1] * len(first)
+    return _slice(node, x, first, last, along, step)
+
+
+def _slice(
+    node: Node, x: Tensor, starts: Sequence[Extent], ends: Sequence[Extent], axes: Sequence[int], steps: Sequence[int]
+) -> Tensor:
+    b, e = node.b, node.b.extents
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise InvalidNode("starts, ends, axes and steps have different lengths")
+    offsets: list[Extent] = [0] * x.rank
+    sizes = list(x.shape)
+    strides = [1] * x.rank
+    backwards: list[int] = []
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        axis = node.axis(axis, x.rank)
+        extent = x.shape[axis]
+        if step == 0:
+            raise InvalidNode("a step is 0")
+        if step > 0:
+            first = _clamp(node, start, extent, 0, extent)
+            last = _clamp(node, end, extent, 0, extent)
+            offsets[axis], strides[axis] = first, step
+            sizes[axis] = e.maximum(0, e.ceildiv(e.sub(last, first), step))
+            continue
+        first = _clamp(node, start, extent, 0, e.sub(extent, 1))
+        last = _clamp(node, end, extent, -1, e.sub(extent, 1))
+        count = e.maximum(0, e.ceildiv(e.sub(first, last), -step))
+        # Take the same elements forwards, then turn them around.
+        offsets[axis] = e.add(first, e.mul(e.sub(count, 1), step))
+        offsets[axis] = e.maximum(0, offsets[axis])
+        sizes[axis], strides[axis] = count, -step
+        backwards.append(axis)
+    result = b.slice(x, offsets, sizes, strides)
+    return reverse(node, result, backwards) if backwards else result
+
+
+def _clamp(node: Node, position: Extent, extent: Extent, low: int, high: Extent) -> Extent:
+    """A start or end as a position: negative ones count from the end, and all are clamped to ``low..high``."""
+    e = node.b.extents
+    if isinstance(position, int) and position >= (1 << 31) - 1:
+        return high  # the customary "to the end"
+    if isinstance(position, int) and position <= -(1 << 31):
+        return low
+    if isinstance(position, int):
+        position = position if position >= 0 else e.add(extent, position)
+    else:
+        # A position computed from shapes; it is taken as it is when it is known not to be negative.
+        position = e.select(e.compare("lt", position, 0), e.add(position, extent), position)
+    return e.minimum(e.maximum(position, low), high)
+
+
+def reverse(node: Node, x: Tensor, axes: Sequence[int]) -> Tensor:
+    """Reverse the order along ``axes``."""
+    b = node.b
+    if x.array is not None:
+        return b.constant(np.flip(x.array, tuple(axes)), name=x.name)
+    source = b.value(x)
+    last = {a: scalar_of(b.extents.sub(x.shape[a], 1)) for a in axes}
+
+    def body(indices: list[Scalar]) -> Scalar:
+        return b.element(source, x.dtype, [last[a] - i if a in last else i for a, i in enumerate(indices)])
+
+    return b.indexed(x.dtype, x.shape, body)
+
+
+def scalar_of(extent: Extent) -> Scalar:
+    """An extent as an index scalar."""
+    return constant(extent, "index") if isinstance(extent, int) else Scalar(extent, "index")
+
+
+# --- Pad ---
+
+
+@op("Pad", until=10)
+def pad_attributes(node: Node, x: Tensor) -> Tensor:
+    pads = node.attr("pads", None) or node.attr("paddings")
+    return _pad(node, x, pads, list(range(x.rank)), scalars.constant(float(node.attr("value", 0.0)), x.dtype))
+
+
+@op("Pad", since=11)
+def pad(node: Node, x: Tensor, pads: Tensor, value: Tensor | None = None, axes: Tensor | None = None) -> Tensor:
+    b = node.b
+    amounts = b.extents_of(pads, "pads")
+    chosen = list(range(x.rank))
+    if axes is not None:
+        chosen = [node.axis(int(a), x.rank) for a in b.known(axes, "axes").reshape(-1)]
+    scalar = b.scalar(value) if value is not None else scalars.constant(0, x.dtype)
+    return _pad(node, x, amounts, chosen, scalar)
+
+
+def _pad(node: Node, x: Tensor, pads: Sequence[Extent], axes: Sequence[int], value: Scalar) -> Tensor:
+    b, e = node.b, node.b.extents
+    if len(pads) != 2 * len(axes):
+        raise InvalidNode(f"{len(pads)} pads for {len(axes)} axes; each axis needs two")
+    low: list[Extent] = [0] * x.rank
+    high: list[Extent] = [0] * x.rank
+    for position, axis in enumerate(axes):
+        low[axis], high[axis] = pads[position], pads[position + len(axes)]
+    mode = node.attr("mode", "constant")
+    # Negative amounts crop.
+    crop_low = [e.maximum(0, e.sub(0, p)) for p in low]
+    crop_high = [e.maximum(0, e.sub(0, p)) for p in high]
+    sizes = [e.sub(d, e.add(p, q)) for d, p, q in zip(x.shape, crop_low, crop_high, strict=True)]
+    x = b.slice(x, crop_low, sizes)
+    low, high = [e.maximum(0, p) for p in low], [e.maximum(0, p) for p in high]
+    if mode == "constant":
+        return b.pad(x, low, high, value)
+    if mode not in ("edge", "reflect", "wrap"):
+        raise InvalidNode(f"mode '{mode}' is not one of constant, edge, reflect, wrap")
+    padded = [a for a in range(x.rank) if low[a] != 0 or high[a] != 0]
+    if not padded:
+        return x
+    source = b.value(x)
+    before = {a: scalar_of(low[a]) for a in padded}
+    extents = {a: scalar_of(x.shape[a]) for a in padded}
+
+    def body(indices: list[Scalar]) -> Scalar:
+        at = [_outside(mode, i - before[a], extents[a]) if a in before else i for a, i in enumerate(indices)]
+        return b.element(source, x.dtype, at)
+
+    shape = [e.add(e.add(d, p), q) for d, p, q in zip(x.shape, low, high, strict=True)]
+    return b.indexed(x.dtype, shape, body)
+
+
+def _outside(mode: str, position: Scalar, extent: Scalar) -> Scalar:
+    """Where a position before 0 or after the end reads from."""
+    last = extent - 1
+    if mode == "edge":
+        return minimum(maximum(position, 0), last)
+    if mode == "wrap":
+        return position % extent
+    # Reflection has period 2 * (extent - 1); an extent of 1 reads its only element.
+    period = maximum(last * 2, 1)
+    folded = position % period
+    return minimum(select(folded > last, period - folded, folded), last)
+
+
+# --- space and depth ---
+
+
+@op("DepthToSpace")
+def depth_to_space(node: Node, x: Tensor) -> Tensor:
+    b, e = node.b, node.b.extents
+    size = node.attr("blocksize")
+    n, c, h, w = x.shape
+    depth = e.floordiv(c, size * size)
+    if node.attr("mode", "DCR") == "CRD":
+        split, order = [n, depth, size, size, h, w], [0, 1, 4, 2, 5, 3]
+    else:
+        split, order = [n, size, size, depth, h, w], [0, 3, 4, 1, 5, 2]
+    moved = b.transpose(b.reshape(x, split), order)
+    return b.reshape(moved, [n, depth, e.mul(h, size), e.mul(w, size)])
+
+
+@op("SpaceToDepth")
+def space_to_depth(node: Node, x: Tensor) -> Tensor:
+    b, e = node.b, node.b.extents
+    size = node.attr("blocksize")
+    n, c, h, w = x.shape
+    rows, columns = e.floordiv(h, size), e.floordiv(w, size)
+    moved = b.transpose(b.reshape(x, [n, c, rows, size, columns, size]), [0, 3, 5, 1, 2, 4])
+    return b.reshape(moved, [n, e.mul(c, size * size), rows, columns])

@@ -1,0 +1,81 @@
+"""Which function imports which ONNX op at which opsets.
+
+An importer is registered with ``@op("Conv", since=1)``. It takes the ``Node`` and its inputs, one argument each (None for an absent
+optional input), and returns a Tensor or a sequence of them, one for each output of the node (trailing ones may be left out when
+``node.wants(i)`` is false; an unused one in the middle may be None)::
+
+    @op("LeakyRelu", since=6)
+    def leaky_relu(node: Node, x: Tensor) -> Tensor:
+        alpha = node.attr("alpha", 0.01)
+        return node.b.map(lambda v: select(v < 0, v * alpha, v), x)
+
+A function may carry several decorators: one for each op or opset range. It is called with constants too, but nodes whose inputs are
+all constant are folded first where that pays (``fold.py``), and integer shape arithmetic goes through ``symbolic.py``.
+It raises InvalidNode or UnsupportedFeature (``rillet.frontends.errors``); the graph walk adds the node.
+
+Ops without an importer fall back to ONNX's own function bodies (``functions.py``) when the op has one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Importer = Callable[..., Any]
+LATEST = 1 << 30
+
+
+@dataclass(frozen=True)
+class _Entry:
+    since: int
+    until: int
+    importer: Importer
+
+
+_importers: dict[tuple[str, str], list[_Entry]] = {}
+_loaded = False
+
+
+def op(*op_types: str, since: int = 1, until: int = LATEST, domain: str = "") -> Callable[[Importer], Importer]:
+    """Register an importer for ``op_types`` in models whose opset of ``domain`` is in ``since..until`` (both included)."""
+
+    def register(importer: Importer) -> Importer:
+        for op_type in op_types:
+            entries = _importers.setdefault((domain, op_type), [])
+            for entry in entries:
+                if since <= entry.until and entry.since <= until:
+                    raise ValueError(f"{op_type}: opsets {since}..{until} are registered twice")
+            entries.append(_Entry(since, until, importer))
+        return importer
+
+    return register
+
+
+def lookup(domain: str, op_type: str, opset: int) -> Importer | None:
+    """The importer of an op at an opset, or None."""
+    _load()
+    for entry in _importers.get((domain, op_type), ()):
+        if entry.since <= opset <= entry.until:
+            return entry.importer
+    return None
+
+
+def supported(domain: str = "") -> Sequence[str]:
+    """The ops of ``domain`` that have an importer for some opset, sorted."""
+    _load()
+    return sorted(op_type for d, op_type in _importers if d == domain)
+
+
+def _load() -> None:
+    """Import every module of ``ops``, which registers its importers."""
+    global _loaded
+    if _loaded:
+        return
+    from rillet.frontends.onnx import ops
+
+    for module in pkgutil.iter_modules(ops.__path__):
+        importlib.import_module(f"{ops.__name__}.{module.name}")
+    _loaded = True

@@ -1,0 +1,86 @@
+"""Sliding windows: strides, dilations, pads and output extents of convolutions and poolings, from a node's attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rillet.frontends.errors import InvalidNode
+from rillet.frontends.onnx.node import Node
+from rillet.ir.builders import Extent
+
+
+@dataclass(frozen=True)
+class Window:
+    """One entry for each spatial dimension: padding before and after, output extent, stride, dilation, kernel extent."""
+
+    low: Sequence[Extent]
+    high: Sequence[Extent]
+    out: Sequence[Extent]
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    kernel: Sequence[Extent]
+
+
+def window_of(node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent]) -> Window:
+    """The window of a Conv or pooling node over an input with these spatial extents.
+
+    With ``ceil_mode`` the padding after is enlarged so that every window fits; the last window always starts inside the input or
+    the padding before it (ONNX's rule since opset 19, and what every runtime does).
+    """
+    e = node.b.extents
+    rank = len(spatial)
+    strides = _per_axis(node, "strides", rank)
+    dilations = _per_axis(node, "dilations", rank)
+    if isinstance(node.attr("kernel_shape", None), list):
+        given = node.attr("kernel_shape")
+        if len(given) != rank or any(isinstance(k, int) and k != g for k, g in zip(kernel, given, strict=False)):
+            raise InvalidNode(f"kernel_shape {given} does not fit the weights' {list(kernel)} in {rank} spatial dimensions")
+    reach = [e.add(e.mul(e.sub(k, 1), d), 1) for k, d in zip(kernel, dilations, strict=True)]
+    auto = node.attr("auto_pad", "NOTSET")
+    low: list[Extent] = []
+    high: list[Extent] = []
+    out: list[Extent] = []
+    pads = node.attr("pads", None) or [0] * (2 * rank)
+    if len(pads) != 2 * rank:
+        raise InvalidNode(f"pads has {len(pads)} entries for {rank} spatial dimensions; it needs two for each")
+    if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER", ""):
+        raise InvalidNode(f"auto_pad '{auto}' is not one of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+    for axis, (extent, size, stride) in enumerate(zip(spatial, reach, strides, strict=True)):
+        if auto.startswith("SAME"):
+            count = e.ceildiv(extent, stride)
+            total = e.maximum(0, e.sub(e.add(e.mul(e.sub(count, 1), stride), size), extent))
+            half = e.floordiv(total, 2)
+            rest = e.sub(total, half)
+            before, after = (half, rest) if auto == "SAME_UPPER" else (rest, half)
+        else:
+            before, after = (0, 0) if auto == "VALID" else (pads[axis], pads[axis + rank])
+            room = e.sub(e.add(extent, before + after), size)
+            if isinstance(room, int) and room < 0 and not node.attr("ceil_mode", 0):
+                raise InvalidNode(f"the window of {size} is larger than the padded input of {room + size} in dimension {axis}")
+            count = e.add(e.floordiv(room, stride), 1)
+            if node.attr("ceil_mode", 0):
+                count, after = _ceil_mode(node, extent, before, after, size, stride, room)
+        low.append(before)
+        high.append(after)
+        out.append(count)
+    return Window(low, high, out, strides, dilations, kernel)
+
+
+def _ceil_mode(
+    node: Node, extent: Extent, before: int, after: int, size: Extent, stride: int, room: Extent
+) -> tuple[Extent, Extent]:
+    """Output extent and enlarged padding after, rounding the number of windows up."""
+    e = node.b.extents
+    count = e.add(e.ceildiv(room, stride), 1)
+    starts_late = e.compare("ge", e.mul(e.sub(count, 1), stride), e.add(extent, before))
+    count = e.select(starts_late, e.sub(count, 1), count)
+    needed = e.sub(e.add(e.mul(e.sub(count, 1), stride), size), e.add(extent, before))
+    return count, e.maximum(after, needed)
+
+
+def _per_axis(node: Node, name: str, rank: int) -> list[int]:
+    values = node.attr(name, None) or [1] * rank
+    if len(values) != rank or any(v < 1 for v in values):
+        raise InvalidNode(f"{name} {values} must be {rank} positive numbers, one for each spatial dimension")
+    return list(values)
