@@ -1,0 +1,199 @@
+"""Linear accesses: how far apart in memory neighbouring iterations of a loop nest read or write a tensor.
+
+A *form* is a tensor coordinate as a linear function of the root's loops. Where every coordinate of a tensor has one, a
+loop moves through the tensor's memory by a constant stride, and address computation can leave the inner loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.codegen.cpu import index
+from rillet.codegen.cpu.dispatch import Dispatch, Port
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel, reshape_memref
+
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+_RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"})
+
+
+@dataclass(frozen=True)
+class Form:
+    """``constant + sum(coefficients[l] * loop_l)``"""
+
+    coefficients: tuple[int, ...]
+    constant: int = 0
+
+    def only(self) -> int | None:
+        """The loop this form is equal to, or None when it is anything else."""
+        used = [n for n, c in enumerate(self.coefficients) if c]
+        if len(used) != 1 or self.constant or self.coefficients[used[0]] != 1:
+            return None
+        return used[0]
+
+
+def loops(count: int) -> tuple[Form, ...]:
+    """The forms of the loops themselves."""
+    return tuple(Form(tuple(int(i == n) for i in range(count))) for n in range(count))
+
+
+def substitute(expr: ir.AffineExpr, forms: Sequence[Form]) -> Form | None:
+    """The form of ``expr`` when its dimensions have these forms; None when it is not linear."""
+    width = len(forms[0].coefficients) if forms else 0
+    if isinstance(expr, ir.AffineDimExpr):
+        return forms[expr.position]
+    if isinstance(expr, ir.AffineConstantExpr):
+        return Form((0,) * width, expr.value)
+    if isinstance(expr, ir.AffineAddExpr):
+        a, b = substitute(expr.lhs, forms), substitute(expr.rhs, forms)
+        if a is None or b is None:
+            return None
+        total = tuple(x + y for x, y in zip(a.coefficients, b.coefficients, strict=True))
+        return Form(total, a.constant + b.constant)
+    if isinstance(expr, ir.AffineMulExpr):
+        a, b = substitute(expr.lhs, forms), substitute(expr.rhs, forms)
+        if a is None or b is None:
+            return None
+        for factor, other in ((a, b), (b, a)):
+            if not any(factor.coefficients):
+                scaled = tuple(factor.constant * x for x in other.coefficients)
+                return Form(scaled, factor.constant * other.constant)
+    return None
+
+
+def substitute_all(map_: ir.AffineMap, forms: Sequence[Form]) -> tuple[Form, ...] | None:
+    """``substitute`` for every result of a map."""
+    results = [substitute(e, forms) for e in map_.results]
+    return None if any(r is None for r in results) else tuple(r for r in results if r is not None)
+
+
+def argument_of(dispatch: Dispatch, value: ir.Value) -> Port | None:
+    """The tensor argument that ``value`` is, possibly under another shape; None when it is anything else."""
+    while True:
+        port = next((p for p in dispatch.arguments if p.value == value), None)
+        if port is not None:
+            return port
+        if isinstance(value.owner, ir.Block):
+            return None
+        op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
+        if op.name not in _RESHAPES:
+            return None
+        value = op.operands[0]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A tensor read or written at ``axes``. With ``panel`` the loop ``panel_loop`` is packed: axis ``panel_axis`` is
+    the loop divided by ``panel``, the last one the remainder (the forms of both are zero).
+    """
+
+    value: ir.Value
+    axes: tuple[Form, ...]
+    panel: int = 0
+    panel_loop: int = -1
+    panel_axis: int = -1
+
+    @property
+    def shape(self) -> list[int]:
+        return list(ir.RankedTensorType(self.value.type).shape)
+
+    def uses(self, loop: int) -> bool:
+        """Whether the element depends on ``loop``."""
+        return loop == self.panel_loop or any(form.coefficients[loop] for form in self.axes)
+
+    def static_stride(self, loop: int) -> int | None:
+        """Elements between neighbouring iterations of ``loop``; None when that is not known at compile time."""
+        stride, total = 1, 0
+        for form, extent in zip(reversed(self.axes), reversed(self.shape), strict=True):
+            if form.coefficients[loop]:
+                if stride < 0:
+                    return None
+                total += form.coefficients[loop] * stride
+            stride = -1 if extent == DYNAMIC or stride < 0 else stride * extent
+        return total
+
+    def merges(self, outer: int, inner: int, inner_extent: int) -> bool:
+        """Whether ``outer`` and ``inner`` walk memory like one loop."""
+        if not self.uses(outer) and not self.uses(inner):
+            return True
+        a, b = self.static_stride(outer), self.static_stride(inner)
+        if a is not None and b is not None and inner_extent != DYNAMIC:
+            return a == b * inner_extent
+        users = [n for n, f in enumerate(self.axes) if f.coefficients[outer] or f.coefficients[inner]]
+        if len(users) != 2 or users[1] != users[0] + 1:
+            return False
+        return self.axes[users[0]].only() == outer and self.axes[users[1]].only() == inner
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An access inside a kernel: element ``base + sum(strides[l] * loop_l)`` of a flat memref."""
+
+    memref: ir.Value
+    base: Index
+    strides: tuple[Index, ...]
+    panel_stride: Index = 0
+
+    def offset(self, coordinates: dict[int, Index]) -> Index:
+        """The position of the element at these loop coordinates (absent loops are at 0)."""
+        total = self.base
+        for loop, coordinate in coordinates.items():
+            total = index.add(total, index.mul(coordinate, self.strides[loop]))
+        return total
+
+
+def bind(kernel: Kernel, access: Access, memref: ir.Value) -> Bound:
+    """Lay ``access`` over ``memref``, the tensor's row-major contents."""
+    extents = kernel.extents(access.value)
+    count = len(access.axes[0].coefficients) if access.axes else 0
+    strides: list[Index] = [0] * count
+    base: Index = 0
+    step: Index = 1
+    panel_stride: Index = 0
+    for axis in reversed(range(len(extents))):
+        form, extent = access.axes[axis], extents[axis]
+        base = index.add(base, index.mul(form.constant, step))
+        for loop, coefficient in enumerate(form.coefficients):
+            if coefficient:
+                strides[loop] = index.add(strides[loop], index.mul(coefficient, step))
+        if axis == access.panel_axis:
+            panel_stride = step
+        step = index.mul(step, extent)
+    return Bound(reshape_memref(memref, [step]), base, tuple(strides), panel_stride)
+
+
+def packed_axis(map_: ir.AffineMap) -> tuple[int, int, int] | None:
+    """(axis, loop, panel) when result ``axis`` is ``loop floordiv panel`` and the last one ``loop mod panel``; else
+    None.
+    """
+    results = list(map_.results)
+    divided = [n for n, e in enumerate(results) if isinstance(e, ir.AffineFloorDivExpr)]
+    if len(divided) != 1 or not isinstance(results[-1], ir.AffineModExpr):
+        return None
+    quotient, remainder = results[divided[0]], results[-1]
+    if not isinstance(quotient.lhs, ir.AffineDimExpr) or not isinstance(quotient.rhs, ir.AffineConstantExpr):
+        return None
+    if quotient.lhs != remainder.lhs or quotient.rhs != remainder.rhs:
+        return None
+    return divided[0], quotient.lhs.position, quotient.rhs.value
+
+
+def access_of(value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
+    """The access of an operand with this map in a nest of ``count`` loops; None when it is not linear (packed
+    included).
+    """
+    packed = packed_axis(map_)
+    if packed is None:
+        axes = substitute_all(map_, loops(count))
+        return None if axes is None else Access(value, axes)
+    axis, loop, panel = packed
+    zero = Form((0,) * count)
+    forms = [
+        zero if n in (axis, len(map_.results) - 1) else substitute(e, loops(count)) for n, e in enumerate(map_.results)
+    ]
+    if any(f is None for f in forms) or ir.RankedTensorType(value.type).shape[-1] != panel:
+        return None
+    return Access(value, tuple(f for f in forms if f is not None), panel, loop, axis)

@@ -1,0 +1,346 @@
+"""What follows a root: point-wise ops on its result while that is in registers, and where the dispatch's results go.
+
+The plan is made without emitting anything. It expresses every tensor coordinate behind the root as a linear form of the
+root's loops, so that strategies know which loops they may treat as one and where each result element lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, vector
+
+from rillet.codegen.cpu import coordinates as coords
+from rillet.codegen.cpu import evaluate, index
+from rillet.codegen.cpu.access import DYNAMIC, Access, Form, argument_of, loops, substitute_all
+from rillet.codegen.cpu.coordinates import Coordinate
+from rillet.codegen.cpu.dispatch import Dispatch, Generic
+from rillet.codegen.cpu.evaluate import Evaluator
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel, reshape_memref
+from rillet.codegen.cpu.memory import Buffer
+
+Forms = tuple[Form, ...]
+
+# Ops of a body that cost tens of instructions once expanded.
+_HEAVY_OPS = 20
+
+
+@dataclass(frozen=True)
+class Output:
+    """Result ``number`` of the dispatch stores tensor ``value``, whose element lies at ``forms``; ``pad`` is put around
+    it.
+    """
+
+    number: int
+    value: ir.Value
+    forms: Forms
+    pad: ir.Operation | None
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """Everything behind a root, see ``plan``."""
+
+    root: Generic
+    outputs: tuple[Output, ...]
+    accesses: tuple[Access, ...]  # memory that is read or written at the root's loop coordinates
+    mergeable: bool  # False when something needs the true loop coordinates
+    cost: int  # instructions for one vector, roughly
+
+    def merges(self, outer: int, inner: int, inner_extent: int) -> bool:
+        """Whether two neighbouring loops of the root are one loop for all of the epilogue's memory."""
+        return self.mergeable and all(a.merges(outer, inner, inner_extent) for a in self.accesses)
+
+
+def plan(dispatch: Dispatch, root: Generic) -> Epilogue | None:
+    """Follow ``root``'s results to the dispatch's; None when something behind them is not point-wise on the root's
+    loops.
+    """
+    count = len(root.iterators)
+    zero = Form((0,) * count)
+    start = [zero if e == 1 else f for e, f in zip(root.loop_extents, loops(count), strict=True)]
+    known: dict[ir.Value, Forms] = {}
+    for result, map_ in zip(root.results, root.output_maps, strict=True):
+        forms = substitute_all(map_, start)
+        if forms is None:
+            return None
+        known[result] = forms
+    accesses: list[Access] = []
+    mergeable, cost = True, 0
+    for op in dispatch.ops:
+        if not any(o in known for o in op.operands):
+            continue
+        if op.name == "linalg.generic":
+            generic = dispatch.generic_of(op.results[0])
+            assert generic is not None
+            at = _loop_forms(generic, known, count)
+            if at is None or not generic.is_parallel:
+                return None
+            if any(o in known for o in generic.inits) and not _same_place(generic, known, at):
+                return None
+            mergeable &= _collect_reads(dispatch, generic, known, at, accesses)
+            cost += _body_cost(generic)
+            for result, map_ in zip(generic.results, generic.output_maps, strict=True):
+                forms = substitute_all(map_, at)
+                if forms is None:
+                    return None
+                known[result] = forms
+        elif op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+            forms = _reshaped_forms(op, known[op.operands[0]])
+            if forms is not None:
+                known[op.results[0]] = forms
+        elif op.name == "tensor.cast":
+            known[op.results[0]] = known[op.operands[0]]
+    init_reads = [v for v in root.inits if argument_of(dispatch, v) is not None]
+    for value in root.inits:
+        if value in init_reads:
+            accesses.append(Access(value, known[root.results[list(root.inits).index(value)]]))
+        elif _op_name(value) not in _PLACELESS:
+            mergeable = False
+    outputs = [_output(dispatch, n, known) for n in range(len(dispatch.results))]
+    if any(o is None for o in outputs):
+        return None
+    written = tuple(o for o in outputs if o is not None)
+    accesses += [a for o in written if (a := _written(o, dispatch)) is not None]
+    mergeable &= all(_written(o, dispatch) is not None for o in written)
+    return Epilogue(root, written, tuple(accesses), mergeable, cost)
+
+
+_PLACELESS = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "tensor.splat"})
+
+
+def _op_name(value: ir.Value) -> str:
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return ""
+    return owner.name if isinstance(owner, ir.Operation) else owner.operation.name
+
+
+def _loop_forms(generic: Generic, known: dict[ir.Value, Forms], count: int) -> Forms | None:
+    """The forms of a parallel generic's loops, from the operands whose coordinates are known."""
+    at: list[Form | None] = [Form((0,) * count) if e == 1 else None for e in generic.loop_extents]
+    for value, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
+        if value not in known:
+            continue
+        for expr, form in zip(map_.results, known[value], strict=True):
+            if isinstance(expr, ir.AffineDimExpr) and generic.loop_extents[expr.position] != 1:
+                at[expr.position] = form
+    if any(f is None for f in at):
+        return None
+    found = tuple(f for f in at if f is not None)
+    return found if _same_place(generic, known, found) else None
+
+
+def _same_place(generic: Generic, known: dict[ir.Value, Forms], at: Forms) -> bool:
+    """Whether the generic reads each known tensor exactly at the element the root has in registers."""
+    for value, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
+        if value in known and substitute_all(map_, at) != known[value]:
+            return False
+    return True
+
+
+def _collect_reads(
+    dispatch: Dispatch, generic: Generic, known: dict[ir.Value, Forms], at: Forms, accesses: list[Access]
+) -> bool:
+    """Add the memory a generic reads; False when it reads something whose place in memory is not a linear form."""
+    fine = all(op.operation.name not in ("linalg.index", "tensor.extract") for op in generic.body.operations)
+    for number, (value, map_) in enumerate(zip((*generic.inputs, *generic.inits), generic.maps, strict=True)):
+        if value in known or not list(generic.body.arguments[number].uses):
+            continue
+        if _op_name(value) in _PLACELESS:
+            continue
+        forms = substitute_all(map_, at)
+        if argument_of(dispatch, value) is None or forms is None:
+            fine = False
+            continue
+        accesses.append(Access(value, forms))
+    return fine
+
+
+def _body_cost(generic: Generic) -> int:
+    operations = [op.operation.name for op in generic.body.operations]
+    return sum(_HEAVY_OPS if name.startswith("math.") else 1 for name in operations) - 1
+
+
+def _reshaped_forms(op: ir.Operation, source: Forms) -> Forms | None:
+    """The forms after a reshape that merges static axes or adds unit axes; None when an axis is split."""
+    zero = Form((0,) * len(source[0].coefficients)) if source else Form(())
+    shapes = [list(ir.RankedTensorType(v.type).shape) for v in (op.operands[0], op.results[0])]
+    groups = evaluate.reassociation(op)
+    if op.name == "tensor.expand_shape":
+        result = [zero] * len(shapes[1])
+        for form, group in zip(source, groups, strict=True):
+            real = [a for a in group if shapes[1][a] != 1]
+            if len(real) > 1:
+                return None
+            if real:
+                result[real[0]] = form
+        return tuple(result)
+    merged = []
+    for group in groups:
+        inner = [shapes[0][a] for a in group[1:]]
+        if DYNAMIC in inner:
+            return None
+        scale = math.prod(inner)
+        coefficients, constant = [0] * len(zero.coefficients), 0
+        for n, axis in enumerate(group):
+            coefficients = [c + scale * x for c, x in zip(coefficients, source[axis].coefficients, strict=True)]
+            constant += scale * source[axis].constant
+            scale //= inner[n] if n < len(inner) else 1
+        merged.append(Form(tuple(coefficients), constant))
+    return tuple(merged)
+
+
+def _output(dispatch: Dispatch, number: int, known: dict[ir.Value, Forms]) -> Output | None:
+    value, pad = dispatch.results[number].value, None
+    while value not in known:
+        if isinstance(value.owner, ir.Block):
+            return None
+        op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
+        if op.name == "tensor.pad" and pad is None and value == dispatch.results[number].value:
+            pad, value = op, op.operands[0]
+            if value not in known:
+                return None
+        elif op.name in ("tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"):
+            value = op.operands[0]
+        else:
+            return None
+    return Output(number, value, known[value], pad)
+
+
+def _written(output: Output, dispatch: Dispatch) -> Access | None:
+    """The access that stores an output; None when it is padded by amounts unknown at compile time."""
+    if output.pad is None:
+        return Access(output.value, output.forms)
+    low = list(ir.DenseI64ArrayAttr(output.pad.attributes["static_low"]))
+    if any(x < 0 for x in low):
+        return None
+    shifted = tuple(Form(f.coefficients, f.constant + x) for f, x in zip(output.forms, low, strict=True))
+    return Access(dispatch.results[output.number].value, shifted)
+
+
+def place(forms: Sequence[Form], at: Sequence[Coordinate], lanes: int) -> list[Coordinate]:
+    """The coordinates that ``forms`` take when the root's loops are ``at``."""
+    result: list[Coordinate] = []
+    for form in forms:
+        total: Coordinate = form.constant
+        for coefficient, c in zip(form.coefficients, at, strict=True):
+            if coefficient:
+                total = coords.add(total, coords.mul(c, coefficient, lanes), lanes)
+        result.append(total)
+    return result
+
+
+class Writer:
+    """Emits an epilogue: evaluates what follows the root on register values and stores the results."""
+
+    def __init__(self, kernel: Kernel, epilogue: Epilogue):
+        """Make the result buffers; call it at the start of the kernel's body."""
+        self.kernel = kernel
+        self.epilogue = epilogue
+        self._targets: list[tuple[Output, Buffer, list[Index]]] = []
+        for output in epilogue.outputs:
+            port = kernel.dispatch.results[output.number]
+            memref = kernel.result(output.number)
+            low: list[Index] = [0] * len(output.forms)
+            if output.pad is not None:
+                low, _ = evaluate.pad_amounts(kernel, output.pad)
+            else:
+                memref = reshape_memref(memref, kernel.extents(output.value))
+            self._targets.append((output, Buffer.whole(memref, port.type.element_type), low))
+
+    def store(self, evaluator: Evaluator, at: Sequence[Coordinate]) -> None:
+        """Store every result's element (or vector) at the root's loop coordinates ``at``. ``evaluator`` has the root
+        bound.
+        """
+        for output, buffer, low in self._targets:
+            where = place(output.forms, at, evaluator.lanes)
+            value = evaluator.at(output.value, where)
+            shifted = [coords.add(c, lo, evaluator.lanes) for c, lo in zip(where, low, strict=True)]
+            if isinstance(value.type, ir.VectorType) and all(coords.is_uniform(c) for c in shifted):
+                value = vector.extract(value, [], [0])  # the vector's loop runs once, so only lane 0 exists
+            evaluator.store(buffer, shifted, value)
+
+    def fill_borders(self) -> None:
+        """Write the padding of padded results, in workgroup (0, 0, 0) only."""
+        if all(output.pad is None for output in self.epilogue.outputs):
+            return
+        kernel = self.kernel
+        ids = [kernel.workgroup(n) for n in range(3)]
+        linear = arith.OrIOp(arith.OrIOp(ids[0], ids[1]).result, ids[2]).result
+        first = arith.CmpIOp(arith.CmpIPredicate.eq, linear, index.value(0)).result
+        with kernel.when(first):
+            for output, buffer, low in self._targets:
+                if output.pad is not None:
+                    self._fill_border(output.pad, buffer, low)
+
+    def _fill_border(self, pad: ir.Operation, buffer: Buffer, low: list[Index]) -> None:
+        """Axis by axis: what lies before and after the source, where all outer axes are inside it, is one run of
+        memory.
+        """
+        kernel = self.kernel
+        extents = kernel.extents(pad.results[0])
+        source = kernel.extents(pad.operands[0])
+        _, high = evaluate.pad_amounts(kernel, pad)
+        value = evaluate.pad_value(kernel, pad)
+        flat = reshape_memref(buffer.memref, [index.product(extents)])
+        target = Buffer.whole(flat, buffer.element)
+        lanes = kernel.target.lanes(8 * _bytes(buffer))
+        for axis in range(len(extents)):
+            inner = index.product(extents[axis + 1 :])
+            after = index.add(low[axis], source[axis])
+            for start, count in ((0, low[axis]), (after, high[axis])):
+                if count == 0:
+                    continue
+                run = index.mul(count, inner)
+                self._over(
+                    source[:axis],
+                    lambda outer, start=start, run=run, axis=axis, inner=inner: _fill_run(
+                        kernel,
+                        target,
+                        index.add(
+                            index.mul(
+                                index.linearize(
+                                    [index.add(o, lo) for o, lo in zip(outer, low[:axis], strict=True)], extents[:axis]
+                                ),
+                                index.mul(extents[axis], inner),
+                            ),
+                            index.mul(start, inner),
+                        ),
+                        run,
+                        value,
+                        lanes,
+                    ),
+                )
+
+    def _over(self, extents: Sequence[Index], body, outer: tuple[Index, ...] = ()) -> None:  # type: ignore[no-untyped-def]
+        """Call ``body`` inside a nest of loops over ``extents``."""
+        if not extents:
+            body(outer)
+            return
+        with self.kernel.loop(0, extents[0]) as loop:
+            self._over(extents[1:], body, (*outer, loop.iv))
+
+
+def _fill_run(kernel: Kernel, target: Buffer, start: Index, run: Index, value: ir.Value, lanes: int) -> None:
+    from rillet.codegen.cpu import memory
+    from rillet.codegen.cpu.coordinates import Lane
+
+    whole = index.mul(index.floordiv(run, lanes), lanes)
+    if whole != 0:
+        splat = vector.BroadcastOp(ir.VectorType.get([lanes], value.type), value).result
+        with kernel.loop(0, whole, lanes) as loop:
+            memory.store(target, [Lane(index.add(start, loop.iv))], splat, lanes)
+    if whole != run:
+        with kernel.loop(whole, run) as loop:
+            memory.store(target, [index.add(start, loop.iv)], value)
+
+
+def _bytes(buffer: Buffer) -> int:
+    from rillet.codegen.cpu.kernel import storage_bytes, storage_type
+
+    return storage_bytes(storage_type(buffer.element))

@@ -1,0 +1,151 @@
+"""The inner loops of a contraction: a register tile of accumulators, updated by broadcasts times vectors.
+
+The reduction is a nest of loops over flat memory. The innermost one is unrolled a little; accumulators are loop-carried
+vectors and never leave registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, math, vector
+
+from rillet.codegen.cpu import index
+from rillet.codegen.cpu.body import broadcast
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.cpu.tiles import Tile, choose_unroll
+
+
+@dataclass(frozen=True)
+class ReductionAxis:
+    """One loop of the reduction: how often it runs and how far it moves in the left and the right operand's memory."""
+
+    extent: Index
+    left_stride: Index
+    right_stride: Index
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Reads factors: ``left(offset)`` gives a scalar, ``right(offset, column vector number)`` a vector."""
+
+    left: Callable[[Index], ir.Value]
+    right: Callable[[Index, int], ir.Value]
+
+
+def reduce_tile(
+    kernel: Kernel,
+    tile: Tile,
+    axes: Sequence[ReductionAxis],
+    operands: Operands,
+    rows: Sequence[Index],
+    columns: Sequence[Index],
+    accumulators: Sequence[ir.Value],
+) -> list[ir.Value]:
+    """Add the whole reduction to ``accumulators`` (row by row) and return them.
+
+    ``rows`` and ``columns`` are where each row starts in the left operand and each vector of columns in the right one.
+    """
+    return _nest(kernel, tile, list(axes), operands, rows, columns, 0, 0, list(accumulators))
+
+
+def _nest(
+    kernel: Kernel,
+    tile: Tile,
+    axes: list[ReductionAxis],
+    operands: Operands,
+    rows: Sequence[Index],
+    columns: Sequence[Index],
+    left: Index,
+    right: Index,
+    accumulators: list[ir.Value],
+) -> list[ir.Value]:
+    if not axes:
+        return _step(kernel, operands, rows, columns, left, right, accumulators)
+    axis, *inner = axes
+    if inner:
+        with kernel.loop(0, axis.extent, 1, accumulators) as loop:
+            further = _advance(axis, loop.iv, left, right)
+            loop.yield_(*_nest(kernel, tile, inner, operands, rows, columns, *further, loop.carried))
+        return loop.results
+    trip = axis.extent if isinstance(axis.extent, int) else None
+    unroll = choose_unroll(trip, tile)
+    whole = index.mul(index.floordiv(axis.extent, unroll), unroll)
+    if whole == unroll:
+        accumulators = _steps(kernel, axis, unroll, 0, operands, rows, columns, left, right, accumulators)
+    elif whole != 0:
+        with kernel.loop(0, whole, unroll, accumulators) as loop:
+            loop.yield_(*_steps(kernel, axis, unroll, loop.iv, operands, rows, columns, left, right, loop.carried))
+        accumulators = loop.results
+    if trip is not None:
+        return _steps(kernel, axis, trip % unroll, whole, operands, rows, columns, left, right, accumulators)
+    if unroll == 1:
+        return accumulators
+    with kernel.loop(whole, axis.extent, 1, accumulators) as loop:
+        loop.yield_(*_steps(kernel, axis, 1, loop.iv, operands, rows, columns, left, right, loop.carried))
+    return loop.results
+
+
+def _steps(
+    kernel: Kernel,
+    axis: ReductionAxis,
+    count: int,
+    start: Index,
+    operands: Operands,
+    rows: Sequence[Index],
+    columns: Sequence[Index],
+    left: Index,
+    right: Index,
+    accumulators: list[ir.Value],
+) -> list[ir.Value]:
+    """``count`` steps from ``start`` on. Offsets grow by constants from the first step's, so that they become
+    displacements.
+    """
+    left, right = _advance(axis, start, left, right)
+    for n in range(count):
+        left_here = index.add(left, index.mul(axis.left_stride, n))
+        right_here = index.add(right, index.mul(axis.right_stride, n))
+        accumulators = _step(kernel, operands, rows, columns, left_here, right_here, accumulators)
+    return accumulators
+
+
+def _advance(axis: ReductionAxis, position: Index, left: Index, right: Index) -> tuple[Index, Index]:
+    return (
+        index.add(left, index.mul(position, axis.left_stride)),
+        index.add(right, index.mul(position, axis.right_stride)),
+    )
+
+
+def _step(
+    kernel: Kernel,
+    operands: Operands,
+    rows: Sequence[Index],
+    columns: Sequence[Index],
+    left: Index,
+    right: Index,
+    accumulators: list[ir.Value],
+) -> list[ir.Value]:
+    vectors = [operands.right(index.add(column, right), n) for n, column in enumerate(columns)]
+    result = []
+    for n, row in enumerate(rows):
+        scalar = operands.left(index.add(row, left))
+        for m, vector_ in enumerate(vectors):
+            result.append(multiply_add(kernel, scalar, vector_, accumulators[n * len(vectors) + m]))
+    return result
+
+
+def multiply_add(kernel: Kernel, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    """``a * b + c``; ``a`` is broadcast when ``b`` is a vector. Fused where the target has fused multiply-add."""
+    is_vector = isinstance(c.type, ir.VectorType)
+    if is_vector:
+        lanes = ir.VectorType(c.type).shape[0]
+        a, b = (broadcast(v, lanes) if not isinstance(v.type, ir.VectorType) else v for v in (a, b))
+    element = ir.VectorType(c.type).element_type if is_vector else c.type
+    if isinstance(element, ir.IntegerType):
+        return arith.AddIOp(c, arith.MulIOp(a, b).result).result
+    if not kernel.target.fma:
+        return arith.AddFOp(c, arith.MulFOp(a, b).result).result
+    return vector.FMAOp(a, b, c).result if is_vector else math.FmaOp(a, b, c).result

@@ -1,0 +1,112 @@
+"""Texts of executables around one root, and their references, for the tests of the fast kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from harness import executable
+
+PACK = 16
+
+
+def pack(weights: np.ndarray, kept: int = 0) -> np.ndarray:
+    """``[kept.., K.., N]`` -> ``[kept.., N ceildiv 16, K.., 16]``, zero padded."""
+    n = weights.shape[-1]
+    panels = -(-n // PACK)
+    padded = np.zeros((*weights.shape[:-1], panels * PACK), weights.dtype)
+    padded[..., :n] = weights
+    split = padded.reshape(*weights.shape[:-1], panels, PACK)
+    return np.ascontiguousarray(np.moveaxis(split, -2, kept))
+
+
+def tensor(shape: Sequence[int | str], element: str = "f32") -> str:
+    """The tensor type's text; ``"?"`` for a dynamic extent."""
+    return f"tensor<{''.join(f'{d}x' for d in shape)}{element}>"
+
+
+def reduction(
+    result: str, left: str, right: str, loops: str, maps: Sequence[str], iterators: str, element: str = "f32"
+) -> str:
+    """``%0`` = sum of products of ``%a`` and ``%b`` into ``%init``; ``maps`` are the results of the three indexing maps."""
+    kinds = ", ".join('"parallel"' if c == "p" else '"reduction"' for c in iterators)
+    affine = ", ".join(f"affine_map<({loops})->({m})>" for m in maps)
+    return f"""
+%0 = linalg.generic {{indexing_maps=[{affine}], iterator_types=[{kinds}]}}
+    ins(%a, %b : {left}, {right}) outs(%init : {result}) {{
+^bb0(%x: {element}, %y: {element}, %c: {element}):
+  %p = arith.mulf %x, %y : {element}
+  %s = arith.addf %c, %p : {element}
+  linalg.yield %s : {element}
+}} -> {result}"""
+
+
+def zero_init(result: str, element: str = "f32", dynamic: str = "") -> str:
+    """``%init``: a tensor of zeros; ``dynamic`` lists the scalars of its dynamic extents."""
+    return f"""
+%zero = arith.constant 0.0 : {element}
+%e = tensor.empty({dynamic}) : {result}
+%init = linalg.fill ins(%zero : {element}) outs(%e : {result}) -> {result}"""
+
+
+def bias_relu(result: str, rank: int, bias: str) -> str:
+    """``%1`` = max(``%0`` + ``%bias`` along the last axis, 0)."""
+    loops = ", ".join(f"d{i}" for i in range(rank))
+    kinds = ", ".join(['"parallel"'] * rank)
+    same = f"affine_map<({loops})->({loops})>"
+    return f"""
+%1 = linalg.generic {{indexing_maps=[{same}, affine_map<({loops})->(d{rank - 1})>, {same}], iterator_types=[{kinds}]}}
+    ins(%0, %bias : {result}, {bias}) outs(%e : {result}) {{
+^bb0(%x: f32, %y: f32, %c: f32):
+  %s = arith.addf %x, %y : f32
+  %t = arith.maximumf %s, %zero : f32
+  linalg.yield %t : f32
+}} -> {result}"""
+
+
+def matmul(m: int, n: int, k: int) -> str:
+    """relu(A[m, k] B[k, n] + bias), B packed."""
+    result, left, bias = tensor((m, n)), tensor((m, k)), tensor((n,))
+    right = tensor((-(-n // PACK), k, PACK))
+    maps = ("m, k", f"n floordiv {PACK}, k, n mod {PACK}", "m, n")
+    body = zero_init(result) + reduction(result, left, right, "m, n, k", maps, "ppr") + bias_relu(result, 2, bias)
+    return executable("matmul", f"%a: {left}, %b: {right}, %bias: {bias}", result, f"{body}\nreturn %1 : {result}")
+
+
+def conv2d(
+    batch: int, size: tuple[int, int], ic: int, oc: int, kernel: tuple[int, int], stride: int = 1, dilation: int = 1
+) -> tuple[str, tuple[int, ...]]:
+    """relu(convolution + bias) of an already padded channels-last input; weights packed. Also the result's shape."""
+    oh, ow = ((s - (k - 1) * dilation - 1) // stride + 1 for s, k in zip(size, kernel, strict=True))
+    shape = (batch, oh, ow, oc)
+    result, left, bias = tensor(shape), tensor((batch, *size, ic)), tensor((oc,))
+    right = tensor((-(-oc // PACK), *kernel, ic, PACK))
+    maps = (
+        f"n, h * {stride} + i * {dilation}, w * {stride} + j * {dilation}, c",
+        f"o floordiv {PACK}, i, j, c, o mod {PACK}",
+        "n, h, w, o",
+    )
+    body = zero_init(result) + reduction(result, left, right, "n, h, w, o, i, j, c", maps, "pppprrr")
+    body += bias_relu(result, 4, bias)
+    text = executable("conv", f"%a: {left}, %b: {right}, %bias: {bias}", result, f"{body}\nreturn %1 : {result}")
+    return text, shape
+
+
+def conv2d_reference(x: np.ndarray, w: np.ndarray, stride: int = 1, dilation: int = 1) -> np.ndarray:
+    """Convolution in float64: ``x`` [n, h, w, ic] (padded already), ``w`` [kh, kw, ic, oc]."""
+    x, w = x.astype(np.float64), w.astype(np.float64)
+    kh, kw = w.shape[:2]
+    oh, ow = ((s - (k - 1) * dilation - 1) // stride + 1 for s, k in zip(x.shape[1:3], (kh, kw), strict=True))
+    total = np.zeros((x.shape[0], oh, ow, w.shape[3]))
+    for i in range(kh):
+        for j in range(kw):
+            rows = slice(i * dilation, i * dilation + (oh - 1) * stride + 1, stride)
+            columns = slice(j * dilation, j * dilation + (ow - 1) * stride + 1, stride)
+            total += x[:, rows, columns, :] @ w[i, j]
+    return total
+
+
+def assert_close(actual: np.ndarray, expected: np.ndarray, relative: float = 1e-5) -> None:
+    """Largest error relative to the largest expected magnitude."""
+    scale = float(np.abs(expected).max()) or 1.0
+    assert np.abs(actual.astype(np.float64) - expected).max() <= relative * scale
