@@ -28,7 +28,7 @@ def tensor(shape: Sequence[int | str], element: str = "f32") -> str:
 def reduction(
     result: str, left: str, right: str, loops: str, maps: Sequence[str], iterators: str, element: str = "f32"
 ) -> str:
-    """``%0`` = sum of products of ``%a`` and ``%b`` into ``%init``; ``maps`` are the results of the three indexing maps."""
+    """``%0`` = sum of products of ``%a`` and ``%b`` into ``%init``; ``maps``: results of the three indexing maps."""
     kinds = ", ".join('"parallel"' if c == "p" else '"reduction"' for c in iterators)
     affine = ", ".join(f"affine_map<({loops})->({m})>" for m in maps)
     return f"""
