@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -46,6 +47,20 @@ class ModuleFile:
                 sink.write(data)
                 position += len(data)
         _pad(sink, position, self.size)
+
+
+def write_module(
+    image: Image, libraries: Sequence[CompiledLibrary], sink: Sink | None = None, *, stats: dict[str, int] | None = None
+) -> memoryview | None:
+    """Write a module file to ``sink``, or into fresh page-aligned memory that is returned. See ``module_file``."""
+    file = module_file(image, libraries, stats)
+    if sink is not None:
+        file.write(sink)
+        return None
+    # An anonymous mapping is aligned as the runtime wants its modules, which ``bytes`` are not.
+    memory = mmap.mmap(-1, file.size)
+    file.write(memory)
+    return memoryview(memory)
 
 
 def module_file(image: Image, libraries: Sequence[CompiledLibrary], stats: dict[str, int] | None = None) -> ModuleFile:

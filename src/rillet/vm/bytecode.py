@@ -11,7 +11,7 @@ from rillet.dialects import vm
 from rillet.errors import CompileError
 from rillet.ir.image import Function, Import
 from rillet.vm import imports
-from rillet.vm.liveness import Liveness, edges, terminator
+from rillet.vm.liveness import Liveness, edges, reads, terminator
 from rillet.vm.moves import sequentialize
 from rillet.vm.registers import Allocation, allocate
 
@@ -141,13 +141,13 @@ class _Encoder:
         if op.name == "cf.br":
             (target, operands), = targets
             self._moves(target, operands)
-            if target is not following and target != following:
+            if target != following:
                 self._emit(vm.BRANCH)
                 self._reference(target)
             return
         # A side that passes values branches to a stub that moves them.
         stubs = [(object(), target, operands) if operands else (target, target, operands) for target, operands in targets]
-        self._emit(vm.BRANCH_IF, self._register(op.operands[0]))
+        self._emit(vm.BRANCH_IF, self._register(reads(op)[0]))
         for label, _, _ in stubs:
             self._reference(label)
         for label, target, operands in stubs:
@@ -174,9 +174,6 @@ class _Encoder:
                 self.int_scratch = 1
 
     def _register(self, value: ir.Value) -> int:
-        owner = value.owner
-        if not isinstance(owner, ir.Block) and owner.name == "vm.test":
-            value = owner.operands[0]
         return self.allocation.register[value]
 
     def _lists(self, values: Iterable[ir.Value]) -> list[int]:

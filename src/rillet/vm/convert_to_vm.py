@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch_mlir import ir
+from torch_mlir.passmanager import PassManager
 
 from rillet.dialects import vm
 from rillet.errors import CompileError
@@ -27,6 +28,8 @@ def run(program: Program, options: Options) -> None:
     with program.context, ir.Location.unknown():
         for view in list(program.module.body.operations):
             _Function(view.operation).convert()
+    # Constants of one value and different types have become equal.
+    PassManager.parse("builtin.module(cse)", program.context).run(program.module.operation)
 
 
 class _Function:

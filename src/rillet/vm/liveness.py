@@ -26,7 +26,7 @@ class Liveness:
             own = set(block.arguments)
             read: set[ir.Value] = set()
             for view in block.operations:
-                read |= {v for v in view.operation.operands if v not in own}
+                read |= {v for v in reads(view.operation) if v not in own}
                 own |= set(view.operation.results)
             uses[block], defined[block] = read, own
             for successor in terminator(block).successors:
@@ -60,6 +60,18 @@ def _reverse_postorder(entry: ir.Block) -> tuple[ir.Block, ...]:
             seen.add(following)
             stack.append((following, iter(reversed(list(terminator(following).successors)))))
     return tuple(reversed(order))
+
+
+def reads(op: ir.Operation) -> list[ir.Value]:
+    """The values whose registers an operation reads: a branch reads what its ``vm.test`` looks at."""
+    if op.name == "vm.test":
+        return []
+    return [_behind_test(v) for v in op.operands]
+
+
+def _behind_test(value: ir.Value) -> ir.Value:
+    owner = value.owner
+    return value if isinstance(owner, ir.Block) or owner.name != "vm.test" else owner.operands[0]
 
 
 def terminator(block: ir.Block) -> ir.Operation:

@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from rillet.dialects import vm
 from rillet.errors import CompileError
-from rillet.vm.liveness import Liveness, edges
+from rillet.vm.liveness import Liveness, edges, reads
 
 _MAX_REGISTERS = 1 << 16
 
@@ -34,7 +34,7 @@ def allocate(function: ir.Operation, liveness: Liveness) -> Allocation:
     register: dict[ir.Value, int] = {}
     counts = {}
     for is_ref in (False, True):
-        values = [v for v in intervals if _is_ref(v) == is_ref and not _is_condition(v)]
+        values = [v for v in intervals if _is_ref(v) == is_ref]
         counts[is_ref] = _scan(values, intervals, hints, register)
         if counts[is_ref] > _MAX_REGISTERS - 1:
             raise CompileError("the host program needs more than 65535 registers; split the model")
@@ -85,9 +85,9 @@ def _intervals(liveness: Liveness) -> dict[ir.Value, tuple[int, int]]:
         for view in block.operations:
             op = view.operation
             now += 1
-            for operand in op.operands:
+            for operand in reads(op):
                 spans[operand][1] = max(spans[operand][1], now)
-            for result in op.results:
+            for result in () if op.name == "vm.test" else op.results:
                 spans[result] = [now, now + 1]
         now += 1
         for value in liveness.live_out[block]:
@@ -108,8 +108,3 @@ def _hints(liveness: Liveness) -> dict[ir.Value, list[ir.Value]]:
 
 def _is_ref(value: ir.Value) -> bool:
     return isinstance(value.type, vm.RefType)
-
-
-def _is_condition(value: ir.Value) -> bool:
-    """The result of ``vm.test`` is its operand's register."""
-    return isinstance(value.type, ir.IntegerType) and ir.IntegerType(value.type).width == 1
