@@ -1,0 +1,119 @@
+// What a module file holds, as Python objects.
+#include "python/native.h"
+
+#include <string.h>
+
+// Adds to a list or dict, taking over the reference to `value`. All return false with an exception set.
+static bool append(PyObject* list, PyObject* value) {
+  const bool done = value && PyList_Append(list, value) == 0;
+  Py_XDECREF(value);
+  return done;
+}
+
+static bool set(PyObject* dict, const char* key, PyObject* value) {
+  const bool done = value && PyDict_SetItemString(dict, key, value) == 0;
+  Py_XDECREF(value);
+  return done;
+}
+
+// The list, or NULL after releasing it when `complete` is false.
+static PyObject* finish(PyObject* object, bool complete) {
+  if (complete) return object;
+  Py_XDECREF(object);
+  return NULL;
+}
+
+static PyObject* text(const char* string) { return PyUnicode_DecodeUTF8(string, (Py_ssize_t)strlen(string), "replace"); }
+
+static PyObject* strings(rlt_module_vector_t vector) {
+  PyObject* list = PyList_New(0);
+  bool complete = list != NULL;
+  for (uint32_t i = 0; complete && i < vector.count; ++i) complete = append(list, text(rlt_module_string(vector, i)));
+  return finish(list, complete);
+}
+
+static PyObject* dims(rlt_module_vector_t vector) {
+  PyObject* list = PyList_New(0);
+  bool complete = list != NULL;
+  for (uint32_t i = 0; complete && i < vector.count; ++i) {
+    complete = append(list, PyLong_FromLongLong(rlt_module_dim(vector, i)));
+  }
+  return finish(list, complete);
+}
+
+// (name, dtype name, [dims], [dimension names])
+static PyObject* tensors(rlt_module_vector_t vector) {
+  PyObject* list = PyList_New(0);
+  bool complete = list != NULL;
+  for (uint32_t i = 0; complete && i < vector.count; ++i) {
+    const rlt_module_tensor_t tensor = rlt_module_tensor(vector, i);
+    complete = append(list, Py_BuildValue("(NsNN)", text(tensor.name), rlt_element_type_name(tensor.dtype),
+                                          dims(tensor.dims), strings(tensor.dim_names)));
+  }
+  return finish(list, complete);
+}
+
+static PyObject* exports(const rlt_module_view_t* module) {
+  PyObject* list = PyList_New(0);
+  bool complete = list != NULL;
+  for (uint32_t i = 0; complete && i < module->exports.count; ++i) {
+    const rlt_module_export_t declared = rlt_module_export(module, i);
+    complete = append(list, Py_BuildValue("(NNN)", text(declared.name), tensors(declared.inputs),
+                                          tensors(declared.outputs)));
+  }
+  return finish(list, complete);
+}
+
+static const char* format_name(uint8_t format) {
+  static const char* const names[] = {"embedded-elf", "system-library", "static"};
+  return format < sizeof(names) / sizeof(names[0]) ? names[format] : "unknown";
+}
+
+static PyObject* executables(const rlt_module_view_t* module, uint32_t selected) {
+  PyObject* list = PyList_New(0);
+  bool complete = list != NULL;
+  for (uint32_t i = 0; complete && i < module->executables.count; ++i) {
+    const rlt_module_executable_t executable = rlt_module_executable(module, i);
+    complete = append(
+        list, Py_BuildValue("{sNsNsssNsNsKsO}", "target", text(executable.target), "arch", text(executable.arch),
+                            "format", format_name(executable.format), "features", strings(executable.features),
+                            "entries", strings(executable.entries), "bytes",
+                            (unsigned long long)executable.image.length, "selected", i == selected ? Py_True : Py_False));
+  }
+  return finish(list, complete);
+}
+
+static PyObject* stats(const rlt_module_view_t* module) {
+  PyObject* dict = PyDict_New();
+  bool complete = dict != NULL;
+  for (uint32_t i = 0; complete && i < module->stats.count; ++i) {
+    const rlt_module_stat_t stat = rlt_module_stat(module, i);
+    PyObject* key = text(stat.key);
+    PyObject* value = PyLong_FromLongLong(stat.value);
+    complete = key && value && PyDict_SetItem(dict, key, value) == 0;
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+  }
+  return finish(dict, complete);
+}
+
+static PyObject* constants(const rlt_module_view_t* module) {
+  PyObject* list = PyList_New(0);
+  bool complete = list != NULL;
+  for (uint32_t i = 0; complete && i < module->constants.count; ++i) {
+    complete = append(list, PyLong_FromUnsignedLongLong(rlt_module_constant(module, i).length));
+  }
+  return finish(list, complete);
+}
+
+PyObject* native_module_facts(PyObject* self, PyObject* unused) {
+  (void)unused;
+  const rlt_session_t* session = ((native_module_t*)self)->session;
+  const rlt_module_view_t* module = rlt_session_module(session);
+  PyObject* facts = PyDict_New();
+  const bool complete = facts && set(facts, "producer", text(module->producer)) &&
+                        set(facts, "exports", exports(module)) &&
+                        set(facts, "executables", executables(module, rlt_session_executable(session))) &&
+                        set(facts, "stats", stats(module)) && set(facts, "constants", constants(module));
+  return finish(facts, complete);
+}

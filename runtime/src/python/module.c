@@ -1,0 +1,199 @@
+// The extension module and the type of loaded module files.
+#include "python/native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void native_raise(PyObject* type, const rlt_error_t* error) {
+  if (error->status == RLT_OUT_OF_MEMORY) type = PyExc_MemoryError;
+  PyObject* message = PyUnicode_DecodeUTF8(error->message, error->length, "replace");
+  if (!message) return;
+  PyErr_SetObject(type, message);
+  Py_DECREF(message);
+}
+
+// Takes over the session, which may be NULL.
+static PyObject* create_module(native_state_t* state, rlt_session_t* session) {
+  native_module_t* module = PyObject_New(native_module_t, state->module_type);
+  if (!module) {
+    rlt_session_release(session);
+    return NULL;
+  }
+  module->state = state;
+  module->session = session;
+  module->array_type = NULL;
+  module->exports = NULL;
+  return (PyObject*)module;
+}
+
+static void module_dealloc(PyObject* self) {
+  native_module_t* module = (native_module_t*)self;
+  PyTypeObject* type = Py_TYPE(self);
+  rlt_session_release(module->session);
+  Py_XDECREF(module->array_type);
+  Py_XDECREF(module->exports);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+// The bytes of the file.
+static int module_getbuffer(PyObject* self, Py_buffer* buffer, int flags) {
+  const rlt_module_view_t* module = rlt_session_module(((native_module_t*)self)->session);
+  return PyBuffer_FillInfo(buffer, self, (void*)(uintptr_t)module->data, (Py_ssize_t)module->length, 1, flags);
+}
+
+static PyObject* load_path(PyObject* native, PyObject* arguments) {
+  native_state_t* state = (native_state_t*)PyModule_GetState(native);
+  PyObject* path = NULL;
+  unsigned int threads = 0;
+  if (!PyArg_ParseTuple(arguments, "O&I", PyUnicode_FSConverter, &path, &threads)) return NULL;
+  const rlt_session_options_t options = {.thread_count = threads};
+  rlt_session_t* session = NULL;
+  rlt_error_t error = {RLT_OK, 0, {0}};
+  const char* name = PyBytes_AsString(path);
+  Py_BEGIN_ALLOW_THREADS
+  rlt_session_open(name, &options, rlt_allocator_system(), &error, &session);
+  Py_END_ALLOW_THREADS
+  Py_DECREF(path);
+  if (session) return create_module(state, session);
+  native_raise(state->load_error, &error);
+  return NULL;
+}
+
+static void release_object(void* owner) {
+  Py_buffer* buffer = (Py_buffer*)owner;
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  PyBuffer_Release(buffer);
+  PyMem_Free(buffer);
+  PyGILState_Release(gil);
+}
+
+// An aligned copy, for bytes objects, whose data lies wherever it does. NULL when there is no memory.
+static void* copy_aligned(const Py_buffer* buffer) {
+  const size_t alignment = RLT_MODULE_DATA_ALIGNMENT;
+  const size_t size = ((size_t)buffer->len + alignment) / alignment * alignment;
+  void* copy = aligned_alloc(alignment, size);
+  if (copy) memcpy(copy, buffer->buf, (size_t)buffer->len);
+  return copy;
+}
+
+static PyObject* load_bytes(PyObject* native, PyObject* arguments) {
+  native_state_t* state = (native_state_t*)PyModule_GetState(native);
+  PyObject* object = NULL;
+  unsigned int threads = 0;
+  if (!PyArg_ParseTuple(arguments, "OI", &object, &threads)) return NULL;
+  Py_buffer* buffer = PyMem_Malloc(sizeof(Py_buffer));
+  if (!buffer) return PyErr_NoMemory();
+  if (PyObject_GetBuffer(object, buffer, PyBUF_SIMPLE) != 0) {
+    PyMem_Free(buffer);
+    return NULL;
+  }
+  const bool in_place = (uintptr_t)buffer->buf % RLT_MODULE_DATA_ALIGNMENT == 0;
+  const size_t length = (size_t)buffer->len;
+  const void* data = buffer->buf;
+  void* owner = buffer;
+  void (*owner_release)(void*) = release_object;
+  if (!in_place) {
+    owner = copy_aligned(buffer);
+    data = owner;
+    owner_release = free;
+    release_object(buffer);
+    if (!owner) return PyErr_NoMemory();
+  }
+  const rlt_session_options_t options = {.thread_count = threads};
+  rlt_session_t* session = NULL;
+  rlt_error_t error = {RLT_OK, 0, {0}};
+  Py_BEGIN_ALLOW_THREADS
+  rlt_session_create(data, length, owner, owner_release, &options, rlt_allocator_system(), &error, &session);
+  Py_END_ALLOW_THREADS
+  if (session) return create_module(state, session);
+  native_raise(state->load_error, &error);
+  return NULL;
+}
+
+static PyMethodDef module_methods[] = {
+    {"bind", native_module_bind, METH_VARARGS,
+     "bind(array_type, exports): the array type, and for each export (input dtypes, output dtypes)."},
+    {"facts", native_module_facts, METH_NOARGS, "What the file holds, as a dict."},
+    {"invoke", (PyCFunction)(void (*)(void))native_module_invoke, METH_FASTCALL,
+     "invoke(export, arrays): the results as a tuple of arrays, or None when an array is not of the bound type and "
+     "dtype, contiguous and aligned."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot module_slots[] = {
+    {Py_tp_dealloc, (void*)module_dealloc},
+    {Py_tp_methods, module_methods},
+    {Py_bf_getbuffer, (void*)module_getbuffer},
+    {Py_tp_doc, "A loaded module file; its buffer is the file's bytes."},
+    {0, NULL},
+};
+
+static PyType_Spec module_spec = {
+    .name = "rillet.runtime._native.Module",
+    .basicsize = sizeof(native_module_t),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = module_slots,
+};
+
+static PyMethodDef native_functions[] = {
+    {"load_path", load_path, METH_VARARGS, "load_path(path, threads): maps and loads a module file."},
+    {"load_bytes", load_bytes, METH_VARARGS,
+     "load_bytes(data, threads): loads a module file from memory (in place when 64-byte aligned)."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int native_exec(PyObject* native) {
+  native_state_t* state = (native_state_t*)PyModule_GetState(native);
+  state->module_type = (PyTypeObject*)PyType_FromModuleAndSpec(native, &module_spec, NULL);
+  state->result_type = (PyTypeObject*)PyType_FromModuleAndSpec(native, &native_result_spec, NULL);
+  state->dtype_name = PyUnicode_InternFromString("dtype");
+  PyObject* errors = PyImport_ImportModule("rillet.errors");
+  if (errors) {
+    state->load_error = PyObject_GetAttrString(errors, "LoadError");
+    state->run_error = PyObject_GetAttrString(errors, "RunError");
+    Py_DECREF(errors);
+  }
+  const bool complete =
+      state->module_type && state->result_type && state->dtype_name && state->load_error && state->run_error;
+  if (!complete) return -1;
+  return PyModule_AddObjectRef(native, "Module", (PyObject*)state->module_type);
+}
+
+static int native_traverse(PyObject* native, visitproc visit, void* arg) {
+  native_state_t* state = (native_state_t*)PyModule_GetState(native);
+  Py_VISIT(state->module_type);
+  Py_VISIT(state->result_type);
+  Py_VISIT(state->load_error);
+  Py_VISIT(state->run_error);
+  return 0;
+}
+
+static int native_clear(PyObject* native) {
+  native_state_t* state = (native_state_t*)PyModule_GetState(native);
+  Py_CLEAR(state->module_type);
+  Py_CLEAR(state->result_type);
+  Py_CLEAR(state->load_error);
+  Py_CLEAR(state->run_error);
+  Py_CLEAR(state->dtype_name);
+  return 0;
+}
+
+static PyModuleDef_Slot native_slots[] = {
+    {Py_mod_exec, (void*)native_exec},
+    {0, NULL},
+};
+
+static PyModuleDef native_definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_native",
+    .m_doc = "The runtime: loads module files and calls them.",
+    .m_size = sizeof(native_state_t),
+    .m_methods = native_functions,
+    .m_slots = native_slots,
+    .m_traverse = native_traverse,
+    .m_clear = native_clear,
+};
+
+PyMODINIT_FUNC PyInit__native(void);
+PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&native_definition); }

@@ -1,0 +1,45 @@
+// The parts of the extension module rillet.runtime._native.
+#ifndef RILLET_PYTHON_NATIVE_H_
+#define RILLET_PYTHON_NATIVE_H_
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "rillet/session.h"
+
+// What the extension module keeps: its types and the exceptions of rillet.errors.
+typedef struct native_state_t {
+  PyTypeObject* module_type;
+  PyTypeObject* result_type;
+  PyObject* load_error;
+  PyObject* run_error;
+  PyObject* dtype_name;  // the string "dtype"
+} native_state_t;
+
+// A loaded module file.
+typedef struct native_module_t {
+  PyObject_HEAD
+  native_state_t* state;  // of the extension module, which the type keeps alive
+  rlt_session_t* session;
+  PyObject* array_type;   // numpy.ndarray, once bound
+  PyObject* exports;      // for each export (input dtypes, output dtypes), once bound
+} native_module_t;
+
+// Raises `type` with the message of `error`.
+void native_raise(PyObject* type, const rlt_error_t* error);
+
+// Makes a Python object that exports the view's bytes through the buffer protocol. Takes over the reference.
+PyObject* native_result_create(native_state_t* state, rlt_buffer_view_t* view);
+
+extern PyType_Spec native_result_spec;
+
+// Module.facts() -> dict: exports, executables, statistics and sizes.
+PyObject* native_module_facts(PyObject* self, PyObject* unused);
+
+// Module.bind(array_type, exports): what invoke makes results of.
+PyObject* native_module_bind(PyObject* self, PyObject* arguments);
+
+// Module.invoke(export, arrays) -> tuple of arrays, or None when an array cannot be used as it is.
+PyObject* native_module_invoke(PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+
+#endif  // RILLET_PYTHON_NATIVE_H_

@@ -1,0 +1,50 @@
+"""Writing files that are complete or not there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+_CHUNK = 1 << 24
+
+
+def write_atomically(path: Path, data: memoryview) -> None:
+    """Write ``data`` to ``path``: beside it first, then renamed over it once it is safely on the disk.
+
+    Raises ``OSError`` (a full disk, say) and then leaves what was at ``path`` as it was.
+    """
+    target = Path(os.path.realpath(path))
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        try:
+            _write_all(file, data)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.replace(beside, target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def _write_all(file: int, data: memoryview) -> None:
+    position = 0
+    while position < len(data):
+        position += os.write(file, data[position : position + _CHUNK])
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the rename itself last; not every system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        return
+    finally:
+        os.close(handle)

@@ -1,0 +1,74 @@
+"""Turning what a caller passes into arrays the runtime takes, or into a message that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rillet.errors import RunError
+from rillet.runtime.specs import TensorSpec
+
+# Python values have no element type of their own; they take the input's when that loses no kind of value.
+_KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+
+
+def arrange(specs: Sequence[TensorSpec], arrays: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """One value for each of ``specs``, in order, from positional and named ones. Raises ``RunError``."""
+    names = [spec.name for spec in specs]
+    if len(arrays) > len(specs):
+        raise RunError(f"the model takes {_count(len(specs))} ({', '.join(names)}), got {len(arrays)}")
+    if unknown := [name for name in named if name not in names]:
+        raise RunError(f"the model has no input {_quote(unknown)}; its inputs are: {', '.join(names) or '(none)'}")
+    if twice := [name for name in names[: len(arrays)] if name in named]:
+        raise RunError(f"input {_quote(twice)} was given both by position and by name")
+    if missing := [name for name in names[len(arrays) :] if name not in named]:
+        raise RunError(f"input {_quote(missing)} is missing; the model's inputs are: {', '.join(names)}")
+    return (*arrays, *(named[name] for name in names[len(arrays) :]))
+
+
+def prepare(spec: TensorSpec, value: Any) -> np.ndarray:
+    """An aligned, contiguous, native array of ``spec.carrier`` with the content of ``value``; no copy if it is one.
+
+    The element type must be that of ``spec`` (another byte order is converted). Shapes are the runtime's to check.
+    Raises ``RunError``.
+    """
+    typed = hasattr(value, "__array__") or hasattr(value, "__array_interface__") or isinstance(value, memoryview)
+    array = _asarray(spec, value) if typed else _from_python(spec, value)
+    if array.dtype != spec.dtype:
+        if array.dtype.newbyteorder("=") != spec.dtype:
+            raise RunError(
+                f"input '{spec.name}': expected {spec.dtype}, got {array.dtype}; "
+                f"convert it first, for example with .astype('{spec.dtype}')"
+            )
+        array = array.astype(spec.dtype)
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.array(array, order="C", copy=True)
+    return array if array.dtype is spec.carrier else array.view(spec.carrier)
+
+
+def _from_python(spec: TensorSpec, value: Any) -> np.ndarray:
+    array = _asarray(spec, value)
+    kind = _KINDS.get(array.dtype.kind, 4 if array.dtype.isbuiltin == 1 else 2)
+    if kind > _KINDS.get(spec.dtype.kind, 2):
+        raise RunError(f"input '{spec.name}': expected {spec.dtype}, but the value given is of type {array.dtype}")
+    try:
+        return np.asarray(value, dtype=spec.dtype)
+    except (OverflowError, ValueError, TypeError) as error:
+        raise RunError(f"input '{spec.name}': the value given does not fit {spec.dtype}: {error}") from None
+
+
+def _asarray(spec: TensorSpec, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise RunError(f"input '{spec.name}': cannot make an array of {type(value).__name__}: {error}") from None
+
+
+def _count(count: int) -> str:
+    return "1 input" if count == 1 else f"{count} inputs"
+
+
+def _quote(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

@@ -1,0 +1,124 @@
+"""Loaded modules: what ``rillet.load`` and ``rillet.compile`` return."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rillet.errors import LoadError
+from rillet.runtime import _native, inputs
+from rillet.runtime.files import write_atomically
+from rillet.runtime.specs import TensorSpec, tensor_spec
+
+# A module file exports one function that callers see.
+_MAIN = 0
+
+
+class Module:
+    """A compiled model. Call it with arrays; any number of threads may do so at the same time."""
+
+    def __init__(self, native: _native.Module) -> None:
+        facts = native.facts()
+        if not facts["exports"]:
+            raise LoadError("the module exports no function")
+        exports = [
+            ([tensor_spec(*spec) for spec in ins], [tensor_spec(*spec) for spec in outs])
+            for _, ins, outs in facts["exports"]
+        ]
+        native.bind(
+            np.ndarray,
+            tuple((tuple(s.carrier for s in ins), tuple(s.dtype for s in outs)) for ins, outs in exports),
+        )
+        self._native = native
+        self._facts = facts
+        self._invoke = native.invoke
+        self._inputs, self._outputs = (tuple(specs) for specs in exports[_MAIN])
+        self._input_count = len(self._inputs)
+        self._single = len(self._outputs) == 1
+
+    def __call__(self, *arrays: Any, **named: Any) -> np.ndarray | tuple[np.ndarray, ...]:
+        """Run the model on its inputs, by position or by name.
+
+        An array must have the input's element type; one that is not contiguous is copied, one of the other byte order
+        converted. Python numbers and lists take the input's type. Returns the output, or a tuple when the model has
+        several; the arrays are the caller's to keep and to change. Raises ``RunError`` naming the input at fault.
+        """
+        results = self._results(arrays, named)
+        return results[0] if self._single else results
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Run the model on inputs by name and return its outputs by name. See ``__call__``."""
+        return dict(zip((spec.name for spec in self._outputs), self._results((), feeds), strict=True))
+
+    def _results(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
+        if named or len(arrays) != self._input_count:
+            arrays = inputs.arrange(self._inputs, arrays, named)
+        results = self._invoke(_MAIN, arrays)
+        if results is None:  # some array cannot be used as it is
+            prepared = tuple(inputs.prepare(s, a) for s, a in zip(self._inputs, arrays, strict=True))
+            results = self._invoke(_MAIN, prepared)
+        return results
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The model's inputs, in order."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The model's outputs, in order."""
+        return self._outputs
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """What compiling found out: arena, constant and code bytes, multiply-accumulates, number of dispatches."""
+        return dict(self._facts["stats"])
+
+    @property
+    def executables(self) -> list[dict[str, Any]]:
+        """The variants of the code: target, arch, features, entries, bytes, and which one is ``selected`` here."""
+        return [dict(executable) for executable in self._facts["executables"]]
+
+    @property
+    def targets(self) -> list[str]:
+        """The targets the file has code for, best first."""
+        return [executable["target"] for executable in self._facts["executables"]]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the module to a file that ``rillet.load`` reads; all of it or, when that fails, nothing (``OSError``)."""
+        write_atomically(Path(path), memoryview(self._native))
+
+    def __repr__(self) -> str:
+        sides = [", ".join(str(spec) for spec in specs) for specs in (self._inputs, self._outputs)]
+        return f"<rillet.Module ({sides[0]}) -> ({sides[1]})>"
+
+
+def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, threads: int | None = None) -> Module:
+    """Load a compiled module.
+
+    Args:
+        source: a path, whose file is mapped and must not be changed in place while the module is in use; or the file's
+            bytes. Memory at a multiple of 64 bytes is used in place and must not change; other memory is copied.
+        threads: threads a call uses, the calling one included; None: one for each CPU this process may run on.
+
+    Raises:
+        LoadError: the file is missing, damaged, of another version, or for another CPU.
+    """
+    count = _available_cpus() if threads is None else threads
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1024:
+        raise LoadError(f"threads must be a number from 1 to 1024, not {threads!r}")
+    if isinstance(source, str | os.PathLike):
+        return Module(_native.load_path(source, count))
+    if isinstance(source, bytes | bytearray | memoryview):
+        return Module(_native.load_bytes(source, count))
+    raise LoadError(f"cannot load a module from {type(source).__name__}: pass a path or the file's bytes")
+
+
+def _available_cpus() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,50 @@
+"""What a module declares about its inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rillet.errors import LoadError
+
+# numpy types that carry the bytes of types numpy does not have, by size in bytes.
+_CARRIERS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output. ``shape``: a number, the name of a dynamic dimension, or -1 for one without a name."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int | str, ...]
+
+    @property
+    def carrier(self) -> np.dtype:
+        """The numpy type in whose arrays the runtime takes the data: ``dtype``, or an integer of its size."""
+        return self.dtype if self.dtype.isbuiltin == 1 else _CARRIERS[self.dtype.itemsize]
+
+    def __str__(self) -> str:
+        dims = ", ".join("?" if dim == -1 else str(dim) for dim in self.shape)
+        return f"{self.name}: {self.dtype}[{dims}]"
+
+
+def tensor_spec(name: str, dtype: str, dims: Sequence[int], dim_names: Sequence[str]) -> TensorSpec:
+    """The spec for what a module file declares. Raises ``LoadError`` when ``dtype`` needs a package that is missing."""
+    names = dim_names or [""] * len(dims)
+    shape = tuple(dim if dim >= 0 else (text or -1) for dim, text in zip(dims, names, strict=True))
+    return TensorSpec(name, _numpy_type(name, dtype), shape)
+
+
+def _numpy_type(name: str, dtype: str) -> np.dtype:
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        pass
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise LoadError(f"tensor '{name}' has type {dtype}: install the package ml_dtypes to use it") from None
+    return np.dtype(getattr(ml_dtypes, dtype))
