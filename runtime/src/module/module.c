@@ -132,6 +132,7 @@ rlt_module_executable_t rlt_module_executable(const rlt_module_view_t* module, u
       .arch = rlt_fb_string(table, EXECUTABLE_ARCH),
       .features = get_vector(table, EXECUTABLE_FEATURES),
       .entries = get_vector(table, EXECUTABLE_ENTRIES),
+      .image = {module->data, 0},
       .format = (uint8_t)rlt_fb_scalar(table, EXECUTABLE_FORMAT, 1),
   };
   const uint8_t* segment = rlt_fb_table(table, EXECUTABLE_SEGMENT);
@@ -238,18 +239,18 @@ static rlt_status_t check_segments(const rlt_module_view_t* module, uint64_t met
                                       RLT_MODULE_CONSTANT_ALIGNMENT, "constant", i, error));
   }
   for (uint32_t i = 0; i < module->executables.count; ++i) {
-    const uint8_t* table = get_table(module->executables, i);
+    // The segment first: the accessor below already forms a pointer to its bytes.
+    const uint8_t* segment = rlt_fb_table(get_table(module->executables, i), EXECUTABLE_SEGMENT);
+    if (segment) {
+      RLT_RETURN_IF_ERROR(check_segment(module, segment, metadata_end, RLT_MODULE_DATA_ALIGNMENT, "executable", i, error));
+    }
     rlt_module_executable_t executable = rlt_module_executable(module, i);
     if (executable.format > RLT_EXECUTABLE_STATIC) {
       return rlt_error_set(error, RLT_INCOMPATIBLE, "executable %u (%s) has format %u, which this runtime does not know",
                            i, executable.target, executable.format);
     }
-    const uint8_t* segment = rlt_fb_table(table, EXECUTABLE_SEGMENT);
-    if (!segment && executable.format != RLT_EXECUTABLE_STATIC) {
+    if (executable.image.length == 0 && executable.format != RLT_EXECUTABLE_STATIC) {
       return corrupt(error, "an executable without its image", executable.target);
-    }
-    if (segment) {
-      RLT_RETURN_IF_ERROR(check_segment(module, segment, metadata_end, RLT_MODULE_DATA_ALIGNMENT, "executable", i, error));
     }
     RLT_RETURN_IF_ERROR(check_same_entries(rlt_module_executable(module, 0).entries, &executable, error));
   }
@@ -291,9 +292,9 @@ rlt_status_t rlt_module_open(const void* data, size_t length, rlt_error_t* error
                          (int)RLT_MODULE_DATA_ALIGNMENT);
   }
   const uint8_t* bytes = data;
-  size_t metadata_size;
+  size_t metadata_size = 0;
   RLT_RETURN_IF_ERROR(check_header(bytes, length, error, &metadata_size));
-  const uint8_t* root;
+  const uint8_t* root = NULL;
   RLT_RETURN_IF_ERROR(rlt_fb_check(bytes + HEADER_SIZE, metadata_size, &k_module, error, &root));
   rlt_module_view_t view = {
       .data = bytes,

@@ -155,7 +155,7 @@ static rlt_status_t check_code(verifier_t* v, uint32_t* word) {
   uint16_t last_opcode = OP_COUNT;
   for (*word = 0; *word < function->code_length;) {
     const uint16_t* at = function->code + *word;
-    size_t length;
+    size_t length = 0;
     RLT_RETURN_IF_ERROR(check_operands(v, at, function->code_length - *word, &length));
     RLT_RETURN_IF_ERROR(check_instruction(v, at));
     v->starts[*word >> 3] |= (uint8_t)(1u << (*word & 7));

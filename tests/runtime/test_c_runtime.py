@@ -1,0 +1,48 @@
+"""Builds the C runtime with its unit tests under AddressSanitizer and UBSan, and runs them with ctest."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUNTIME = Path(__file__).parents[2] / "runtime"
+
+
+def run(*command: str | Path) -> None:
+    result = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    assert result.returncode == 0, f"{command[0]} failed:\n{result.stdout[-8000:]}\n{result.stderr[-4000:]}"
+
+
+def configure(build: Path, *options: str) -> None:
+    run("cmake", "-S", RUNTIME, "-B", build, "-G", "Ninja", f"-DPython3_EXECUTABLE={sys.executable}", *options)
+
+
+@pytest.mark.timeout(600)
+def test_unit_tests_under_sanitizers(request: pytest.FixtureRequest) -> None:
+    """The build folder lies in pytest's cache, so that later runs only rebuild what has changed."""
+    build = request.config.cache.mkdir("c_runtime")
+    configure(build, "-DRILLET_BUILD_TESTS=ON", "-DRILLET_SANITIZE=ON")
+    run("cmake", "--build", build, "-j", "2")
+    run("ctest", "--test-dir", build, "--output-on-failure", "-j", "2")
+
+
+@pytest.mark.timeout(300)
+def test_parts_can_be_left_out(request: pytest.FixtureRequest) -> None:
+    """Base, VM and module reader alone, without an operating system, need nothing from libc but mem*."""
+    build = request.config.cache.mkdir("c_runtime_freestanding")
+    configure(
+        build,
+        "-DRILLET_FREESTANDING=ON",
+        *(f"-DRILLET_{part}=OFF" for part in ("HAL", "CPU_SYNC", "TASK_EXECUTOR", "ELF_LOADER", "SYSTEM_LOADER")),
+        "-DRILLET_STATIC_LOADER=OFF",
+    )
+    run("cmake", "--build", build, "-j", "2")
+    symbols = subprocess.run(
+        ["nm", "--undefined-only", "--format=just-symbols", build / "librillet_runtime.a"],
+        capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    names = {s for s in symbols if not s.endswith(":") and not s.startswith("rlt_")}
+    assert names <= {"memcpy", "memmove", "memset", "memcmp", "f64_sqrt", "_GLOBAL_OFFSET_TABLE_"}
