@@ -1,0 +1,278 @@
+"""Makes convolutions channels-last: rewrites every operation for the layouts that ``layouts.Layouts`` chose.
+
+Weights are transposed now, in numpy. A transposition of a tensor remains only where a value with one layout is needed with another,
+and is shared by all uses that need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from torch_mlir import ir
+
+from rillet.ir import Program, builders, constants
+from rillet.ir.builders import Extent
+from rillet.ir.contraction import Contraction
+from rillet.ir.extents import extents, mixed, segments
+from rillet.ir.rewrite import (
+    blocks,
+    defining,
+    erase_dead,
+    int_constant,
+    rebuild_generic,
+    remap,
+    renumber_index,
+    run_upstream,
+    sweep_constants,
+)
+from rillet.ir.shapes import transpose
+from rillet.ir.structured import Structured, captures, inverse, rename
+from rillet.optimize.layouts import (
+    Layout,
+    Layouts,
+    collapse_runs,
+    filter_layout,
+    groups_of,
+    identity,
+    image_layout,
+    is_flexible,
+    rank_of,
+)
+
+
+def run(program: Program, options: None) -> None:
+    """Change the layouts in ``@main``. Arguments and results keep theirs."""
+    with program.context, ir.Location.unknown():
+        moved: dict[tuple[str, Layout], str] = {}
+        for block in blocks(program.main()):
+            layouts = Layouts(block)
+            if layouts.chosen or layouts.convolutions:
+                _Rewriter(program, layouts, moved).rewrite()
+        erase_dead(program.main())
+        sweep_constants(program)
+        run_upstream(program.module.operation, "builtin.module(func.func(canonicalize,cse))")
+
+
+class _Rewriter:
+    def __init__(self, program: Program, layouts: Layouts, moved: dict[tuple[str, Layout], str]) -> None:
+        self.program = program
+        self.layouts = layouts
+        self.moved = moved  # transposed copies of constants, by name and layout
+        self.current: dict[ir.Value, tuple[ir.Value, Layout]] = {}  # old value → what holds it now, and how
+        self.cache: dict[tuple[ir.Value, Layout], ir.Value] = {}
+        self.special: dict[str, Callable[[ir.Operation, Layout], ir.Value]] = {
+            "tensor.pad": self._pad,
+            "tensor.concat": self._concat,
+            "tensor.cast": self._cast,
+            "tensor.extract_slice": self._slice,
+            "tensor.expand_shape": self._expand,
+            "tensor.collapse_shape": self._collapse,
+        }
+
+    def rewrite(self) -> None:
+        replaced = []
+        for op in self.layouts.operations:
+            with ir.InsertionPoint(op), op.location:
+                if self._rewrite(op):
+                    replaced.append(op)
+        for op in reversed(replaced):
+            op.erase()
+
+    def _rewrite(self, op: ir.Operation) -> bool:
+        """Rewrite ``op``; True when something else stands for its results now."""
+        if op in self.layouts.views:
+            if not self._touches(op):
+                return False
+            self._generic(self.layouts.views[op])
+            return True
+        if op.name in self.special and self._touches(op):
+            result = op.results[0]
+            layout = self.layouts.of(result)
+            self.current[result] = (self.special[op.name](op, layout), layout)
+            return True
+        if op.name == "tensor.dim":
+            self._dim(op)
+            return False
+        # Everything else reads its operands as the model wrote them.
+        plain = {v: self.get(v, identity(rank_of(v))) for v in (*op.operands, *captures(op)) if v in self.current}
+        if plain:
+            remap(op, plain)
+        return False
+
+    def _touches(self, op: ir.Operation) -> bool:
+        values = (*op.operands, *op.results, *captures(op))
+        return op in self.layouts.convolutions or any(v in self.current or self.layouts.is_moved(v) for v in values)
+
+    # --- values ---
+
+    def held(self, value: ir.Value) -> tuple[ir.Value, Layout]:
+        """What holds ``value`` now, in the layout it has."""
+        return self.current.get(value) or (value, identity(rank_of(value)))
+
+    def get(self, value: ir.Value, layout: Layout) -> ir.Value:
+        """``value`` in ``layout``."""
+        holder, present = self.held(value)
+        if present == layout:
+            return holder
+        if is_flexible(value):
+            return self._remade(value, layout)
+        key = (value, layout)
+        if key not in self.cache:
+            step = tuple(present.index(axis) for axis in layout)
+            self.cache[key] = transpose(holder, step)
+        return self.cache[key]
+
+    def _remade(self, value: ir.Value, layout: Layout) -> ir.Value:
+        """A constant or empty tensor in another layout."""
+        owner = defining(value)
+        assert owner is not None
+        name = constants.global_name(value)
+        if name is not None:
+            return self._constant(value, name, layout)
+        type_ = _permuted_type(value.type, layout)
+        if owner.name == "tensor.empty":
+            return builders.empty(_permuted(extents(value), layout), type_.element_type)
+        if owner.name == "linalg.fill":
+            return builders.fill_into(owner.operands[0], self._remade(owner.operands[1], layout))
+        splat = ir.DenseElementsAttr(owner.attributes["value"]).get_splat_value()
+        attribute = ir.DenseElementsAttr.get_splat(type_, splat)
+        return ir.Operation.create("arith.constant", results=[type_], attributes={"value": attribute}).result
+
+    def _constant(self, value: ir.Value, name: str, layout: Layout) -> ir.Value:
+        type_ = _permuted_type(value.type, layout)
+        if (name, layout) not in self.moved:
+            array = np.ascontiguousarray(self.program.constants[name].transpose(layout))
+            self.moved[name, layout] = constants.declare(self.program, array, name, type_)
+        return constants.load(self.moved[name, layout], type_)
+
+    # --- operations ---
+
+    def _generic(self, view: Structured) -> None:
+        op = view.op
+        roles = self.layouts.convolutions.get(op)
+        order = self._loop_order(view, roles)
+        new = inverse(order)
+        operands, maps = [], []
+        for number, (value, map_) in enumerate(zip((*view.inputs, *view.inits), view.maps, strict=True)):
+            if not isinstance(value.type, ir.RankedTensorType):
+                operands.append(value)
+                maps.append(map_)
+                continue
+            is_init = number >= len(view.inputs)
+            layout = self._operand_layout(view, number, roles, new) if not is_init else None
+            if layout is None:
+                layout = self.layouts.of(op.results[number - len(view.inputs)]) if is_init else self.held(value)[1]
+            operands.append(self.get(value, layout))
+            maps.append(rename([map_[axis] for axis in layout], new))
+        types = [v.type for v in operands[len(view.inputs) :]]
+        rebuilt = rebuild_generic(op, operands, types, maps, [view.parallel[d] for d in order])
+        renumber_index(rebuilt, new)
+        captured = {v: self.get(v, identity(rank_of(v))) for v in captures(op) if v in self.current}
+        remap(rebuilt, captured)
+        for old, result in zip(op.results, rebuilt.results, strict=True):
+            self.current[old] = (result, self.layouts.of(old))
+
+    def _loop_order(self, view: Structured, roles: Contraction | None) -> Layout:
+        """New loop ``i`` is old loop ``order[i]``: the result's axes as they lie in memory, then the reductions."""
+        layout = self.layouts.of(view.op.results[0])
+        target = [view.init_maps[0][axis] for axis in layout]
+        order = [e for e in target if isinstance(e, int)]
+        order += [d for d in range(view.loops) if view.parallel[d] and d not in order]
+        reductions = [d for d in range(view.loops) if not view.parallel[d]]
+        if roles is not None:
+            reductions = [*roles.window, *roles.k]
+        return tuple(order + reductions)
+
+    def _operand_layout(
+        self, view: Structured, number: int, roles: Contraction | None, new: Sequence[int]
+    ) -> Layout | None:
+        """The layout an input should have; None to take it as it is."""
+        map_ = view.maps[number]
+        if roles is not None and number == roles.lhs:
+            return image_layout(map_, roles)
+        if roles is not None and number == roles.rhs:
+            return filter_layout(map_, roles)
+        if is_flexible(view.inputs[number]) and all(isinstance(e, int) for e in map_):
+            return tuple(sorted(range(len(map_)), key=lambda axis: new[map_[axis]]))  # type: ignore[index]
+        return None
+
+    def _pad(self, op: ir.Operation, layout: Layout) -> ir.Value:
+        source, low, high = segments(op)
+        value = list(op.regions[0].blocks[0].operations)[-1].operands[0]
+        return builders.pad(
+            self.get(source[0], layout),
+            _permuted(mixed(op, "static_low", low), layout),
+            _permuted(mixed(op, "static_high", high), layout),
+            ir.RankedTensorType(_permuted_type(op.results[0].type, layout)).shape,
+            value,
+        )
+
+    def _concat(self, op: ir.Operation, layout: Layout) -> ir.Value:
+        axis = layout.index(ir.IntegerAttr(op.attributes["dim"]).value)
+        shape = _permuted_type(op.results[0].type, layout).shape
+        return builders.concat([self.get(v, layout) for v in op.operands], axis, shape)
+
+    def _cast(self, op: ir.Operation, layout: Layout) -> ir.Value:
+        return builders.cast(self.get(op.operands[0], layout), _permuted_type(op.results[0].type, layout).shape)
+
+    def _slice(self, op: ir.Operation, layout: Layout) -> ir.Value:
+        source, *dynamic = segments(op)
+        names = ("static_offsets", "static_sizes", "static_strides")
+        if rank_of(source[0]) != rank_of(op.results[0]):
+            clone = op.clone()
+            clone.operands[0] = self.get(source[0], identity(rank_of(source[0])))
+            return clone.results[0]
+        parts = [_permuted(mixed(op, n, values), layout) for n, values in zip(names, dynamic, strict=True)]
+        sliced = builders.extract_slice(self.get(source[0], layout), *parts)
+        return builders.cast(sliced, _permuted_type(op.results[0].type, layout).shape)
+
+    def _expand(self, op: ir.Operation, layout: Layout) -> ir.Value:
+        """The source's layout is the order in which the first axis of each group comes."""
+        groups = groups_of(op)
+        first = {group[0]: number for number, group in enumerate(groups)}
+        order = [first[axis] for axis in layout if axis in first]
+        shape = _permuted(mixed(op, "static_output_shape", list(op.operands)[1:]), layout)
+        sizes = [len(groups[number]) for number in order]
+        static = _permuted_type(op.results[0].type, layout).shape
+        result = [e if e >= 0 else d for e, d in zip(static, shape, strict=True)]
+        return builders.expand_shape(self.get(op.operands[0], tuple(order)), _consecutive(sizes), result)
+
+    def _collapse(self, op: ir.Operation, layout: Layout) -> ir.Value:
+        holder, present = self.held(op.operands[0])
+        shape = _permuted_type(op.results[0].type, layout).shape
+        runs = collapse_runs(op, present)
+        if runs is not None and tuple(number for number, _ in runs) == layout:
+            return builders.collapse_shape(holder, [positions for _, positions in runs], shape)
+        groups = groups_of(op)
+        source = tuple(axis for number in layout for axis in groups[number])
+        sizes = [len(groups[number]) for number in layout]
+        return builders.collapse_shape(self.get(op.operands[0], source), _consecutive(sizes), shape)
+
+    def _dim(self, op: ir.Operation) -> None:
+        axis = int_constant(op.operands[1])
+        if op.operands[0] not in self.current:
+            return
+        holder, layout = self.held(op.operands[0])
+        if axis is None:
+            op.operands[0] = self.get(op.operands[0], identity(len(layout)))
+            return
+        op.operands[0] = holder
+        op.operands[1] = builders.index(layout.index(axis))
+
+
+def _permuted(values: Sequence[Extent], layout: Layout) -> list[Extent]:
+    return [values[axis] for axis in layout]
+
+
+def _permuted_type(type_: ir.Type, layout: Layout) -> ir.RankedTensorType:
+    tensor = ir.RankedTensorType(type_)
+    return ir.RankedTensorType.get([tensor.shape[axis] for axis in layout], tensor.element_type)
+
+
+def _consecutive(sizes: Sequence[int]) -> list[list[int]]:
+    groups, start = [], 0
+    for size in sizes:
+        groups.append(list(range(start, start + size)))
+        start += size
+    return groups

@@ -1,0 +1,273 @@
+"""Chooses a layout for each tensor of a block: channels last around convolutions, carried as far as it is free.
+
+A layout is a permutation ``p``: axis ``i`` in memory is axis ``p[i]`` of the value. Convolutions, recognized by the roles of their loops,
+want batch, image, groups, channels in this order. From there layouts spread forwards through everything that does not care
+(structured operations, pads, concatenations, slices, reshapes that keep axes whole), then backwards to values of which every use
+wants the same layout. Where neither reaches, the rewrite puts a transposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch_mlir import ir
+
+from rillet.ir.constants import global_name
+from rillet.ir.contraction import Contraction, contraction
+from rillet.ir.rewrite import defining
+from rillet.ir.structured import Map, Structured, dims_in, structured
+
+Layout = tuple[int, ...]
+
+
+def identity(rank: int) -> Layout:
+    return tuple(range(rank))
+
+
+def rank_of(value: ir.Value) -> int:
+    return ir.RankedTensorType(value.type).rank
+
+
+def is_flexible(value: ir.Value) -> bool:
+    """Constants and tensors made out of nothing take any layout at no cost."""
+    owner = defining(value)
+    if owner is None:
+        return False
+    if owner.name == "linalg.fill":
+        return is_flexible(owner.operands[1])
+    return owner.name in ("tensor.empty", "arith.constant") or global_name(value) is not None
+
+
+def image_layout(map_: Map, roles: Contraction) -> Layout:
+    """Batch, image positions, groups (or depthwise channels), reduced channels."""
+
+    def key(axis: int) -> int:
+        expr = map_[axis]
+        if not isinstance(expr, int):
+            return 1
+        return 0 if expr in roles.m else 2 if expr in roles.batch else 3
+
+    return tuple(sorted(range(len(map_)), key=key))
+
+
+def filter_layout(map_: Map, roles: Contraction) -> Layout:
+    """Groups, window, reduced channels, output channels; a depthwise filter has its channels last."""
+    last = roles.batch if not roles.n else ()
+
+    def key(axis: int) -> int:
+        expr = map_[axis]
+        if expr in last or expr in roles.n:
+            return 3
+        return 0 if expr in roles.batch else 1 if expr in roles.window else 2
+
+    return tuple(sorted(range(len(map_)), key=key))
+
+
+def output_layout(map_: Map, roles: Contraction) -> Layout:
+    """Batch, image, groups, channels."""
+
+    def key(axis: int) -> int:
+        expr = map_[axis]
+        return 0 if expr in roles.m else 1 if expr in roles.image else 2 if expr in roles.batch else 3
+
+    return tuple(sorted(range(len(map_)), key=key))
+
+
+class Layouts:
+    """The layouts of the values of one block; ``of`` gives the identity for values that were left alone."""
+
+    def __init__(self, block: ir.Block) -> None:
+        self.operations = [op.operation for op in block.operations]
+        self.chosen: dict[ir.Value, Layout] = {}
+        self.views: dict[ir.Operation, Structured] = {}
+        self.convolutions: dict[ir.Operation, Contraction] = {}
+        for op in self.operations:
+            view = structured(op)
+            if view is None:
+                continue
+            self.views[op] = view
+            roles = contraction(view)
+            if roles is not None and roles.is_convolution:
+                self.convolutions[op] = roles
+        if self.convolutions:
+            self._forwards()
+            self._backwards()
+
+    def of(self, value: ir.Value) -> Layout:
+        return self.chosen.get(value) or identity(rank_of(value))
+
+    def is_moved(self, value: ir.Value) -> bool:
+        return value in self.chosen
+
+    def _choose(self, value: ir.Value, layout: Layout | None) -> None:
+        if layout is not None and layout != identity(len(layout)):
+            self.chosen[value] = layout
+
+    def _forwards(self) -> None:
+        for op in self.operations:
+            for result in op.results:
+                if isinstance(result.type, ir.RankedTensorType):
+                    self._choose(result, self._result(op, result))
+
+    def _result(self, op: ir.Operation, result: ir.Value) -> Layout | None:
+        """The layout ``result`` gets from those of the operands."""
+        if op in self.convolutions:
+            return output_layout(self.views[op].init_maps[0], self.convolutions[op])
+        if op in self.views:
+            return self._generic_result(self.views[op], ir.OpResult(result).result_number)
+        rule = _FORWARD.get(op.name)
+        if rule is None:
+            return None
+        moved = [v for v in op.operands if v in self.chosen]
+        return rule(op, self.chosen[moved[0]]) if moved else None
+
+    def _generic_result(self, view: Structured, number: int) -> Layout | None:
+        moved = [(v, m) for v, m in zip(view.inputs, view.maps, strict=False) if v in self.chosen]
+        target = view.init_maps[number]
+        if not moved or not all(isinstance(e, int) for e in target):
+            return None
+        value, map_ = max(moved, key=lambda pair: len(pair[1]))
+        place = _places([map_[axis] for axis in self.chosen[value]])
+        if not all(e in place for e in target):
+            return None
+        return tuple(sorted(range(len(target)), key=lambda axis: place[target[axis]]))  # type: ignore[index]
+
+    def _backwards(self) -> None:
+        for op in reversed(self.operations):
+            for result in op.results:
+                if result not in self.chosen and self._can_produce(op):
+                    self._choose(result, self._demand(result))
+
+    def _can_produce(self, op: ir.Operation) -> bool:
+        if op in self.convolutions or op.name in ("tensor.empty", "arith.constant", "linalg.fill"):
+            return False
+        if op in self.views:
+            view = self.views[op]
+            return len(view.inits) == 1 and all(isinstance(e, int) for e in view.init_maps[0])
+        return op.name in _BACKWARD
+
+    def _demand(self, value: ir.Value) -> Layout | None:
+        """The layout that every use of ``value`` wants, or None."""
+        wanted = {self._wants(use.owner.operation, use.operand_number, value) for use in value.uses}
+        return wanted.pop() if len(wanted) == 1 else None
+
+    def _wants(self, op: ir.Operation, number: int, value: ir.Value) -> Layout | None:
+        if op.block != value.owner.operation.block:  # type: ignore[union-attr]
+            return None
+        if op in self.convolutions:
+            roles = self.convolutions[op]
+            return image_layout(self.views[op].maps[number], roles) if number == roles.lhs else None
+        if not len(op.results) or op.results[0] not in self.chosen:
+            return None
+        layout = self.chosen[op.results[0]]
+        if op in self.views:
+            view = self.views[op]
+            place = _places([view.init_maps[0][axis] for axis in layout])
+            map_ = view.maps[number]
+            keys = [min((place[d] for d in dims_in(e) if d in place), default=None) for e in map_]
+            if any(k is None for k in keys):
+                return None
+            return tuple(sorted(range(len(map_)), key=lambda axis: keys[axis]))  # type: ignore[arg-type,return-value]
+        rule = _BACKWARD.get(op.name)
+        return rule(op, layout) if rule is not None and (number == 0 or op.name == "tensor.concat") else None
+
+
+def _places(exprs: Sequence[object]) -> dict[int, int]:
+    """Loop → position of the first expression that mentions it."""
+    place: dict[int, int] = {}
+    for position, expr in enumerate(exprs):
+        for dim in dims_in(expr):  # type: ignore[arg-type]
+            place.setdefault(dim, position)
+    return place
+
+
+def groups_of(op: ir.Operation) -> list[list[int]]:
+    """The reassociation of a ``tensor.expand_shape`` or ``tensor.collapse_shape``."""
+    return [[ir.IntegerAttr(i).value for i in group] for group in op.attributes["reassociation"]]
+
+
+def expanded(op: ir.Operation, layout: Layout) -> Layout | None:
+    """The layout of an expanded value: each group of axes moves as a whole."""
+    groups = groups_of(op)
+    return tuple(axis for group in layout for axis in groups[group])
+
+
+def collapsed(op: ir.Operation, layout: Layout) -> Layout | None:
+    """The layout of a collapsed value; None when the axes of a group do not lie together and in order."""
+    order = [group for group, _ in collapse_runs(op, layout) or ()]
+    return tuple(order) if order else None
+
+
+def collapse_runs(op: ir.Operation, layout: Layout) -> list[tuple[int, list[int]]] | None:
+    """For a collapse of a value in ``layout``: (group, positions in memory) in memory order; None when it is not a collapse.
+
+    Axes of extent 1 may lie anywhere, since they do not order any elements.
+    """
+    groups = groups_of(op)
+    shape = ir.RankedTensorType(op.operands[0].type).shape
+    owner: dict[int, int] = {}
+    for number, group in enumerate(groups):
+        solid = [axis for axis in group if shape[axis] != 1] or group[:1]
+        owner.update(dict.fromkeys(solid, number))
+    runs: list[tuple[int, list[int]]] = []
+    last_axis = -1
+    leading: list[int] = []
+    for position, axis in enumerate(layout):
+        if axis not in owner:
+            (runs[-1][1] if runs else leading).append(position)
+            continue
+        if runs and runs[-1][0] == owner[axis]:
+            if axis < last_axis:
+                return None
+            runs[-1][1].append(position)
+        else:
+            runs.append((owner[axis], [*leading, position]))
+            leading = []
+        last_axis = axis
+    numbers = [number for number, _ in runs]
+    return runs if len(set(numbers)) == len(numbers) == len(groups) else None
+
+
+def _slice_keeps_rank(op: ir.Operation) -> bool:
+    return rank_of(op.operands[0]) == rank_of(op.results[0])
+
+
+def _same(op: ir.Operation, layout: Layout) -> Layout | None:
+    return layout
+
+
+def _slice(op: ir.Operation, layout: Layout) -> Layout | None:
+    return layout if _slice_keeps_rank(op) else None
+
+
+def _ungroup(op: ir.Operation, layout: Layout) -> Layout | None:
+    """The layout of an expansion's source that gives the result ``layout``."""
+    groups = groups_of(op)
+    first = {group[0]: number for number, group in enumerate(groups)}
+    order = [first[axis] for axis in layout if axis in first]
+    return tuple(order) if expanded(op, tuple(order)) == layout else None
+
+
+def _group(op: ir.Operation, layout: Layout) -> Layout | None:
+    return expanded(op, layout)
+
+
+Rule = Callable[[ir.Operation, Layout], Layout | None]
+_FORWARD: dict[str, Rule] = {
+    "tensor.pad": _same,
+    "tensor.concat": _same,
+    "tensor.cast": _same,
+    "tensor.extract_slice": _slice,
+    "tensor.expand_shape": expanded,
+    "tensor.collapse_shape": collapsed,
+}
+_BACKWARD: dict[str, Rule] = {
+    "tensor.pad": _same,
+    "tensor.concat": _same,
+    "tensor.cast": _same,
+    "tensor.extract_slice": _slice,
+    "tensor.expand_shape": _ungroup,
+    "tensor.collapse_shape": _group,
+}
+
+

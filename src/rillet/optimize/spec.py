@@ -1,0 +1,51 @@
+"""What the tensor form holds (docs/architecture.md, section 2)."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rillet.errors import CompileError
+from rillet.ir import Program
+from rillet.ir.structured import walk
+
+_TENSOR_OPS = frozenset(
+    f"tensor.{n}"
+    for n in (
+        "empty", "pad", "concat", "extract_slice", "insert_slice", "expand_shape", "collapse_shape", "reshape", "cast", "dim",
+        "extract", "insert", "from_elements", "yield",
+    )
+)
+_LINALG_OPS = frozenset(("linalg.generic", "linalg.fill", "linalg.yield", "linalg.index"))
+_SCALAR_DIALECTS = frozenset(("arith", "math", "scf", "complex"))
+
+
+def check(program: Program) -> None:
+    """Raise ``CompileError`` unless the program is in tensor form."""
+    program.module.operation.verify()
+    for op in program.module.body.operations:
+        _check_top(program, op.operation)
+    for op in walk(program.main()):
+        dialect = op.name.split(".")[0]
+        known = op.name in _TENSOR_OPS or op.name in _LINALG_OPS or dialect in _SCALAR_DIALECTS
+        if not known and op.name not in ("ml_program.global_load_const", "func.return"):
+            raise CompileError(f"internal: '{op.name}' is not part of the tensor form")
+        if op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
+            attribute = op.attributes["value"]
+            if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
+                raise CompileError("internal: a constant that is not a splat must be an external global")
+
+
+def _check_top(program: Program, op: ir.Operation) -> None:
+    if op.name not in ("func.func", "ml_program.global"):
+        raise CompileError(f"internal: '{op.name}' beside @main")
+    name = ir.StringAttr(op.attributes["sym_name"]).value
+    if op.name == "func.func" and name != "main":
+        raise CompileError(f"internal: function @{name} beside @main")
+    if op.name != "ml_program.global":
+        return
+    type_ = ir.RankedTensorType(ir.TypeAttr(op.attributes["type"]).value)
+    array = program.constants.get(name)
+    if array is None:
+        raise CompileError(f"internal: external constant @{name} has no array")
+    if tuple(array.shape) != tuple(type_.shape):
+        raise CompileError(f"internal: constant @{name} is {type_}, its array has shape {array.shape}")
