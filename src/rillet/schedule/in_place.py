@@ -30,35 +30,34 @@ def run(program: Program, options: Options) -> None:
 
 
 def _block(block: ir.Block, options: Options) -> None:
-    order = {op.operation: i for i, op in enumerate(block.operations)}
-    for op in list(order):
+    for op in [view.operation for view in block.operations]:
         for region in op.regions:
             for inner in region.blocks:
                 _block(inner, options)
         if op.name == "stream.copy":
             target, source = stream.touches(op)
-            if _mergeable(order, op, source, target):
+            if _mergeable(op, source, target):
                 _merge(source.resource, target.resource)
                 op.erase()
         elif op.name == "stream.dispatch" and options.reuse_arguments:
-            _dispatch(order, op)
+            _dispatch(op)
 
 
-def _dispatch(order: dict[ir.Operation, int], op: ir.Operation) -> None:
+def _dispatch(op: ir.Operation) -> None:
     pairs = list(ir.DenseI64ArrayAttr(op.attributes["may_alias"]))
     touches = stream.touches(op)
     done: set[int] = set()
     for written, read in zip(pairs[::2], pairs[1::2], strict=True):
         if written in done or read in done:
             continue
-        if _mergeable(order, op, touches[read], touches[written]):
+        if _mergeable(op, touches[read], touches[written]):
             _merge(touches[read].resource, touches[written].resource)
             done |= {written, read}
 
 
-def _mergeable(order: dict[ir.Operation, int], op: ir.Operation, source: stream.Touch, target: stream.Touch) -> bool:
+def _mergeable(op: ir.Operation, source: stream.Touch, target: stream.Touch) -> bool:
     """Whether ``op`` is the last to need all of ``source``, and ``target`` is fresh memory of the same size."""
-    old, new = _alloc_of(order, source), _alloc_of(order, target)
+    old, new = _alloc_of(op, source), _alloc_of(op, target)
     if old is None or new is None or old == new:
         return False
     if host.constant_of(source.offset) != 0 or host.constant_of(target.offset) != 0:
@@ -73,23 +72,25 @@ def _mergeable(order: dict[ir.Operation, int], op: ir.Operation, source: stream.
                 return False
         elif not (stream.touches(user) or user.name == "stream.load"):
             return False  # the memory may live on under another name
-        elif _position(order, user) > order[op]:
+        elif op.is_before_in_block(_ancestor(op, user)):
             return False
     return True
 
 
-def _alloc_of(order: dict[ir.Operation, int], touch: stream.Touch) -> ir.Operation | None:
+def _alloc_of(op: ir.Operation, touch: stream.Touch) -> ir.Operation | None:
+    """The allocation of a range in ``op``'s own block, where its other uses are plain to see."""
     owner = touch.resource.owner
     if isinstance(owner, ir.Block):
         return None
     owner = owner.operation
-    return owner if owner.name == "stream.alloc" and owner in order else None
+    return owner if owner.name == "stream.alloc" and owner.block == op.block else None
 
 
-def _position(order: dict[ir.Operation, int], op: ir.Operation) -> int:
-    while op not in order:
-        op = op.parent.operation
-    return order[op]
+def _ancestor(op: ir.Operation, user: ir.Operation) -> ir.Operation:
+    """The operation of ``op``'s block that holds ``user``."""
+    while user.block != op.block:
+        user = user.parent.operation
+    return user
 
 
 def _identity(value: ir.Value) -> object:
