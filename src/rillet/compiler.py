@@ -17,6 +17,7 @@ from rillet.frontends import source as source_frontend
 from rillet.ir import Program
 from rillet.module import CompiledLibrary, write_module
 from rillet.targets import Target, get
+from rillet.vm import encode
 
 if TYPE_CHECKING:
     import onnx
@@ -85,7 +86,7 @@ def compile_to_bytes(
     inputs: Mapping[str, Shape] | None = None,
     options: CompileOptions | None = None,
     progress: Progress | None = None,
-) -> bytes:
+) -> memoryview:
     """Compile ``source`` for ``targets`` and return the module file's bytes. See ``compile``."""
     options = options or CompileOptions()
     trace = pipeline.Trace(options.dump_ir)
@@ -94,7 +95,7 @@ def compile_to_bytes(
     pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
     libraries = [_compile_for(target, program, options, progress) for target in targets]
     pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal", "vm")], trace)
-    return write_module(program, libraries)
+    return write_module(encode(program), libraries)
 
 
 def lower_until(source: Source, stage: str, *, target: Target, inputs: Mapping[str, Shape] | None = None) -> Program:

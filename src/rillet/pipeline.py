@@ -23,8 +23,8 @@ STAGES = ("frontend", "optimize", "dispatch", "schedule", "hal", "vm")
 def passes(target: Target) -> list[Pass]:
     """Every pass of a compilation for ``target``, in order."""
     return [
-        *optimize.passes(target),
-        *dispatch.passes(target),
+        *optimize.PASSES,
+        *dispatch.PASSES,
         *schedule.passes(),
         *hal.passes(),
         *vm.passes(),
