@@ -53,7 +53,67 @@ def lower(module: ir.Module, target: Target) -> str:
         "reconcile-unrealized-casts",
     )
     passmanager.PassManager.parse(f"builtin.module({','.join(passes)})", module.context).run(module.operation)
-    return llvm_dialect.translate_module_to_llvmir(module.operation)
+    return _spell_floats_as_bits(llvm_dialect.translate_module_to_llvmir(module.operation))
+
+
+# A float type, or a literal of the type named last on the line.
+_FLOAT_TOKEN = re.compile(
+    r"(?<![\w%@.\"-])(?:(?P<type>half|bfloat|float|double)(?!\w)"
+    r"|(?P<bits>f0x[0-9A-Fa-f]+)"
+    r"|(?P<special>[+-]?(?:inf|q?nan)(?:\(0x[0-9A-Fa-f]+\))?)(?![\w.=])"
+    r"|(?P<decimal>[+-]?\d+\.\d+(?:e[+-]?\d+)?)(?![\w.]))"
+)
+_FLOAT_FORMATS = {"half": ("H", "<e", 5, 10), "bfloat": ("R", "", 8, 7), "float": ("", "<f", 8, 23), "double": ("", "<d", 11, 52)}
+
+
+def _spell_floats_as_bits(text: str) -> str:
+    """MLIR's LLVM prints ``float f0x3FB8AA3B``, ``double +inf`` and short decimals; the code generator's LLVM reads only exact
+    decimals and the older hexadecimal notation, in which a float is written with the bits of the equal double."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if "half" in line or "float" in line or "double" in line:
+            lines[number] = _spell_line(line)
+    return "\n".join(lines)
+
+
+def _spell_line(line: str) -> str:
+    type_ = ""
+
+    def spell(match: re.Match[str]) -> str:
+        nonlocal type_
+        if match["type"]:
+            type_ = match["type"]
+            return match[0]
+        if not type_:
+            return match[0]
+        prefix, pack, exponent, mantissa = _FLOAT_FORMATS[type_]
+        if match["bits"]:
+            bits = int(match["bits"][3:], 16)
+        elif match["special"]:
+            bits = ((1 << exponent) - 1) << mantissa
+            if "nan" in match["special"]:
+                payload = re.search(r"\(0x([0-9A-Fa-f]+)\)", match["special"])
+                bits |= 1 << (mantissa - 1) | (int(payload[1], 16) if payload else 0)
+            if match["special"].startswith("-"):
+                bits |= 1 << (exponent + mantissa)
+        elif pack:
+            bits = int.from_bytes(struct.pack(pack, float(match["decimal"])), "little")
+        else:  # a bfloat written in decimal is exact, so the upper half of the float is the bfloat
+            bits = int.from_bytes(struct.pack("<f", float(match["decimal"])), "little") >> 16
+        if type_ == "float":
+            bits = _double_bits(bits)
+        return f"0x{prefix}{bits:0{4 if prefix else 16}X}"
+
+    return _FLOAT_TOKEN.sub(spell, line)
+
+
+def _double_bits(bits: int) -> int:
+    """The bits of the double that equals a float given by its bits; NaN payloads are kept."""
+    exponent, mantissa = bits >> 23 & 0xFF, bits & 0x7FFFFF
+    if exponent == 0xFF:
+        return bits >> 31 << 63 | 0x7FF << 52 | mantissa << 29
+    (value,) = struct.unpack("<f", struct.pack("<I", bits))
+    return int(struct.unpack("<Q", struct.pack("<d", value))[0])
 
 
 def wrap(text: str, name: str, bindings: int, scalars: Sequence[str], target: Target) -> str:

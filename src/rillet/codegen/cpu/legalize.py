@@ -1,15 +1,22 @@
-"""Rewrites a kernel module so that only ops every target has instructions for remain."""
+"""Rewrites a kernel module so that only ops the target has instructions for remain."""
 
 from __future__ import annotations
 
 from torch_mlir import ir, passmanager
 
+from rillet.codegen.cpu import math
 from rillet.targets import Target
 
-_SMALL_FLOATS = "f16,bf16"
+_WIDEN_SMALL_FLOATS = (
+    "canonicalize",
+    "cse",
+    "arith-emulate-unsupported-floats{source-types=f16,bf16,f8E4M3FN,f8E4M3FNUZ,f8E5M2,f8E5M2FNUZ,f4E2M1FN target-type=f32}",
+    "math-extend-to-supported-types",
+)
 
 
 def run(module: ir.Module, target: Target) -> None:
     """Compute small floats in f32, then expand what the target lacks. Mutates ``module``."""
-    passes = f"canonicalize,cse,arith-emulate-unsupported-floats{{source-types={_SMALL_FLOATS} target-type=f32}},math-extend-to-supported-types,arith-expand{{include-bf16=1}},canonicalize,cse"
-    passmanager.PassManager.parse(f"builtin.module({passes})", module.context).run(module.operation)
+    manager = passmanager.PassManager.parse(f"builtin.module({','.join(_WIDEN_SMALL_FLOATS)})", module.context)
+    manager.run(module.operation)
+    math.expand(module, target)
