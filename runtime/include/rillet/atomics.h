@@ -12,7 +12,13 @@ typedef void* rlt_atomic_pointer_t;
 #else
 #include <stdatomic.h>
 typedef _Atomic(uint32_t) rlt_atomic_uint32_t;
+#if ATOMIC_LLONG_LOCK_FREE == 2
 typedef _Atomic(int64_t) rlt_atomic_int64_t;
+#else
+// 32-bit processors: a load may see half of a concurrent store, so there integer globals may not change while several
+// threads run one module.
+typedef int64_t rlt_atomic_int64_t;
+#endif
 typedef _Atomic(void*) rlt_atomic_pointer_t;
 #endif
 
@@ -46,12 +52,17 @@ static inline uint32_t rlt_atomic_decrement(rlt_atomic_uint32_t* value) {
   return atomic_fetch_sub_explicit(value, 1u, memory_order_acq_rel) - 1u;
 }
 // Relaxed 64-bit load and store.
+#if ATOMIC_LLONG_LOCK_FREE == 2
 static inline int64_t rlt_atomic_load_int64(const rlt_atomic_int64_t* value) {
   return atomic_load_explicit((rlt_atomic_int64_t*)value, memory_order_relaxed);
 }
 static inline void rlt_atomic_store_int64(rlt_atomic_int64_t* value, int64_t desired) {
   atomic_store_explicit(value, desired, memory_order_relaxed);
 }
+#else
+static inline int64_t rlt_atomic_load_int64(const rlt_atomic_int64_t* value) { return *value; }
+static inline void rlt_atomic_store_int64(rlt_atomic_int64_t* value, int64_t desired) { *value = desired; }
+#endif
 // Takes what the slot holds and leaves NULL.
 static inline void* rlt_atomic_take_pointer(rlt_atomic_pointer_t* slot) {
   if (!atomic_load_explicit(slot, memory_order_relaxed)) return NULL;

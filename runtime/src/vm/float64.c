@@ -1,6 +1,6 @@
 #include "vm/float64.h"
 
-double f64_sqrt(double value) {
+double rlt_f64_sqrt(double value) {
   if (!(value > 0)) return value == 0 ? value : f64_of_bits(0x7FF8000000000000);  // ±0 as it is; negative and NaN
   uint64_t bits = (uint64_t)f64_to_bits(value);
   int exponent = (int)(bits >> 52);

@@ -69,6 +69,6 @@ static inline double f64_ceil(double value) {
 }
 
 // The square root, correctly rounded, one binary digit at a time.
-double f64_sqrt(double value);
+double rlt_f64_sqrt(double value);
 
 #endif  // RILLET_VM_FLOAT64_H_

@@ -312,7 +312,7 @@ rlt_status_t rlt_vm_interpret(rlt_vm_module_t* module, stack_t* stack, const fun
       INT_UNARY_OP(OP_F64_ABS, a & INT64_MAX)
       F64_UNARY_OP(OP_F64_CEIL, f64_to_bits(f64_ceil(a)))
       F64_UNARY_OP(OP_F64_FLOOR, f64_to_bits(f64_floor(a)))
-      F64_UNARY_OP(OP_F64_SQRT, f64_to_bits(f64_sqrt(a)))
+      F64_UNARY_OP(OP_F64_SQRT, f64_to_bits(rlt_f64_sqrt(a)))
       F64_UNARY_OP(OP_F64_TRUNC, f64_to_bits(f64_trunc(a)))
       INT_UNARY_OP(OP_F64_FROM_I64, f64_to_bits((double)a))
       F64_UNARY_OP(OP_F64_TO_I64, f64_to_i64(a))
