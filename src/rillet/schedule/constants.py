@@ -71,7 +71,8 @@ def _layout(
         if key not in seen:
             seen[key] = end
             parts.append((name, end))
-            end += -(-array.nbytes // alignment) * alignment
+            # An empty array gets an address of its own too.
+            end += -(-max(array.nbytes, 1) // alignment) * alignment
         offsets[name] = seen[key]
     return offsets, parts, end
 

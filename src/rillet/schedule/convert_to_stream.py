@@ -16,6 +16,7 @@ from rillet.dialects import stream
 from rillet.errors import CompileError
 from rillet.ir import Program, dtypes
 from rillet.schedule import host
+from rillet.schedule.carried import carried
 
 
 @dataclass(frozen=True)
@@ -147,10 +148,11 @@ class _Converter:
         """A control flow op or terminator: tensors are flattened to a resource and their extents."""
         if not op.name.startswith("scf."):
             raise CompileError(f"internal: '{op.name}' on tensors is left in the host program")
+        updated = {c.init for c in carried(op) if self._is_updated(c.argument)}
         new = ir.Operation.create(
             op.name,
             results=[t for v in op.results for t in _flat_types(v.type)],
-            operands=[v for operand in op.operands for v in self._flatten(operand)],
+            operands=[v for i, operand in enumerate(op.operands) for v in self._flatten(operand, i in updated)],
             attributes={a.name: a.attr for a in _named(op)},
             regions=len(op.regions),
         )
@@ -163,10 +165,24 @@ class _Converter:
                     self._block(old_block)
         self._unflatten(op.results, list(new.results))
 
-    def _flatten(self, value: ir.Value) -> list[ir.Value]:
+    def _is_updated(self, argument: ir.Value) -> bool:
+        """Whether a dispatch updates the tensor in place."""
+        for use in argument.uses:
+            user = use.owner.operation
+            if user.name != "func.call":
+                continue
+            callee = self.callees[ir.FlatSymbolRefAttr(user.attributes["callee"]).value]
+            if any(tied == use.operand_number for _, tied in _pairs(callee, "flow.tied")):
+                return True
+        return False
+
+    def _flatten(self, value: ir.Value, private: bool = False) -> list[ir.Value]:
+        """A value as it enters or leaves control flow; ``private`` memory is the loop's own."""
         source = self.ranges.get(value)
         if source is None:
             return [self.scalars[value]]
+        if private:
+            source = self._copy(source)
         resource = source.resource
         if host.constant_of(source.offset) != 0:
             resource = stream.SubviewOp(resource.type, resource, source.offset, source.length()).operation.results[0]
@@ -246,6 +262,10 @@ class _Converter:
 
     def _splat_constant(self, op: ir.Operation) -> None:
         tensor = ir.RankedTensorType(op.results[0].type)
+        if 0 in tensor.shape:
+            element = dtypes.by_code[host.element_code(tensor.element_type)].numpy
+            self._constant_range(op.results[0], self.program.constants.add(np.empty(tensor.shape, element), "empty"))
+            return
         attribute = op.attributes["value"]
         if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
             raise CompileError("internal: a constant that is not a splat is left inline in the host program")

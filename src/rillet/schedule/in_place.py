@@ -74,7 +74,11 @@ def _mergeable(op: ir.Operation, source: stream.Touch, target: stream.Touch) -> 
             return False  # the memory may live on under another name
         elif op.is_before_in_block(_ancestor(op, user)):
             return False
-    return True
+    return all(
+        op.is_before_in_block(_ancestor(op, use.owner.operation))
+        for use in target.resource.uses
+        if not (use.owner.operation == op and use.operand_number == target.resource_operand)
+    )
 
 
 def _alloc_of(op: ir.Operation, touch: stream.Touch) -> ir.Operation | None:

@@ -14,7 +14,7 @@ _STATS = {
     "arena_bytes": "stream.arena_bytes",
     "arena_lower_bound": "stream.arena_lower_bound",
     "dispatch_count": "hal.dispatch_count",
-    "macs": "flow.macs",
+    "macs": "rillet.macs",
 }
 
 
