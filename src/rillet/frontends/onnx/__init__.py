@@ -9,6 +9,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rillet.errors import CompileError, UnsupportedError, UnsupportedNode
 from rillet.ir import Program
 
@@ -21,16 +23,18 @@ __all__ = ["coverage", "import_model"]
 def import_model(
     source: str | os.PathLike[str] | bytes | onnx.ModelProto,
     inputs: Mapping[str, Sequence[int | str | None]] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
 ) -> Program:
     """Import a model: a path, the bytes of a file, or a ModelProto.
 
     ``inputs`` overrides the shapes of inputs by name; a string names a dynamic dimension, -1 or None leaves it dynamic. Naming an
-    initializer makes it an input. Dimensions of one name have one size at run time.
+    initializer makes it an input. Dimensions of one name have one size at run time. ``values`` specializes the program on the value
+    of inputs (axes, shapes, pads, ... that shape the code): they stay arguments of @main but are not read.
 
     Raises CompileError when the model cannot be read or is invalid, and UnsupportedError, which lists every node that cannot be
     compiled.
     """
-    program, unsupported = _import(source, inputs)
+    program, unsupported = _import(source, inputs, values)
     if unsupported:
         raise UnsupportedError(unsupported)
     if not program.module.operation.verify():
@@ -41,18 +45,20 @@ def import_model(
 def coverage(
     source: str | os.PathLike[str] | bytes | onnx.ModelProto,
     inputs: Mapping[str, Sequence[int | str | None]] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
 ) -> list[UnsupportedNode]:
     """Every node of the model that cannot be compiled; empty when all can. Raises CompileError for an invalid model."""
-    return _import(source, inputs)[1]
+    return _import(source, inputs, values)[1]
 
 
 def _import(
     source: str | os.PathLike[str] | bytes | onnx.ModelProto,
     inputs: Mapping[str, Sequence[int | str | None]] | None,
+    values: Mapping[str, np.ndarray] | None,
 ) -> tuple[Program, list[UnsupportedNode]]:
     from rillet.frontends.onnx.importer import GraphImporter
     from rillet.frontends.onnx.loader import load_model
 
-    importer = GraphImporter(load_model(source), inputs)
+    importer = GraphImporter(load_model(source), inputs, values)
     program = importer.run()
     return program, importer.unsupported

@@ -69,8 +69,14 @@ class _Input:
 class GraphImporter:
     """Imports one model into a fresh program. ``unsupported`` collects the nodes that cannot be compiled."""
 
-    def __init__(self, model: onnx.ModelProto, inputs: InputShapes | None = None):
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        inputs: InputShapes | None = None,
+        values: Mapping[str, np.ndarray] | None = None,
+    ):
         self.model = model
+        self._values = dict(values or {})
         self.unsupported: list[UnsupportedNode] = []
         self._overrides = dict(inputs or {})
         self._opsets = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import} or {"": 1}
@@ -211,6 +217,11 @@ class GraphImporter:
                         self._dim_names[named[d]] = d
                     shape.append(named[d])
             scope.values[spec.name] = self.b.tensor(argument, spec.dtype, shape)
+        for name, array in self._values.items():
+            spec = next((i for i in inputs if i.name == name), None)
+            if spec is None or array.dtype.name != spec.dtype or array.ndim != len(spec.dims):
+                raise CompileError(f"values['{name}'] ({array.dtype.name}, rank {array.ndim}) does not fit an input of the model")
+            scope.values[name] = self.b.constant(array, name=name)
 
     def _output(self, name: str, scope: _Scope) -> Value:
         value = scope.find(name)
@@ -266,6 +277,7 @@ class GraphImporter:
         opset = scope.opsets.get(domain, 0)
         known = (
             registry.lookup(domain, proto.op_type, opset)
+            or (not domain and symbolic.has_rule(proto.op_type))
             or (proto.domain, proto.op_type, proto.overload) in self._functions
             or functions.body_of(proto, opset, [])
         )

@@ -32,6 +32,11 @@ def apply(node: Node) -> Tensor | list[Tensor] | None:
     return rule(node, *node.inputs)
 
 
+def has_rule(op_type: str) -> bool:
+    """Whether there is a rule for the op (of the default domain)."""
+    return op_type in _rules
+
+
 def elements_of(tensor: Tensor | None) -> np.ndarray | None:
     """An object array of a tensor's elements (``int``, ``bool``, ``index`` or ``i1`` values), or None when it has none."""
     if tensor is None or not (is_signed(tensor.dtype) or tensor.dtype == "bool"):

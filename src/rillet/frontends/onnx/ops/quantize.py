@@ -1,0 +1,210 @@
+"""Linear quantization: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, and the integer and QLinear ops on top of them.
+
+Integer contractions accumulate in int32 over operands extended in the body, which is the form that integer dot-product
+instructions are recognized from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rillet.frontends import scalars
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.ops.convolution import convolve
+from rillet.frontends.onnx.ops.matmul import multiply
+from rillet.frontends.onnx.registry import op
+from rillet.frontends.onnx.windows import window_of
+from rillet.frontends.scalars import Scalar, convert, maximum, minimum, roundeven
+from rillet.frontends.tensors import Tensor
+from rillet.ir import builders
+from rillet.ir.builders import Expr
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """The smallest and largest integer of ``dtype``."""
+    width = scalars.bits(dtype)
+    if scalars.is_signed(dtype):
+        return -(1 << (width - 1)), (1 << (width - 1)) - 1
+    return 0, (1 << width) - 1
+
+
+def saturate(v: Scalar, dtype: str) -> Scalar:
+    """A rounded float clamped to ``dtype`` and converted."""
+    low, high = limits(dtype)
+    return convert(convert(maximum(minimum(v, float(high)), float(low)), "int32"), dtype)
+
+
+@op("DequantizeLinear", since=10)
+def dequantize_linear(node: Node, x: Tensor, scale: Tensor, zero_point: Tensor | None = None) -> Tensor:
+    """(x - zero_point) * scale, per tensor, per axis or per block."""
+    b = node.b
+    dtype = node.dtype_attr("output_dtype", scale.dtype) if node.has("output_dtype") else scale.dtype
+    if zero_point is not None and zero_point.array is not None and not np.any(zero_point.array.astype(np.float32)):
+        zero_point = None
+    operands = [_operand(node, p, x) for p in (scale, zero_point) if p is not None]
+    loops = builders.dims(x.rank)
+
+    def body(v: Scalar, s: Scalar, *rest: Scalar) -> Scalar:
+        wide = scalars.compute_dtype(s.dtype)
+        if scalars.is_float(v.dtype):
+            value = convert(v, wide)
+        elif rest and rest[0].dtype != "bool":
+            value = convert(convert(v, "int32") - convert(rest[0], "int32"), wide)
+        else:
+            value = convert(v, wide)
+        return value * s
+
+    output = (b.empty(dtype, x.shape), loops, dtype, x.shape)
+    return b.generic(
+        [(x, loops), *operands], [output], "p" * x.rank, lambda *arguments: body(*arguments[:-1])
+    )[0]
+
+
+def _operand(node: Node, parameter: Tensor, x: Tensor) -> tuple[Tensor, Sequence[Expr]]:
+    """A scale or zero point with the expressions that read it in a loop nest over ``x``."""
+    b = node.b
+    if parameter.rank == 0 or (parameter.rank == 1 and parameter.shape[0] == 1):
+        return b.reshape(parameter, []), []
+    axis = node.axis(node.attr("axis", 1), x.rank)
+    loops = builders.dims(x.rank)
+    if parameter.rank == 1:
+        return parameter, [loops[axis]]
+    block = node.attr("block_size", 0)
+    if not block or parameter.rank != x.rank:
+        raise InvalidNode(f"a scale of rank {parameter.rank} for an input of rank {x.rank} needs block_size")
+    exprs = list(loops)
+    exprs[axis] = builders.ir.AffineExpr.get_floor_div(loops[axis], block)
+    return parameter, exprs
+
+
+@op("QuantizeLinear", since=10)
+def quantize_linear(node: Node, x: Tensor, scale: Tensor, zero_point: Tensor | None = None) -> Tensor:
+    """saturate(round(x / scale) + zero_point), ties to even."""
+    b = node.b
+    dtype = zero_point.dtype if zero_point is not None else node.dtype_attr("output_dtype", "uint8")
+    if scalars.is_float(dtype) and dtype.startswith("float4"):
+        raise UnsupportedFeature(f"quantization to {dtype}")
+    operands = [_operand(node, p, x) for p in (scale, zero_point) if p is not None]
+    loops = builders.dims(x.rank)
+
+    def body(v: Scalar, s: Scalar, *rest: Scalar) -> Scalar:
+        wide = "float32" if v.dtype != "float64" else "float64"
+        ratio = convert(v, wide) / convert(s, wide)
+        if scalars.is_float(dtype):
+            return _to_float8(ratio, dtype)
+        rounded = roundeven(ratio)
+        return saturate(rounded + convert(rest[0], wide) if rest else rounded, dtype)
+
+    output = (b.empty(dtype, x.shape), loops, dtype, x.shape)
+    return b.generic([(x, loops), *operands], [output], "p" * x.rank, lambda *arguments: body(*arguments[:-1]))[0]
+
+
+def _to_float8(v: Scalar, dtype: str) -> Scalar:
+    largest = float(np.finfo(np.float32).max) if dtype not in _FLOAT8_MAX else _FLOAT8_MAX[dtype]
+    return convert(maximum(minimum(v, largest), -largest), dtype)
+
+
+_FLOAT8_MAX = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
+
+
+@op("DynamicQuantizeLinear", since=11)
+def dynamic_quantize_linear(node: Node, x: Tensor) -> list[Tensor]:
+    """uint8 quantization over the range of the data extended to zero."""
+    b = node.b
+    axes = list(range(x.rank))
+    low = b.reduce(x, axes, 0.0, lambda v, acc: minimum(acc, v))
+    high = b.reduce(x, axes, 0.0, lambda v, acc: maximum(acc, v))
+    scale = b.map(lambda h, l: (h - l) / 255.0, high, low)
+
+    def zero(l: Scalar, s: Scalar) -> Scalar:
+        return saturate(roundeven(-l / s), "uint8")
+
+    zero_point = b.map(zero, low, scale, dtype="uint8")
+
+    def quantize(v: Scalar, s: Scalar, z: Scalar) -> Scalar:
+        return saturate(roundeven(v / s) + convert(z, "float32"), "uint8")
+
+    return [b.map(quantize, x, scale, zero_point, dtype="uint8"), scale, zero_point]
+
+
+# --- integer contractions ---
+
+
+def _shifted(node: Node, x: Tensor, zero_point: Tensor | None, axis: int | None) -> Tensor:
+    """x - zero_point in int32; ``axis`` is the dimension of ``x`` that a 1-D zero point runs along."""
+    b = node.b
+    if zero_point is None or (zero_point.array is not None and not np.any(zero_point.array)):
+        return x
+    if zero_point.rank == 1 and zero_point.shape[0] != 1 and axis is not None:
+        axes = [axis]
+    elif zero_point.rank > 1:
+        return b.map(lambda v, z: convert(v, "int32") - convert(z, "int32"), x, zero_point, dtype="int32")
+    else:
+        zero_point, axes = b.reshape(zero_point, []), []
+    return b.map_along(
+        lambda v, z: convert(v, "int32") - convert(z, "int32"),
+        x.shape,
+        (x, range(x.rank)),
+        (zero_point, axes),
+        dtype="int32",
+    )
+
+
+@op("MatMulInteger", since=10)
+def matmul_integer(
+    node: Node, a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
+) -> Tensor:
+    left = _shifted(node, a, a_zero, a.rank - 2 if a.rank > 1 else None)
+    return multiply(node, left, _shifted(node, b, b_zero, b.rank - 1), "int32")
+
+
+@op("ConvInteger", since=10)
+def conv_integer(
+    node: Node, x: Tensor, weights: Tensor, x_zero: Tensor | None = None, w_zero: Tensor | None = None
+) -> Tensor:
+    return _convolve_integer(node, x, weights, x_zero, w_zero)
+
+
+def _convolve_integer(node: Node, x: Tensor, weights: Tensor, x_zero: Tensor | None, w_zero: Tensor | None) -> Tensor:
+    b = node.b
+    window = window_of(node, x.shape[2:], weights.shape[2:])
+    shifted = _shifted(node, x, x_zero, None)
+    padded = b.pad(shifted, [0, 0, *window.low], [0, 0, *window.high])
+    return convolve(node, padded, _shifted(node, weights, w_zero, 0), node.attr("group", 1), window, "int32")
+
+
+@op("QLinearMatMul", since=10)
+def qlinear_matmul(node: Node, *inputs: Tensor) -> Tensor:
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
+    left = _shifted(node, a, a_zero, a.rank - 2)
+    total = multiply(node, left, _shifted(node, b, b_zero, b.rank - 1), "int32")
+    rows = a_scale if a_scale.rank != 1 or a_scale.shape[0] == 1 else node.b.unsqueeze(a_scale, [1])
+    return _requantize(node, total, rows, b_scale, y_scale, y_zero)
+
+
+@op("QLinearConv", since=10)
+def qlinear_conv(node: Node, *inputs: Tensor) -> Tensor:
+    b = node.b
+    x, x_scale, x_zero, weights, w_scale, w_zero, y_scale, y_zero = inputs[:8]
+    total = _convolve_integer(node, x, weights, x_zero, w_zero)
+    every = range(total.rank)
+    if len(inputs) > 8:
+        total = b.map_along(lambda v, c: v + c, total.shape, (total, every), (inputs[8], [1]), dtype="int32")
+    if w_scale.rank == 1 and w_scale.shape[0] != 1:
+        w_scale = b.reshape(w_scale, [w_scale.shape[0], *[1] * (total.rank - 2)])
+    return _requantize(node, total, x_scale, w_scale, y_scale, y_zero)
+
+
+def _requantize(node: Node, total: Tensor, a_scale: Tensor, b_scale: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor:
+    """saturate(round(total * a_scale * b_scale / y_scale) + y_zero)"""
+
+    def body(v: Scalar, a: Scalar, w: Scalar, y: Scalar, z: Scalar) -> Scalar:
+        scaled = convert(v, "float32") * (convert(a, "float32") * convert(w, "float32") / convert(y, "float32"))
+        return saturate(roundeven(scaled) + convert(z, "float32"), y_zero.dtype)
+
+    return node.b.map(body, total, a_scale, b_scale, y_scale, y_zero, dtype=y_zero.dtype)
+
+
