@@ -134,7 +134,7 @@ def module() -> bytes:
     table = metadata(offsets[: len(CONSTANTS)], offsets[len(CONSTANTS) :])
     assert len(table) == size
     out = bytearray(end)
-    out[:HEADER_SIZE] = struct.pack("<4sIQ", b"RLM1", 1, size)
+    out[:HEADER_SIZE] = struct.pack("<4sIII", b"RLM1", 1, size, zlib.crc32(table))
     out[HEADER_SIZE : HEADER_SIZE + size] = table
     for offset, data in zip(offsets, CONSTANTS + IMAGES, strict=True):
         out[offset : offset + len(data)] = data

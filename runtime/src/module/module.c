@@ -266,20 +266,23 @@ static rlt_status_t check_header(const uint8_t* data, size_t length, rlt_error_t
   if (length < HEADER_SIZE) {
     return rlt_error_set(error, RLT_DATA_LOSS, "the file is truncated: %zu bytes, not even its header", length);
   }
-  uint32_t version;
-  uint64_t size;
+  uint32_t version, size, checksum;
   memcpy(&version, data + 4, sizeof(version));
   memcpy(&size, data + 8, sizeof(size));
+  memcpy(&checksum, data + 12, sizeof(checksum));
   if (version != RLT_MODULE_VERSION) {
     return rlt_error_set(error, RLT_INCOMPATIBLE,
                          "the file has format version %u, this runtime reads %d: compile the model again", version,
                          (int)RLT_MODULE_VERSION);
   }
   if (size > length - HEADER_SIZE) {
-    return rlt_error_set(error, RLT_DATA_LOSS, "the file is truncated: its metadata is %llu bytes, but only %zu are there",
-                         (unsigned long long)size, length - HEADER_SIZE);
+    return rlt_error_set(error, RLT_DATA_LOSS, "the file is truncated: its metadata is %u bytes, but only %zu are there", size,
+                         length - HEADER_SIZE);
   }
-  *metadata_size = (size_t)size;
+  *metadata_size = size;
+  if (checksum != 0 && rlt_crc32(0, data + HEADER_SIZE, size) != checksum) {
+    return rlt_error_set(error, RLT_DATA_LOSS, "the file is corrupt: the checksum of its metadata does not match");
+  }
   if (size < 8 || memcmp(data + HEADER_SIZE + IDENTIFIER_OFFSET, k_magic, sizeof(k_magic)) != 0) {
     return rlt_error_set(error, RLT_DATA_LOSS, "the file is corrupt: its metadata has no identifier");
   }

@@ -110,7 +110,15 @@ static rlt_status_t load(rlt_vm_module_t* module, const rlt_vm_program_t* progra
   for (uint32_t i = 0; i < program->import_count; ++i) {
     RLT_RETURN_IF_ERROR(resolve_import(&program->imports[i], natives, native_count, error, &module->imports[i]));
   }
-  for (uint32_t i = 0; i < program->function_count; ++i) RLT_RETURN_IF_ERROR(add_function(module, program, i, error));
+  uint64_t code_length = 0;
+  for (uint32_t i = 0; i < program->function_count; ++i) {
+    RLT_RETURN_IF_ERROR(add_function(module, program, i, error));
+    code_length += program->functions[i].code_length;
+  }
+  // So that verification takes time in proportion to the code.
+  if (code_length > program->code_length) {
+    return rlt_error_set(error, RLT_DATA_LOSS, "bytecode: functions share code");
+  }
   module->has_initializer = program->function_count && rlt_string_equal(program->functions[0].name, k_initializer);
   if (module->has_initializer && (*program->functions[0].arguments || *program->functions[0].results)) {
     return rlt_error_set(error, RLT_DATA_LOSS, "bytecode: the initializer takes or returns something");

@@ -2,7 +2,8 @@
 //
 //   fuzz_module FILE [MUTATIONS [SEED]]
 //
-// Imports are stubs with the signatures that the intact file asks for. Build with RILLET_SANITIZE.
+// Imports are stubs with the signatures that the intact file asks for. Most mutants have their checksum cleared, since it
+// would turn nearly all away. Build with RILLET_SANITIZE.
 #include "module/file.h"
 #include "vm/program.h"
 
@@ -143,10 +144,9 @@ int main(int argc, char** argv) {
   rlt_error_t error;
   rlt_module_view_t view;
   CHECK_OK(rlt_module_open(original.data, original.length, &error, &view));
-  size_t metadata_end = original.length;
-  uint64_t metadata_size;
+  uint32_t metadata_size;
   memcpy(&metadata_size, original.data + 8, sizeof(metadata_size));
-  metadata_end = 16 + (size_t)metadata_size;
+  size_t metadata_end = 16 + (size_t)metadata_size;
 
   rlt_vm_native_function_t* functions = calloc(view.imports.count + 1u, sizeof(*functions));
   CHECK(functions);
@@ -158,6 +158,7 @@ int main(int argc, char** argv) {
   counts_t counts = {0, 0};
   for (unsigned long i = 0; i < mutations; ++i) {
     file_t mutant = file_create(original.data, original.length);
+    if (below(16)) memset(mutant.data + 12, 0, 4);
     for (size_t k = 1 + below(4); k > 0; --k) mutate(&mutant, metadata_end);
     try_file(&mutant, &natives, &counts);
     free(mutant.data);

@@ -2,7 +2,16 @@
 #include "module/file.h"
 #include "vm/program.h"
 
+// The sample with its checksum set to 0, so that a patched copy is judged by what was patched.
 static file_t g_sample;
+
+static uint32_t load32(size_t at) {
+  uint32_t value;
+  memcpy(&value, g_sample.data + at, sizeof(value));
+  return value;
+}
+
+enum { HEADER_SIZE = 16 };
 
 static rlt_module_view_t open_good(file_t file) {
   rlt_error_t error;
@@ -114,8 +123,9 @@ static void test_header(void) {
   check_bytes("RLM1", 4, RLT_DATA_LOSS, "the file is truncated: 4 bytes");
   check_bytes("RL", 2, RLT_DATA_LOSS, "the file is truncated");
   check_patched(4, 2, 4, RLT_INCOMPATIBLE, "the file has format version 2, this runtime reads 1");
-  check_patched(8, UINT64_MAX, 8, RLT_DATA_LOSS, "the file is truncated: its metadata is 18446744073709551615 bytes");
-  check_patched(8, 0, 8, RLT_DATA_LOSS, "identifier");
+  check_patched(8, UINT32_MAX, 4, RLT_DATA_LOSS, "the file is truncated: its metadata is 4294967295 bytes");
+  check_patched(8, 0, 4, RLT_DATA_LOSS, "identifier");
+  check_patched(12, 1, 4, RLT_DATA_LOSS, "the checksum of its metadata does not match");
   check_patched(20, 0, 4, RLT_DATA_LOSS, "identifier");
   rlt_error_t error;
   rlt_module_view_t view;
@@ -123,17 +133,25 @@ static void test_header(void) {
               "multiple of 64");
 }
 
+// With its checksum, a file that has any single bit of its metadata flipped is rejected.
+static void test_metadata_checksum(void) {
+  file_t file = file_read(SAMPLE_PATH);
+  open_good(file);
+  for (size_t bit = HEADER_SIZE * 8; bit < (HEADER_SIZE + (size_t)load32(8)) * 8; ++bit) {
+    file.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    rlt_error_t error;
+    rlt_module_view_t view;
+    CHECK_FAILS(rlt_module_open(file.data, file.length, &error, &view), RLT_DATA_LOSS, "the file is corrupt");
+    file.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+  }
+  free(file.data);
+}
+
 // Every proper prefix is rejected, and as truncated from the header on.
 static void test_truncation(void) {
   for (size_t length = 4; length < g_sample.length; length += length < 6000 ? 1 : 97) {
     check_bytes(g_sample.data, length, RLT_DATA_LOSS, "the file is truncated");
   }
-}
-
-static uint32_t load32(size_t at) {
-  uint32_t value;
-  memcpy(&value, g_sample.data + at, sizeof(value));
-  return value;
 }
 
 static size_t position(const void* pointer) { return (size_t)((const uint8_t*)pointer - g_sample.data); }
@@ -301,9 +319,11 @@ static void test_bit_flips(void) {
 
 int main(void) {
   g_sample = file_read(SAMPLE_PATH);
+  memset(g_sample.data + 12, 0, 4);
   RUN_TEST(test_everything_is_read);
   RUN_TEST(test_runs);
   RUN_TEST(test_header);
+  RUN_TEST(test_metadata_checksum);
   RUN_TEST(test_truncation);
   RUN_TEST(test_flatbuffer_structure);
   RUN_TEST(test_contents);

@@ -232,6 +232,16 @@ static void test_functions(void) {
   outside.functions[0].code_offset = 0xFFFFFFFF;
   REJECTS(&outside, "outside the module's code");
 
+  program_t shared = {0};
+  begin_function(&shared, "f", "", "", 0, 0);
+  EMIT(&shared, OP_RETURN, 0, 0);
+  begin_function(&shared, "g", "", "", 0, 0);
+  EMIT(&shared, OP_RETURN, 0, 0);
+  shared.functions[1] = shared.functions[0];
+  ACCEPTS(&shared);
+  shared.program.code_length = 3;
+  REJECTS(&shared, "functions share code");
+
   program_t no_function = {0};
   add_export(&no_function, "main", 0);
   REJECTS(&no_function, "export \"main\" is function 0, but there are 0");
