@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import Kernel
-from kernels import assert_close, matmul, pack
+from harness import Kernel, executable
+from kernels import assert_close, matmul, pack, reduction, zero_init
 
 
 def _check(m: int, n: int, k: int, target: str) -> Kernel:
@@ -48,3 +48,59 @@ def test_a_long_product_is_split_into_workgroups() -> None:
 
 def test_a_short_product_is_one_workgroup() -> None:
     assert _check(16, 64, 64, "host").grid() == (1, 1, 1)
+
+
+def _batched(shapes: tuple[str, str, str], maps: tuple[str, str, str], dims: str = "", extents: str = "") -> str:
+    """A batched product with loops (b, m, n, k); ``dims`` are the ``flow.dims`` of a, b and the result."""
+    left, right, result = (f"tensor<{s}xf32>" for s in shapes)
+    attributes = [f" {{flow.dims = array<i64: {d}>}}" if d else "" for d in (dims.split("|") if dims else [""] * 3)]
+    scalars = "".join(f", %{name}: index" for name in extents.split())
+    dynamic = ", ".join(f"%{extents.split()[int(d) - 2]}" for d in dims.split("|")[2].split(",")) if dims else ""
+    body = zero_init(result, dynamic=dynamic)
+    body += reduction(result, left, right, "b, m, n, k", maps, "pppr")
+    arguments = f"%a: {left}{attributes[0]}, %b: {right}{attributes[1]}{scalars}"
+    return executable("batched", arguments, f"{result}{attributes[2]}", f"{body}\nreturn %0 : {result}")
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-v2"])
+@pytest.mark.parametrize("size", [(1, 1, 1, 1), (3, 7, 17, 5), (2, 33, 64, 32), (4, 12, 10, 40)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_unpacked_right_hand_side(target: str, size: tuple[int, int, int, int], transposed: bool) -> None:
+    b, m, n, k = size
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((b, m, k), np.float32), rng.standard_normal((b, k, n), np.float32)
+    right = f"{b}x{n}x{k}" if transposed else f"{b}x{k}x{n}"
+    text = _batched(
+        (f"{b}x{m}x{k}", right, f"{b}x{m}x{n}"), ("b, m, k", "b, n, k" if transposed else "b, k, n", "b, m, n")
+    )
+    kernel = Kernel(text, target)
+    assert kernel.executable.strategy == "contraction"
+    [z] = kernel([x, y.transpose(0, 2, 1) if transposed else y], [((b, m, n), np.float32)])
+    assert_close(z, x.astype(np.float64) @ y)
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-v2"])
+@pytest.mark.parametrize("size", [(1, 1, 1, 1), (2, 7, 17, 33), (3, 20, 5, 32), (1, 65, 48, 16)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_dynamic_extents(target: str, size: tuple[int, int, int, int], transposed: bool) -> None:
+    b, m, n, k = size
+    rng = np.random.default_rng(2)
+    x, y = rng.standard_normal((b, m, k), np.float32), rng.standard_normal((b, k, n), np.float32)
+    maps = ("b, m, k", "b, n, k" if transposed else "b, k, n", "b, m, n")
+    dims = f"2,3,5|2,{'4,5' if transposed else '5,4'}|2,3,4"
+    kernel = Kernel(_batched(("?x?x?", "?x?x?", "?x?x?"), maps, dims, "nb nm nn nk"), target)
+    assert kernel.executable.strategy == "contraction"
+    [z] = kernel([x, y.transpose(0, 2, 1) if transposed else y], [((b, m, n), np.float32)], [b, m, n, k])
+    assert_close(z, x.astype(np.float64) @ y)
+
+
+def test_heads_stay_interleaved_in_memory() -> None:
+    """Attention scores from [sequence, head, feature] operands: the batch loop is neither operand's outermost axis."""
+    s, h, d = 21, 3, 16
+    rng = np.random.default_rng(3)
+    q, v = rng.standard_normal((s, h, d), np.float32), rng.standard_normal((s, h, d), np.float32)
+    text = _batched((f"{s}x{h}x{d}",) * 2 + (f"{h}x{s}x{s}",), ("m, b, k", "n, b, k", "b, m, n"))
+    kernel = Kernel(text)
+    assert kernel.executable.strategy == "contraction"
+    [z] = kernel([q, v], [((h, s, s), np.float32)])
+    assert_close(z, np.einsum("mhd,nhd->hmn", q.astype(np.float64), v))

@@ -175,3 +175,14 @@ def choose_blocks(
     right_block = right_bytes * min(columns, n) // max(n, 1)
     rows_outer = right_block <= target.l1d_bytes // 2 or left_block > 3 * target.l2_bytes // 4
     return Blocks(math.ceil(batches / batch_blocks), rows, columns, rows_outer)
+
+
+def choose_reduction_block(target: Target, first: int, inner: int, tile: Tile, element_bytes: int) -> int:
+    """How many iterations of the first reduction axis (``first`` of them; negative when unknown) a packed panel covers.
+
+    ``inner`` steps belong to each iteration. The panel takes at most half of L2. 0 when all of them fit.
+    """
+    room = max(1, target.l2_bytes // 2 // (inner * tile.columns * element_bytes))
+    if 0 <= first <= room:
+        return 0
+    return min(room, max(1, 512 // inner)) if first < 0 else math.ceil(first / math.ceil(first / room))

@@ -1,0 +1,166 @@
+"""What is decided about a contraction's kernel before anything is emitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.codegen.cpu import epilogue, index, tiles
+from rillet.codegen.cpu.access import DYNAMIC
+from rillet.codegen.cpu.contraction_form import Contraction, recognize
+from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.cpu.epilogue import Epilogue
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.cpu.tiles import Blocks, Tile
+from rillet.targets import Target
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Neighbouring root loops walked as one: the innermost carries the position, the others stay at 0."""
+
+    loops: tuple[int, ...]
+    extent: int  # DYNAMIC when not known at compile time
+
+    @property
+    def inner(self) -> int:
+        return self.loops[-1]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a contraction is tiled. Positions on a group of axes are flat, row-major."""
+
+    contraction: Contraction
+    epilogue: Epilogue
+    batches: tuple[Axis, ...]
+    rows: tuple[Axis, ...]
+    reductions: tuple[Axis, ...]
+    tile: Tile
+    blocks: Blocks
+    pack: bool  # copy the right-hand side's panel to scratch first
+    reduction_block: int  # iterations of the first reduction axis done at a time, partial sums in scratch; 0 for all
+
+
+def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
+    """The plan for a dispatch that is a contraction with a point-wise epilogue; None for any other."""
+    contraction = recognize(dispatch)
+    if contraction is None:
+        return None
+    after = epilogue.plan(dispatch, contraction.root)
+    if after is None:
+        return None
+    extents = contraction.extents
+    left, right = contraction.left_access, contraction.right_access
+
+    def rows_merge(outer: int, inner: int) -> bool:
+        return left.merges(outer, inner, extents[inner]) and after.merges(outer, inner, extents[inner])
+
+    def reductions_merge(outer: int, inner: int) -> bool:
+        return left.merges(outer, inner, extents[inner]) and right.merges(outer, inner, extents[inner])
+
+    def batches_merge(outer: int, inner: int) -> bool:
+        return rows_merge(outer, inner) and right.merges(outer, inner, extents[inner])
+
+    batches = merge(contraction.batch_loops, extents, batches_merge)
+    rows = merge(contraction.row_loops, extents, rows_merge)
+    reductions = merge(contraction.reduction_loops, extents, reductions_merge)
+    m, n, k = guess(rows), guess_extent(extents[contraction.column_loop]), guess(reductions)
+    left_bytes, right_bytes = (element_bytes(element(contraction, x)) for x in (contraction.left, contraction.right))
+    tile = tiles.choose_tile(
+        target,
+        m,
+        n,
+        k,
+        element_bytes=right_bytes,
+        accumulator_bytes=element_bytes(contraction.product.accumulator_type),
+        gather=len(rows) > 1,
+    )
+    blocks = tiles.choose_blocks(
+        target,
+        tile,
+        batches=guess(batches),
+        m=m,
+        n=n,
+        k=k,
+        left_bytes=left_bytes * math.prod(map(guess_extent, left.shape)) // guess(batches),
+        right_bytes=right_bytes * n * k,
+        element_bytes=right_bytes,
+    )
+    pack = not right.panel and right.static_stride(contraction.column_loop) != 1
+    inner = [a.extent for a in reductions[1:]]
+    if pack and DYNAMIC in inner:
+        return None
+    first = reductions[0].extent if reductions else 1
+    block = 0
+    if pack:
+        block = tiles.choose_reduction_block(target, first, math.prod(inner), tile, right_bytes)
+    return Plan(contraction, after, batches, rows, reductions, tile, blocks, pack, block)
+
+
+def merge(loops: Sequence[int], extents: Sequence[int], merges: Callable[[int, int], bool]) -> tuple[Axis, ...]:
+    """Join neighbouring loops (outermost first) that ``merges`` allows."""
+    groups: list[list[int]] = []
+    for loop in loops:
+        if groups and merges(groups[-1][-1], loop):
+            groups[-1].append(loop)
+        else:
+            groups.append([loop])
+    axes = []
+    for group in groups:
+        sizes = [extents[n] for n in group]
+        axes.append(Axis(tuple(group), DYNAMIC if DYNAMIC in sizes else math.prod(sizes)))
+    return tuple(axes)
+
+
+def guess_extent(extent: int) -> int:
+    """The extent, or what the cost model takes an unknown one for."""
+    return tiles.DYNAMIC_EXTENT if extent == DYNAMIC else extent
+
+
+def guess(axes: Sequence[Axis]) -> int:
+    """The number of iterations of all axes, unknown extents guessed."""
+    return math.prod(guess_extent(a.extent) for a in axes)
+
+
+def element(contraction: Contraction, number: int) -> ir.Type:
+    """The element type of an operand of the root."""
+    return ir.RankedTensorType(contraction.root.inputs[number].type).element_type
+
+
+def element_bytes(type_: ir.Type) -> int:
+    """Bytes of an element in memory."""
+    return storage_bytes(storage_type(type_))
+
+
+def grid(kernel: Kernel, plan: Plan) -> list[Index]:
+    """The workgroup grid: column blocks, row blocks, batch blocks."""
+    sizes = loop_sizes(kernel, plan.contraction)
+    batches = index.product([axis_size(a, sizes) for a in plan.batches])
+    rows = index.product([axis_size(a, sizes) for a in plan.rows])
+    columns = sizes[plan.contraction.column_loop]
+    return [
+        index.ceildiv(columns, plan.blocks.columns),
+        index.ceildiv(rows, plan.blocks.rows),
+        index.ceildiv(batches, plan.blocks.batches),
+    ]
+
+
+def loop_sizes(kernel: Kernel, contraction: Contraction) -> dict[int, Index]:
+    """The extent of each root loop as an ``Index`` at the current insertion point."""
+    root = contraction.root
+    sizes: dict[int, Index] = {n: e for n, e in enumerate(root.loop_extents) if e != DYNAMIC}
+    for operand, map_ in zip((*root.inputs, *root.inits), root.maps, strict=True):
+        for axis, expr in enumerate(map_.results):
+            if isinstance(expr, ir.AffineDimExpr) and expr.position not in sizes:
+                sizes[expr.position] = kernel.extents(operand)[axis]
+    return sizes
+
+
+def axis_size(axis: Axis, sizes: dict[int, Index]) -> Index:
+    """The number of iterations of an axis."""
+    return index.product([sizes[n] for n in axis.loops])

@@ -1,0 +1,366 @@
+"""Emits one register tile of a contraction: addresses, initial values, the reduction, the epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, memref, vector
+
+from rillet.codegen.cpu import access, epilogue, index, memory, microkernel
+from rillet.codegen.cpu.access import DYNAMIC, Bound
+from rillet.codegen.cpu.body import broadcast
+from rillet.codegen.cpu.contraction_form import factor
+from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, element, guess, loop_sizes
+from rillet.codegen.cpu.coordinates import Coordinate, Lane
+from rillet.codegen.cpu.epilogue import Writer
+from rillet.codegen.cpu.evaluate import Evaluator
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.cpu.packing import pack_panel
+from rillet.codegen.cpu.tiles import Tile
+
+# Above this many instructions in all of a tile's epilogues they are put in a loop over the tile's rows.
+_INLINE_EPILOGUE = 160
+
+Batch = dict[int, Index]  # loop -> coordinate
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the first reduction axis."""
+
+    start: Index
+    length: Index
+
+    @staticmethod
+    def whole(sizes: Sequence[Index]) -> Segment:
+        return Segment(0, sizes[0] if sizes else 1)
+
+
+class TileEmitter:
+    """Emits tiles of one kernel. A tile is ``count`` rows from flat row position ``m`` (``valid`` of them exist) by
+    ``vectors`` vectors from column ``n`` (``width`` columns exist).
+    """
+
+    def __init__(self, kernel: Kernel, plan: Plan):
+        """Bind the operands; call it at the start of the kernel's body."""
+        c = plan.contraction
+        self.kernel = kernel
+        self.plan = plan
+        self.c = c
+        self.lanes = plan.tile.lanes
+        self.sizes = loop_sizes(kernel, c)
+        self.left = self._bind(c.left)
+        self.right = self._bind(c.right)
+        self.writer = Writer(kernel, plan.epilogue)
+        self.evaluator = Evaluator(kernel)
+        self.row_sizes = [axis_size(a, self.sizes) for a in plan.rows]
+        self.reduction_sizes = [axis_size(a, self.sizes) for a in plan.reductions]
+        self.sum_type = c.product.accumulator_type
+        self._panel: ir.Value | None = None
+        self._scratch: memory.Buffer | None = None
+        if plan.pack:
+            inner = guess(plan.reductions[1:])
+            first = plan.reductions[0].extent if plan.reductions else 1
+            steps = inner * (plan.reduction_block or first)
+            self._panel = kernel.local([steps * plan.tile.columns], element(c, c.right))
+        if plan.reduction_block:
+            self._scratch = self._sums(plan.blocks.rows)
+
+    def _bind(self, number: int) -> Bound:
+        which = self.c.left_access if number == self.c.left else self.c.right_access
+        port = access.argument_of(self.kernel.dispatch, which.value)
+        assert port is not None
+        return access.bind(self.kernel, which, self.kernel.argument(port.binding))
+
+    def _sums(self, rows: int) -> memory.Buffer:
+        local = self.kernel.local([rows * self.plan.tile.columns], self.sum_type)
+        return memory.Buffer.whole(local, self.sum_type)
+
+    # --- tiles ----------------------------------------------------------------------------------------------------
+
+    def tile(self, batch: Batch, m: Index, count: int, valid: Index, n: Index, vectors: int, width: Index) -> None:
+        """Compute a tile and store its results."""
+        where = self._rows_at(m, count, valid)
+        masks = self._masks(width, vectors)
+        sums = [self._initial(self._at(batch, w, n, j), masks[j]) for w in where for j in range(vectors)]
+        sums = self._reduce(batch, where, n, vectors, masks, sums, Segment.whole(self.reduction_sizes))
+        if self.plan.epilogue.cost * count * vectors > _INLINE_EPILOGUE and count > 1:
+            self._store_in_loop(sums, batch, m, count, valid, n, masks)
+            return
+        for r, w in enumerate(where):
+            row = sums[r * vectors : (r + 1) * vectors]
+            if isinstance(valid, int):
+                self._store_row(row, batch, w, n, masks)
+                continue
+            exists = arith.CmpIOp(arith.CmpIPredicate.slt, index.value(r), index.value(valid)).result
+            with self.kernel.when(exists):
+                self._store_row(row, batch, w, n, masks)
+
+    def begin_sums(self, batch: Batch, rows: tuple[Index, Index], n: Index, vectors: int, width: Index) -> None:
+        """Put the initial values of a block of rows in scratch."""
+        masks = self._masks(width, vectors)
+        with self.kernel.loop(rows[0], rows[1]) as loop:
+            row = self._coordinates(self.plan.rows, index.delinearize(loop.iv, self.row_sizes))
+            for j in range(vectors):
+                value = self._initial(self._at(batch, row, n, j), masks[j])
+                self._store_sum(index.sub(loop.iv, rows[0]), j, value)
+
+    def add_to_sums(
+        self,
+        batch: Batch,
+        rows: tuple[Index, Index],
+        m: Index,
+        count: int,
+        valid: Index,
+        n: Index,
+        vectors: int,
+        width: Index,
+        segment: Segment,
+    ) -> None:
+        """Add one segment of the reduction to a tile's sums in scratch."""
+        first = index.sub(m, rows[0])
+        spots = [(index.add(first, r), j) for r in range(count) for j in range(vectors)]
+        sums = [self._load_sum(*spot) for spot in spots]
+        where = self._rows_at(m, count, valid)
+        sums = self._reduce(batch, where, n, vectors, self._masks(width, vectors), sums, segment)
+        for spot, value in zip(spots, sums, strict=True):
+            self._store_sum(*spot, value)
+
+    def finish_sums(self, batch: Batch, rows: tuple[Index, Index], n: Index, vectors: int, width: Index) -> None:
+        """Apply the epilogue to the sums in scratch and store the results."""
+        masks = self._masks(width, vectors)
+        with self.kernel.loop(rows[0], rows[1]) as loop:
+            row = self._coordinates(self.plan.rows, index.delinearize(loop.iv, self.row_sizes))
+            spot = index.sub(loop.iv, rows[0])
+            self._store_row([self._load_sum(spot, j) for j in range(vectors)], batch, row, n, masks)
+
+    def pack(self, batch: Batch, n: Index, vectors: int, width: Index, segment: Segment) -> None:
+        """Copy a column tile's panel of the right-hand side to scratch."""
+        assert self._panel is not None
+        strides = [self.right.strides[a.inner] for a in self.plan.reductions]
+        base = self.right.offset(batch | {self.c.column_loop: n})
+        if strides:
+            base = index.add(base, index.mul(segment.start, strides[0]))
+        sizes = [segment.length, *self.reduction_sizes[1:]][: len(strides)]
+        pack_panel(
+            self.kernel,
+            self.right.memref,
+            base,
+            self.right.strides[self.c.column_loop],
+            list(zip(sizes, strides, strict=True)),
+            self._panel,
+            columns=vectors * self.lanes,
+            pitch=self.plan.tile.columns,
+            valid=width,
+            lanes=self.lanes,
+        )
+
+    # --- addresses ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _coordinates(axes: Sequence[Axis], positions: Sequence[Index]) -> dict[int, Index]:
+        return {a.inner: p for a, p in zip(axes, positions, strict=True)}
+
+    def _rows_at(self, m: Index, count: int, valid: Index) -> list[dict[int, Index]]:
+        return [self._coordinates(self.plan.rows, p) for p in self._row_positions(m, count, valid)]
+
+    def _row_positions(self, m: Index, count: int, valid: Index) -> list[list[Index]]:
+        """The position on each row axis of each of the tile's rows. Rows that are not valid repeat the last one that
+        is.
+        """
+        if not self.plan.rows:
+            return [[]] * count
+        if not isinstance(valid, int):
+            last = index.sub(valid, 1)
+            return [index.delinearize(index.add(m, index.minimum(r, last)), self.row_sizes) for r in range(count)]
+        first = index.delinearize(m, self.row_sizes)
+        inner = self.plan.rows[-1].extent
+        if len(first) == 1 or (inner != DYNAMIC and inner % self.plan.tile.rows == 0):
+            return [[*first[:-1], index.add(first[-1], r)] for r in range(count)]
+        positions = [first]
+        for _ in range(count - 1):
+            positions.append(self._next_row(positions[-1]))
+        return positions
+
+    def _next_row(self, position: list[Index]) -> list[Index]:
+        """The position after ``position``, carrying from each axis into the one outside it."""
+        following: list[Index] = []
+        carry: Index = 1
+        for axis in range(len(position) - 1, 0, -1):
+            moved = index.add(position[axis], carry)
+            size = index.value(self.row_sizes[axis])
+            wraps = arith.CmpIOp(arith.CmpIPredicate.eq, index.value(moved), size).result
+            following.append(arith.SelectOp(wraps, index.value(0), index.value(moved)).result)
+            carry = arith.SelectOp(wraps, index.value(1), index.value(0)).result
+        following.append(index.add(position[0], carry))
+        return following[::-1]
+
+    def _column_offsets(self, batch: Batch, n: Index, vectors: int) -> list[Index]:
+        if self._panel is not None:
+            return [j * self.lanes for j in range(vectors)]
+        base = self.right.offset(batch)
+        panel = self.c.right_access.panel
+        if not panel:
+            return [index.add(base, index.add(n, j * self.lanes)) for j in range(vectors)]
+        width = self.plan.tile.columns
+        if width % panel and panel % width:  # a tile may begin anywhere in a panel
+            return [self._packed_offset(base, index.add(n, j * self.lanes), panel) for j in range(vectors)]
+        start = index.mul(index.floordiv(n, panel), self.right.panel_stride)
+        within = 0 if width % panel == 0 else index.mod(n, panel)
+        offsets = []
+        for j in range(vectors):
+            panels, lane = divmod(j * self.lanes, panel)
+            offset = index.add(base, index.add(start, index.mul(self.right.panel_stride, panels)))
+            offsets.append(index.add(index.add(offset, within), lane))
+        return offsets
+
+    def _packed_offset(self, base: Index, n: Index, panel: int) -> Index:
+        start = index.mul(index.floordiv(n, panel), self.right.panel_stride)
+        return index.add(index.add(base, start), index.mod(n, panel))
+
+    def _masks(self, width: Index, vectors: int) -> list[ir.Value | None]:
+        return [self._mask(width, j) for j in range(vectors)]
+
+    def _mask(self, width: Index, number: int) -> ir.Value | None:
+        """Which lanes of column vector ``number`` exist when ``width`` columns do; None for all."""
+        if self.lanes == 1:
+            return None
+        type_ = ir.VectorType.get([self.lanes], ir.IntegerType.get_signless(1))
+        if isinstance(width, int):
+            present = min(self.lanes, width - number * self.lanes)
+            if present == self.lanes:
+                return None
+            bits = [ir.IntegerAttr.get(type_.element_type, n < present) for n in range(self.lanes)]
+            return arith.ConstantOp(type_, ir.DenseElementsAttr.get(bits, type=type_)).result
+        return vector.CreateMaskOp(type_, [index.value(index.sub(width, number * self.lanes))]).result
+
+    # --- the reduction --------------------------------------------------------------------------------------------
+
+    def _reduce(
+        self,
+        batch: Batch,
+        where: Sequence[dict[int, Index]],
+        n: Index,
+        vectors: int,
+        masks: Sequence[ir.Value | None],
+        sums: Sequence[ir.Value],
+        segment: Segment,
+    ) -> list[ir.Value]:
+        """Add a segment of the reduction to ``sums``."""
+        tile = Tile(len(where), vectors, self.lanes)
+        rows = [self.left.offset(batch | w) for w in where]
+        columns = self._column_offsets(batch, n, vectors)
+        axes = self._reduction_axes(segment)
+        if axes:
+            rows = [index.add(r, index.mul(segment.start, axes[0].left_stride)) for r in rows]
+            if self._panel is None:
+                columns = [index.add(c, index.mul(segment.start, axes[0].right_stride)) for c in columns]
+        return microkernel.reduce_tile(self.kernel, tile, axes, self._operands(masks), rows, columns, sums)
+
+    def _reduction_axes(self, segment: Segment) -> list[microkernel.ReductionAxis]:
+        axes = []
+        for number, axis in enumerate(self.plan.reductions):
+            right = self.right.strides[axis.inner]
+            if self._panel is not None:
+                right = index.mul(index.product(self.reduction_sizes[number + 1 :]), self.plan.tile.columns)
+            size = self.reduction_sizes[number] if number else segment.length
+            axes.append(microkernel.ReductionAxis(size, self.left.strides[axis.inner], right))
+        return axes
+
+    def _operands(self, masks: Sequence[ir.Value | None]) -> microkernel.Operands:
+        kernel, root, product = self.kernel, self.c.root, self.c.product
+        left_element, right_element = element(self.c, self.c.left), element(self.c, self.c.right)
+        flat = self.right.memref if self._panel is None else self._panel
+        # Packed panels are padded, so only a right-hand side read in place has columns that must not be touched.
+        guarded = self._panel is None and not self.c.right_access.panel
+
+        def left(offset: Index) -> ir.Value:
+            stored = memref.LoadOp(self.left.memref, [index.value(offset)]).result
+            return factor(kernel, root, product.left, memory.from_storage(stored, left_element), self.lanes)
+
+        def right(offset: Index, number: int) -> ir.Value:
+            buffer = memory.Buffer.whole(flat, right_element)
+            mask = masks[number] if guarded else None
+            loaded = memory.load(buffer, self._vector_at(offset), self.lanes, mask)
+            return factor(kernel, root, product.right, loaded, self.lanes)
+
+        return microkernel.Operands(left, right)
+
+    def _vector_at(self, offset: Index) -> list[Coordinate]:
+        return [Lane(offset) if self.lanes > 1 else offset]
+
+    # --- in and out of the accumulators ---------------------------------------------------------------------------
+
+    def _at(self, batch: Batch, row: dict[int, Index], n: Index, number: int) -> list[Coordinate]:
+        """The root's loop coordinates of a vector of the tile."""
+        at: list[Coordinate] = [0] * len(self.c.extents)
+        for loop, position in (batch | row).items():
+            at[loop] = position
+        start = index.add(n, number * self.lanes)
+        at[self.c.column_loop] = Lane(start) if self.lanes > 1 else start
+        return at
+
+    def _initial(self, at: list[Coordinate], mask: ir.Value | None) -> ir.Value:
+        root = self.c.root
+        forms = access.substitute_all(root.output_maps[0], access.loops(len(at)))
+        assert forms is not None
+        value = self.evaluator.fork(self.lanes, mask).at(root.inits[0], epilogue.place(forms, at, self.lanes))
+        if self.c.product.widen is not None:
+            value = _convert(self.c.product.widen, value, self.sum_type)
+        return broadcast(value, self.lanes)
+
+    def _store_row(
+        self,
+        sums: Sequence[ir.Value],
+        batch: Batch,
+        row: dict[int, Index],
+        n: Index,
+        masks: Sequence[ir.Value | None],
+    ) -> None:
+        root = self.c.root
+        result_element = ir.RankedTensorType(root.results[0].type).element_type
+        for j, value in enumerate(sums):
+            if self.c.product.narrow is not None:
+                value = _convert(self.c.product.narrow, value, result_element)
+            evaluator = self.evaluator.fork(self.lanes, masks[j])
+            evaluator.bind(root.results[0], value)
+            self.writer.store(evaluator, self._at(batch, row, n, j))
+
+    def _store_in_loop(
+        self,
+        sums: Sequence[ir.Value],
+        batch: Batch,
+        m: Index,
+        count: int,
+        valid: Index,
+        n: Index,
+        masks: Sequence[ir.Value | None],
+    ) -> None:
+        """Spill the tile to scratch and run the epilogue row by row, so that its code exists once."""
+        if self._scratch is None:
+            self._scratch = self._sums(self.plan.tile.rows)
+        for number, value in enumerate(sums):
+            self._store_sum(*divmod(number, len(masks)), value)
+        with self.kernel.loop(0, count if isinstance(valid, int) else valid) as loop:
+            row = self._coordinates(self.plan.rows, index.delinearize(index.add(m, loop.iv), self.row_sizes))
+            self._store_row([self._load_sum(loop.iv, j) for j in range(len(masks))], batch, row, n, masks)
+
+    def _sum_at(self, row: Index, number: int) -> list[Coordinate]:
+        return self._vector_at(index.add(index.mul(row, self.plan.tile.columns), number * self.lanes))
+
+    def _load_sum(self, row: Index, number: int) -> ir.Value:
+        assert self._scratch is not None
+        return memory.load(self._scratch, self._sum_at(row, number), self.lanes)
+
+    def _store_sum(self, row: Index, number: int, value: ir.Value) -> None:
+        assert self._scratch is not None
+        memory.store(self._scratch, self._sum_at(row, number), value, self.lanes)
+
+
+def _convert(name: str, value: ir.Value, element_type: ir.Type) -> ir.Value:
+    is_vector = isinstance(value.type, ir.VectorType)
+    type_ = ir.VectorType.get(ir.VectorType(value.type).shape, element_type) if is_vector else element_type
+    return ir.Operation.create(name, results=[type_], operands=[value]).results[0]
