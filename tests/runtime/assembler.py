@@ -17,8 +17,7 @@ ADD, GATHER, GRID, NEGATE = range(len(ENTRIES))
 READ, WRITE, READ_WRITE = 1, 2, 3
 F32, I8, I32, I64, BF16 = 1, 3, 6, 7, 16
 
-_HERE = Path(__file__).parent
-_INCLUDE = _HERE.parents[1] / "runtime" / "include"
+_RUNTIME = Path(__file__).parents[2] / "runtime"
 
 
 def compile_kernels(folder: Path) -> bytes:
@@ -28,7 +27,7 @@ def compile_kernels(folder: Path) -> bytes:
     flags = ["-std=c11", "-O2", "-fPIC", "-ffreestanding", "-fno-sanitize=all", "-fno-stack-protector"]
     flags += ["-fvisibility=hidden", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-g0"]
     target = ["-target", f"{platform.machine()}-linux-none"]
-    source = ["-c", str(_HERE / "kernels.c"), f"-I{_INCLUDE}", "-o", str(obj)]
+    source = ["-c", str(_RUNTIME / "tests" / "hal" / "kernels.c"), f"-I{_RUNTIME / 'include'}", "-o", str(obj)]
     subprocess.run([*zig, "cc", *target, *flags, *source], check=True)
     link = ["-shared", "-nostdlib", "--no-undefined", "--hash-style=sysv", "--gc-sections", "--build-id=none"]
     link += ["-z", "max-page-size=4096", "-z", "norelro", "-z", "noexecstack", "-s", "-e", "rlt_executable_query"]

@@ -1,0 +1,95 @@
+// The thread pool and the driver on it, used by several threads at once.
+#define _DEFAULT_SOURCE  // nanosleep
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "drivers/cpu_task/thread_pool.h"
+#include "hal/recording.h"
+
+enum { CALLERS = 3, REPEATS = 400, N = 3000 };
+
+static rlt_device_t* device;
+static rlt_command_buffer_t* shared_commands;
+
+// Runs the shared command buffer on memory of its own: w = x + y, z = w + y, x' = z + w in two overlapping halves.
+static void* call_repeatedly(void* argument) {
+  rlt_error_t error;
+  const float base = (float)(intptr_t)argument;
+  float* memory = malloc(4 * N * sizeof(float));
+  rlt_buffer_t* table[4];
+  for (int i = 0; i < 4; ++i) table[i] = wrap(memory + i * N, N * sizeof(float), RLT_ACCESS_ALL);
+  for (int repeat = 0; repeat < REPEATS; ++repeat) {
+    for (int i = 0; i < N; ++i) memory[i] = base, memory[N + i] = (float)repeat;
+    CHECK_OK(rlt_device_execute(device, shared_commands, 4, table, &error));
+    for (int i = 0; i < N; ++i) CHECK(memory[3 * N + i] == base + 2 * (float)repeat);
+    // Now and then long enough for the workers to fall asleep.
+    if (repeat % 100 == 0) nanosleep(&(struct timespec){0, 300000}, NULL);
+  }
+  for (int i = 0; i < 4; ++i) rlt_buffer_release(table[i]);
+  free(memory);
+  return NULL;
+}
+
+static void test_concurrent_callers(void) {
+  rlt_error_t error;
+  CHECK_OK(rlt_cpu_task_device_create(3, rlt_allocator_system(), &error, &device));
+  shared_commands = make_commands(4);
+  record_add(shared_commands, 0, 1, 2, 0, N / 2);
+  record_add(shared_commands, 0, 1, 2, N / 2 * sizeof(float), N / 2);
+  CHECK_OK(rlt_command_buffer_barrier(shared_commands, &error));
+  record_add(shared_commands, 2, 1, 3, 0, N);
+  CHECK_OK(rlt_command_buffer_end(shared_commands, &error));
+  pthread_t callers[CALLERS];
+  for (intptr_t i = 0; i < CALLERS; ++i) CHECK(pthread_create(&callers[i], NULL, call_repeatedly, (void*)i) == 0);
+  for (int i = 0; i < CALLERS; ++i) pthread_join(callers[i], NULL);
+  rlt_command_buffer_release(shared_commands);
+  rlt_device_release(device);
+}
+
+typedef struct job_t {
+  atomic_uint pieces, workers_seen;
+} job_t;
+
+static void slow_piece(void* argument, uint32_t worker) {
+  job_t* job = argument;
+  atomic_fetch_or(&job->workers_seen, 1u << worker);
+  while (atomic_fetch_add(&job->pieces, 1) < 40) nanosleep(&(struct timespec){0, 100000}, NULL);
+}
+
+static void test_sleeping_workers_are_woken(void) {
+  rlt_error_t error;
+  rlt_thread_pool_t* pool = NULL;
+  CHECK_OK(rlt_thread_pool_create(2, rlt_allocator_system(), &error, &pool));
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    nanosleep(&(struct timespec){0, 2000000}, NULL);  // they spin for less
+    job_t job = {0};
+    CHECK(rlt_thread_pool_try_open(pool, slow_piece, &job));
+    CHECK(!rlt_thread_pool_try_open(pool, slow_piece, &job));
+    rlt_thread_pool_wake(pool);
+    while (atomic_load(&job.workers_seen) != 3) nanosleep(&(struct timespec){0, 10000}, NULL);
+    rlt_thread_pool_close(pool);
+    CHECK(atomic_load(&job.pieces) >= 40);
+  }
+  rlt_thread_pool_destroy(pool);
+}
+
+static void test_a_closed_job_is_left_alone(void) {
+  rlt_error_t error;
+  rlt_thread_pool_t* pool = NULL;
+  CHECK_OK(rlt_thread_pool_create(3, rlt_allocator_system(), &error, &pool));
+  for (int repeat = 0; repeat < 20000; ++repeat) {
+    job_t job = {.pieces = 100};  // on this frame: a worker that is late must not look at it
+    CHECK(rlt_thread_pool_try_open(pool, slow_piece, &job));
+    rlt_thread_pool_close(pool);
+    memset((void*)&job, 0, sizeof(job));
+  }
+  rlt_thread_pool_destroy(pool);
+}
+
+int main(void) {
+  RUN_TEST(test_concurrent_callers);
+  RUN_TEST(test_sleeping_workers_are_woken);
+  RUN_TEST(test_a_closed_job_is_left_alone);
+  return 0;
+}
