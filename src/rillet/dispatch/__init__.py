@@ -7,6 +7,7 @@ from rillet.dispatch import (
     form_regions,
     host_views,
     outline,
+    pack_rhs,
     resolve_dims,
     share_executables,
     simplify_executables,
@@ -17,6 +18,7 @@ from rillet.dispatch.spec import check
 from rillet.ir.passes import Pass
 
 PASSES = [
+    Pass("pack-rhs", "dispatch", pack_rhs.run, pack_rhs.Options()),
     Pass("resolve-dims", "dispatch", resolve_dims.run),
     Pass("host-views", "dispatch", host_views.run),
     Pass("form-regions", "dispatch", form_regions.run, Limits()),

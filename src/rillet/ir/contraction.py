@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.ir.rewrite import defining
-from rillet.ir.structured import Map, Structured, dims_in
+from rillet.ir.structured import Expr, Map, Structured, dims_in
 
 _EXTENSIONS = frozenset(("arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"))
 _MULTIPLY = frozenset(("arith.mulf", "arith.muli"))
@@ -29,6 +29,7 @@ class Contraction:
     k: tuple[int, ...]  # reductions that index both operands directly
     image: tuple[int, ...] = ()
     window: tuple[int, ...] = ()
+    is_packed: bool = False  # the rhs lies in column panels, indexed by a quotient and a remainder
 
     @property
     def is_convolution(self) -> bool:
@@ -45,7 +46,7 @@ def contraction(view: Structured) -> Contraction | None:
     if None in pair or pair[0] == pair[1]:
         return None
     first, second = sorted(pair)  # type: ignore[type-var]
-    complex_maps = [i for i in (first, second) if any(not isinstance(e, int) and dims_in(e) for e in view.maps[i])]
+    complex_maps = [i for i in (first, second) if any(_is_window(e) for e in view.maps[i])]
     if len(complex_maps) > 1:
         return None
     lhs, rhs = (second, first) if complex_maps == [second] else (first, second)
@@ -54,7 +55,7 @@ def contraction(view: Structured) -> Contraction | None:
 
 def _roles(view: Structured, lhs: int, rhs: int) -> Contraction | None:
     plain_lhs, plain_rhs = _plain(view.maps[lhs]), _plain(view.maps[rhs])
-    windowed = {d for e in view.maps[lhs] if not isinstance(e, int) for d in dims_in(e)}
+    windowed = {d for e in view.maps[lhs] if _is_window(e) for d in dims_in(e)}
     out = view.init_maps[0]
     if any(not isinstance(e, int) for e in out) or windowed & plain_lhs:
         return None
@@ -74,13 +75,27 @@ def _roles(view: Structured, lhs: int, rhs: int) -> Contraction | None:
         pick(reduction, True, True),
         tuple(d for d in parallel if d in windowed and d not in plain_rhs),
         tuple(d for d in reduction if d in windowed and d in plain_rhs),
+        any(panel_loop(e) is not None for e in view.maps[rhs]),
     )
     named = (*roles.batch, *roles.m, *roles.n, *roles.k, *roles.image, *roles.window)
     return roles if sorted(named) == list(loops) else None
 
 
+def panel_loop(expr: Expr) -> int | None:
+    """The loop of which ``expr`` is the quotient or remainder by a constant, else None."""
+    if isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr) and isinstance(expr.lhs, ir.AffineDimExpr):
+        return expr.lhs.position
+    return None
+
+
+def _is_window(expr: Expr) -> bool:
+    return not isinstance(expr, int) and panel_loop(expr) is None and bool(dims_in(expr))
+
+
 def _plain(map_: Map) -> set[int]:
-    return {e for e in map_ if isinstance(e, int)}
+    """The loops that index the operand directly, or as quotient and remainder."""
+    panels = {d for e in map_ if not isinstance(e, int) and (d := panel_loop(e)) is not None}
+    return panels | {e for e in map_ if isinstance(e, int)}
 
 
 def is_multiply_add(view: Structured) -> bool:

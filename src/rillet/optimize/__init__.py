@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from rillet.ir.passes import Pass
-from rillet.optimize import canonicalize, channels_last
+from rillet.optimize import (
+    absorb_transposes,
+    canonicalize,
+    channels_last,
+    fold_constants,
+    fold_scale,
+    sink_reshapes,
+)
 from rillet.optimize.spec import check
 
 PASSES = [
     Pass("canonicalize", "optimize", canonicalize.run),
+    Pass("fold-constants", "optimize", fold_constants.run, fold_constants.Options()),
+    Pass("fold-scale", "optimize", fold_scale.run),
     Pass("channels-last", "optimize", channels_last.run),
+    Pass("sink-reshapes", "optimize", sink_reshapes.run),
+    Pass("absorb-transposes", "optimize", absorb_transposes.run),
+    Pass("fold-constants-again", "optimize", fold_constants.run, fold_constants.Options()),
+    Pass("fold-scale-again", "optimize", fold_scale.run),
     Pass("cleanup", "optimize", canonicalize.run),
 ]
 

@@ -1,0 +1,177 @@
+"""Packs the right-hand sides of contractions into column panels (docs/architecture.md, section 3, "Packed right-hand sides").
+
+A constant is packed now, in numpy, once for all its users. A computed one is packed by a dispatch of its own where enough rows use it
+to pay for the copy. Depthwise convolutions have no columns and keep their weights as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg, tensor
+
+from rillet.ir import Program, builders, constants
+from rillet.ir.builders import Extent
+from rillet.ir.contraction import Contraction, contraction
+from rillet.ir.extents import extents
+from rillet.ir.rewrite import rebuild_generic, replace, run_upstream, sweep_constants
+from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, is_projected, structured, walk
+
+
+@dataclass(frozen=True)
+class Options:
+    """``panel``: columns of a panel (the target's ``pack_n``). A computed operand is packed from ``rows`` rows on, when its columns
+    are not contiguous or it has more than ``bytes`` bytes."""
+
+    panel: int = 16
+    rows: int = 64
+    bytes: int = 128 * 1024
+
+
+def run(program: Program, options: Options) -> None:
+    """Pack what ``@main`` multiplies by."""
+    with program.context, ir.Location.unknown():
+        packed: dict[object, str] = {}
+        for op in list(walk(program.main())):
+            view = structured(op)
+            roles = contraction(view) if view is not None else None
+            if view is None or roles is None or not _is_packable(view, roles):
+                continue
+            with ir.InsertionPoint(op), op.location:
+                value = _pack_constant(program, view, roles, options, packed)
+                if value is None and _pays(view, roles, options):
+                    value = _pack_computed(view, roles, options.panel)
+                if value is not None:
+                    _use(view, roles, value, options.panel)
+        run_upstream(program.module.operation, "builtin.module(func.func(cse))")
+        sweep_constants(program)
+
+
+def _is_packable(view: Structured, roles: Contraction) -> bool:
+    """One column loop, the last axis of the result; the operand is indexed by plain loops."""
+    return len(roles.n) == 1 and view.init_maps[0][-1] == roles.n[0] and is_projected(view.maps[roles.rhs])
+
+
+def _axes(map_: Map, roles: Contraction) -> tuple[list[int], list[int], int]:
+    """Axes of the operand: batches, reductions in loop order, the column."""
+    batch = [map_.index(d) for d in roles.batch]
+    reduced = [map_.index(d) for d in sorted((*roles.k, *roles.window))]
+    return batch, reduced, map_.index(roles.n[0])
+
+
+def _pack_constant(
+    program: Program, view: Structured, roles: Contraction, options: Options, packed: dict[object, str]
+) -> ir.Value | None:
+    value, map_ = view.inputs[roles.rhs], view.maps[roles.rhs]
+    array = constants.array_of(program, value)
+    if array is None:
+        return None
+    batch, reduced, column = _axes(map_, roles)
+    name = constants.global_name(value)
+    order = (*batch, *reduced, column)
+    # Splats of equal content are one constant too.
+    key = (name, order) if name is not None else (array.dtype, array.shape, array.flat[:1].tobytes(), order)
+    shape = _packed_shape([array.shape[a] for a in batch], [array.shape[a] for a in reduced], array.shape[column], options)
+    type_ = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
+    if key not in packed:
+        packed[key] = constants.declare(
+            program, pack(array.transpose(order), len(batch), options.panel), f"{name or 'splat'}_packed", type_
+        )
+    return constants.load(packed[key], type_)
+
+
+def pack(array: np.ndarray, batch: int, panel: int) -> np.ndarray:
+    """``[batch.., K.., N]`` as ``[batch.., N ceildiv panel, K.., panel]``, zero padded."""
+    *lead, columns = array.shape
+    panels = -(-columns // panel)
+    result = np.zeros((*lead[:batch], panels, *lead[batch:], panel), array.dtype)
+    for number in range(panels):
+        part = array[..., number * panel : (number + 1) * panel]
+        index = (*[slice(None)] * batch, number, ..., slice(part.shape[-1]))
+        result[index] = part
+    return result
+
+
+def _packed_shape(batch: list[int], reduced: list[int], columns: int, options: Options) -> list[int]:
+    return [*batch, -(-columns // options.panel), *reduced, options.panel]
+
+
+def _pays(view: Structured, roles: Contraction, options: Options) -> bool:
+    """Whether packing a computed operand is worth a copy. Unknown extents count as large."""
+    sizes = view.extents()
+    rows = _product([sizes[d] for d in roles.m])
+    columns = sizes[roles.n[0]]
+    if roles.is_convolution or (rows is not None and rows < options.rows):
+        return False
+    if columns != DYNAMIC and columns < options.panel:
+        return False
+    element = ir.RankedTensorType(view.inputs[roles.rhs].type).element_type
+    if not isinstance(element, ir.F32Type | ir.F64Type):
+        return False
+    depth = _product([sizes[d] for d in (*roles.k, *roles.n)])
+    is_contiguous = view.maps[roles.rhs][-1] == roles.n[0]
+    return not is_contiguous or depth is None or depth * 4 > options.bytes
+
+
+def _product(sizes: list[int]) -> int | None:
+    return None if DYNAMIC in sizes else int(np.prod(sizes, dtype=np.int64))
+
+
+def _pack_computed(view: Structured, roles: Contraction, panel: int) -> ir.Value:
+    """A generic over (batch.., panels, K.., panel) that copies the operand; columns beyond the last one are zero."""
+    value, map_ = view.inputs[roles.rhs], view.maps[roles.rhs]
+    batch, reduced, column = _axes(map_, roles)
+    shape = extents(value)
+    columns = shape[column]
+    panels = _ceildiv(columns, panel)
+    result = [*(shape[a] for a in batch), panels, *(shape[a] for a in reduced), panel]
+    loops = builders.dims(len(result))
+    at_panel, last = len(batch), len(result) - 1
+    source: list[Expr | ir.AffineExpr] = [0] * len(shape)
+    for loop, axis in enumerate([*batch, column, *reduced]):
+        source[axis] = loops[loop]
+    element = ir.RankedTensorType(value.type).element_type
+    output = [(builders.empty(result, element), loops)]
+    iterators = "p" * len(result)
+    if isinstance(columns, int) and columns % panel == 0:
+        source[column] = loops[at_panel] * panel + loops[last]
+        return builders.generic([(value, source)], output, iterators, lambda x, _: x)[0]
+
+    def body(_: ir.Value) -> ir.Value:
+        index = ir.IndexType.get()
+        indices = [linalg.IndexOp(i).result for i in range(len(result))]
+        position = arith.AddIOp(arith.MulIOp(indices[at_panel], builders.index(panel)).result, indices[last]).result
+        limit = builders.as_index(columns)
+        inside = arith.CmpIOp(arith.CmpIPredicate.slt, position, limit).result
+        clamped = arith.SelectOp(inside, position, builders.index(0)).result
+        assert clamped.type == index
+        places: list[ir.Value] = [clamped] * len(shape)
+        for loop, axis in enumerate([*batch, column, *reduced]):
+            places[axis] = clamped if axis == column else indices[loop]
+        zero = arith.ConstantOp(element, constants.scalar_attr(0, element)).result
+        return arith.SelectOp(inside, tensor.ExtractOp(value, places).result, zero).result
+
+    return builders.generic([], output, iterators, body)[0]
+
+
+def _ceildiv(extent: Extent, divisor: int) -> Extent:
+    if isinstance(extent, int):
+        return -(-extent // divisor)
+    return arith.CeilDivSIOp(extent, builders.index(divisor)).result
+
+
+def _use(view: Structured, roles: Contraction, packed: ir.Value, panel: int) -> None:
+    """Make the contraction read ``packed`` instead."""
+    column = roles.n[0]
+    loop = ir.AffineExpr.get_dim(column)
+    quotient = ir.AffineExpr.get_floor_div(loop, ir.AffineExpr.get_constant(panel))
+    remainder = ir.AffineExpr.get_mod(loop, ir.AffineExpr.get_constant(panel))
+    reduced = sorted((*roles.k, *roles.window))
+    maps: list[Map] = list(view.maps)
+    maps[roles.rhs] = (*roles.batch, quotient, *reduced, remainder)
+    operands = list(view.op.operands)
+    operands[roles.rhs] = packed
+    rebuilt = rebuild_generic(view.op, operands, [r.type for r in view.op.results], maps, view.parallel)
+    replace(view.op, rebuilt.results)

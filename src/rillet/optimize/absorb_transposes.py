@@ -1,0 +1,55 @@
+"""Lets contractions read transposed operands in place: a transposition in front of one becomes part of its indexing map.
+
+The left operand must keep a reduced axis innermost, because its elements are read in that order; the right operand is packed or
+small, so any order will do. Convolutions are left alone: their layout has been chosen.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rillet.ir import Program
+from rillet.ir.contraction import Contraction, contraction
+from rillet.ir.rewrite import defining, erase_dead, rebuild_generic, replace
+from rillet.ir.structured import Map, copy_permutation, structured, walk
+
+
+def run(program: Program, options: None) -> None:
+    """Rewrite the contractions of ``@main``."""
+    with program.context, ir.Location.unknown():
+        for op in list(walk(program.main())):
+            view = structured(op)
+            roles = contraction(view) if view is not None else None
+            if view is None or roles is None or roles.is_convolution:
+                continue
+            operands, maps = list(op.operands), list(view.maps)
+            changed = False
+            for number in (roles.lhs, roles.rhs):
+                source, map_ = _through_transposes(operands[number], maps[number])
+                if source != operands[number] and (number == roles.rhs or _keeps_order(map_, roles)):
+                    operands[number], maps[number] = source, map_
+                    changed = True
+            if changed:
+                replace(op, rebuild_generic(op, operands, [r.type for r in op.results], maps, view.parallel).results)
+        erase_dead(program.main())
+
+
+def _through_transposes(value: ir.Value, map_: Map) -> tuple[ir.Value, Map]:
+    """What ``value`` is a transposition of, possibly in several steps, and the map that reads it."""
+    owner = defining(value)
+    permutation = copy_permutation(owner) if owner is not None else None
+    if owner is None or permutation is None:
+        return value, map_
+    return _through_transposes(owner.operands[0], _composed(map_, permutation))
+
+
+def _composed(map_: Map, permutation: tuple[int, ...]) -> Map:
+    """The map of the source of a transposition, whose result axis ``i`` is source axis ``permutation[i]``."""
+    source: list[object] = [None] * len(map_)
+    for axis, origin in enumerate(permutation):
+        source[origin] = map_[axis]
+    return tuple(source)  # type: ignore[arg-type]
+
+
+def _keeps_order(map_: Map, roles: Contraction) -> bool:
+    return bool(map_) and map_[-1] in roles.k

@@ -1,0 +1,103 @@
+"""Applies to constants, in numpy, what would only move their elements: reshapes, transpositions, slices, pads, concatenations.
+
+The frontend folds whole nodes; what is left here comes from other passes. Nothing grows beyond a factor of ``Options.growth``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from torch_mlir import ir
+
+from rillet.ir import Program, constants, dtypes
+from rillet.ir.extents import mixed, segments
+from rillet.ir.rewrite import defining, erase_dead, sweep_constants
+from rillet.ir.structured import copy_permutation, walk
+
+
+@dataclass(frozen=True)
+class Options:
+    """A result may have ``growth`` times the bytes of its operands, or ``small`` bytes."""
+
+    growth: int = 4
+    small: int = 1 << 20
+
+
+def run(program: Program, options: Options) -> None:
+    """Fold in ``@main`` and its control flow."""
+    with program.context, ir.Location.unknown():
+        for op in list(walk(program.main())):
+            fold = _FOLDS.get(op.name)
+            if fold is None or not all(ir.RankedTensorType(r.type).has_static_shape for r in op.results):
+                continue
+            arrays = [constants.array_of(program, v) for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
+            if op.name == "linalg.generic":
+                arrays = arrays[:1]
+            if not arrays or any(a is None for a in arrays) or not _is_bounded(op, arrays, options):  # type: ignore[arg-type]
+                continue
+            result = fold(op, [a for a in arrays if a is not None])
+            if result is None:
+                continue
+            name = constants.global_name(op.operands[0]) or "constant"
+            with ir.InsertionPoint(op), op.location:
+                op.results[0].replace_all_uses_with(constants.constant(program, result, name))
+        erase_dead(program.main())
+        sweep_constants(program)
+
+
+def _is_bounded(op: ir.Operation, arrays: list[np.ndarray], options: Options) -> bool:
+    tensor = ir.RankedTensorType(op.results[0].type)
+    size = int(np.prod(tensor.shape, dtype=np.int64)) * dtypes.storage_bytes(tensor.element_type)
+    return size <= max(options.small, options.growth * sum(a.nbytes for a in arrays))
+
+
+def _shape(op: ir.Operation) -> list[int]:
+    return list(ir.RankedTensorType(op.results[0].type).shape)
+
+
+def _reshape(op: ir.Operation, arrays: list[np.ndarray]) -> np.ndarray:
+    return arrays[0].reshape(_shape(op))
+
+
+def _transpose(op: ir.Operation, arrays: list[np.ndarray]) -> np.ndarray | None:
+    permutation = copy_permutation(op)
+    return None if permutation is None else np.ascontiguousarray(arrays[0].transpose(permutation))
+
+
+def _slice(op: ir.Operation, arrays: list[np.ndarray]) -> np.ndarray | None:
+    _, *dynamic = segments(op)
+    names = ("static_offsets", "static_sizes", "static_strides")
+    parts = [mixed(op, name, values) for name, values in zip(names, dynamic, strict=True)]
+    index = []
+    for start, size, step in zip(*parts, strict=True):
+        if not (isinstance(start, int) and isinstance(size, int) and isinstance(step, int)) or step < 1:
+            return None
+        index.append(slice(start, start + (size - 1) * step + 1 if size else start, step))
+    return np.ascontiguousarray(arrays[0][tuple(index)]).reshape(_shape(op))
+
+
+def _pad(op: ir.Operation, arrays: list[np.ndarray]) -> np.ndarray | None:
+    _, low, high = segments(op)
+    widths = list(zip(mixed(op, "static_low", low), mixed(op, "static_high", high), strict=True))
+    maker = defining(list(op.regions[0].blocks[0].operations)[-1].operands[0])
+    if maker is None or maker.name != "arith.constant" or not all(isinstance(w, int) for pair in widths for w in pair):
+        return None
+    value = maker.attributes["value"].value
+    return np.pad(arrays[0], widths, constant_values=np.asarray(value).astype(arrays[0].dtype))  # type: ignore[arg-type]
+
+
+def _concat(op: ir.Operation, arrays: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(arrays, ir.IntegerAttr(op.attributes["dim"]).value)
+
+
+_FOLDS: dict[str, Callable[[ir.Operation, list[np.ndarray]], np.ndarray | None]] = {
+    "tensor.expand_shape": _reshape,
+    "tensor.collapse_shape": _reshape,
+    "tensor.cast": _reshape,
+    "tensor.extract_slice": _slice,
+    "tensor.pad": _pad,
+    "tensor.concat": _concat,
+    "linalg.generic": _transpose,
+}

@@ -1,0 +1,125 @@
+"""Folds factors and offsets for each channel after a contraction with constant weights into the weights and one offset.
+
+A batch normalization after a convolution is such an operation, whatever it was called. Looked at: the elementwise operations that follow a
+contraction one after the other, each an affine function of the previous result with constants that vary only along loops by which the
+weights are indexed. Their composition ``a * x + b`` scales the weights by ``a`` and leaves ``x + b``. Computed in float64, stored in float32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import arith
+
+from rillet.ir import Program, builders, constants
+from rillet.ir.contraction import Contraction, contraction
+from rillet.ir.extents import extents
+from rillet.ir.rewrite import erase_dead, replace, sweep_constants, users
+from rillet.ir.structured import Structured, is_permutation, is_projected, structured, walk
+from rillet.optimize.affine_form import Affine, affine_form
+
+
+def run(program: Program, options: None) -> None:
+    """Fold in ``@main`` and its control flow."""
+    with program.context, ir.Location.unknown():
+        for op in list(walk(program.main())):
+            view = structured(op)
+            roles = contraction(view) if view is not None else None
+            if view is not None and roles is not None:
+                _fold(program, view, roles)
+        erase_dead(program.main())
+        sweep_constants(program)
+
+
+def _fold(program: Program, view: Structured, roles: Contraction) -> None:
+    weights = constants.array_of(program, view.inputs[roles.rhs])
+    map_ = view.maps[roles.rhs]
+    if weights is None or weights.dtype != np.float32 or not is_projected(map_):
+        return
+    if not isinstance(ir.RankedTensorType(view.op.results[0].type).element_type, ir.F32Type):
+        return
+    chain, total = _chain(program, view, set(map_))  # type: ignore[arg-type]
+    if total is None or (len(chain) == 1 and np.all(total.factor == 1.0)):
+        return
+    axes = view.init_maps[0]
+    # From the loops of the elementwise operations (the axes of the result) to those of the weights.
+    factor = _along(total.factor, axes, map_)
+    scaled = (weights.astype(np.float64) * factor).astype(np.float32)
+    op = view.op
+    name = constants.global_name(view.inputs[roles.rhs]) or "weights"
+    with ir.InsertionPoint(op), op.location:
+        op.operands[roles.rhs] = constants.constant(program, scaled, name)
+    last = chain[-1]
+    with ir.InsertionPoint(last), last.location:
+        replace(last, [_offset(program, op.results[0], total.offset, name)])
+
+
+def _chain(program: Program, view: Structured, channels: set[int]) -> tuple[list[ir.Operation], Affine | None]:
+    """The affine operations that follow ``view`` and what they compute together, over the axes of its result."""
+    axes = view.init_maps[0]
+    chain: list[ir.Operation] = []
+    total: Affine | None = None
+    value = view.op.results[0]
+    while True:
+        following = users(value)
+        after = structured(following[0]) if len(following) == 1 else None
+        step = _step(program, after, value, axes, channels) if after is not None else None
+        if step is None or after is None:
+            return chain, total
+        if total is None:
+            total = step
+        else:
+            total = Affine(step.factor * total.factor, step.factor * total.offset + step.offset)
+        chain.append(after.op)
+        value = after.op.results[0]
+
+
+def _step(
+    program: Program, after: Structured, value: ir.Value, axes: tuple[object, ...], channels: set[int]
+) -> Affine | None:
+    """What ``after`` does to ``value``, broadcast over the axes of ``value``; None when it is not affine by channel."""
+    if len(after.inits) != 1 or not after.is_elementwise or after.init_is_read() or after.inputs.count(value) != 1:
+        return None
+    variable = after.inputs.index(value)
+    own = after.maps[variable]
+    if not is_permutation(own, after.loops) or after.init_maps[0] != own or after.op.results[0].type != value.type:
+        return None
+    known = {}
+    for number, (operand, map_) in enumerate(zip(after.inputs, after.input_maps, strict=True)):
+        if number == variable:
+            continue
+        array = constants.array_of(program, operand) if isinstance(operand.type, ir.RankedTensorType) else None
+        if array is None or not is_projected(map_) or any(axes[own.index(d)] not in channels for d in map_):
+            return None
+        known[number] = _along(array, map_, own)
+    return affine_form(after, variable, known)
+
+
+def _along(array: np.ndarray, source: tuple[object, ...], target: tuple[object, ...]) -> np.ndarray:
+    """``array``, indexed by the loops ``source``, arranged to broadcast over the loops ``target``. Loops that are missing from ``target``
+    must have extent 1 in the array."""
+    array = np.asarray(array)
+    if array.ndim == 0:
+        return array
+    if array.ndim != len(source):
+        array = array.reshape((1,) * (len(source) - array.ndim) + array.shape)
+    gone = tuple(i for i, d in enumerate(source) if d not in target)
+    left = [d for d in source if d in target]
+    array = np.squeeze(array, gone).transpose([left.index(d) for d in target if d in left])
+    return array.reshape([array.shape[[d for d in target if d in left].index(d)] if d in left else 1 for d in target])
+
+
+def _offset(program: Program, value: ir.Value, offset: np.ndarray, name: str) -> ir.Value:
+    """``value + offset``; the offset broadcasts over the axes of ``value``."""
+    rank = ir.RankedTensorType(value.type).rank
+    full = offset.reshape((1,) * (rank - offset.ndim) + offset.shape).astype(np.float32)
+    kept = [axis for axis in range(rank) if full.shape[axis] != 1]
+    constant = constants.constant(program, full.reshape([full.shape[axis] for axis in kept]), f"{name}_offset")
+    loops = builders.dims(rank)
+    output = builders.empty(extents(value), ir.RankedTensorType(value.type).element_type)
+    return builders.generic(
+        [(value, loops), (constant, [loops[a] for a in kept])],
+        [(output, loops)],
+        "p" * rank,
+        lambda x, b, _: arith.AddFOp(x, b).result,
+    )[0]
