@@ -50,10 +50,24 @@ def lower(module: ir.Module, target: Target) -> str:
         f"convert-arith-to-llvm{{index-bitwidth={bits}}}",
         f"convert-func-to-llvm{{index-bitwidth={bits} use-bare-ptr-memref-call-conv=1}}",
         f"convert-cf-to-llvm{{index-bitwidth={bits}}}",
+        f"convert-ub-to-llvm{{index-bitwidth={bits}}}",
         "reconcile-unrealized-casts",
     )
     passmanager.PassManager.parse(f"builtin.module({','.join(passes)})", module.context).run(module.operation)
+    _check_lowered(module)
     return _spell_floats_as_bits(llvm_dialect.translate_module_to_llvmir(module.operation))
+
+
+def _check_lowered(module: ir.Module) -> None:
+    """The translation to LLVM IR does not survive other dialects' ops, so look for them first."""
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if not op.name.startswith(("llvm.", "builtin.module")):
+            raise CompileError(f"internal error: {op.name} has no lowering to LLVM")
+        return ir.WalkResult.ADVANCE
+
+    for op in module.body.operations:
+        op.operation.walk(visit)
 
 
 # A float type, or a literal of the type named last on the line.

@@ -163,7 +163,7 @@ class Dispatch:
     @cached_property
     def is_parallel(self) -> bool:
         """True when every op computes its result point by point (no reduction, no device loop)."""
-        return not self.reductions and all(op.name in _POINTWISE for op in self.tensor_ops)
+        return not self.reductions and all(op.name in POINTWISE_OPS for op in self.tensor_ops)
 
     @cached_property
     def tensor_ops(self) -> tuple[ir.Operation, ...]:
@@ -211,7 +211,8 @@ class Dispatch:
         return Generic(op, operands[: segments[0]], operands[segments[0] :], tuple(op.results), maps, iterators)
 
 
-_POINTWISE = _VIEW_LIKE | {"linalg.generic"}
+# With its reductions run first, a dispatch of these ops can be computed point by point.
+POINTWISE_OPS = _VIEW_LIKE | {"linalg.generic"}
 
 
 def captures(op: ir.Operation) -> list[ir.Value]:

@@ -179,8 +179,11 @@ class Kernel:
 
         Raises ``CompileError`` when the kernel's scratch would pass ``MAX_LOCAL_MEMORY``.
         """
-        stored = storage_type(element)
-        size = math.prod(shape) * storage_bytes(stored)
+        return self.local_at(self.reserve(shape, element), shape, element)
+
+    def reserve(self, shape: Sequence[int], element: ir.Type) -> int:
+        """Reserve scratch without viewing it yet; returns its byte offset, for ``local_at``."""
+        size = math.prod(shape) * storage_bytes(storage_type(element))
         offset = -(-self.local_memory_size // _ALIGNMENT) * _ALIGNMENT
         if offset + size > MAX_LOCAL_MEMORY:
             raise CompileError(
@@ -188,8 +191,13 @@ class Kernel:
                 f"kernel ({MAX_LOCAL_MEMORY} bytes)"
             )
         self.local_memory_size = offset + size
+        return offset
+
+    def local_at(self, offset: int, shape: Sequence[int], element: ir.Type) -> ir.Value:
+        """View reserved scratch at the current insertion point."""
         scratch = self._body_block.arguments[len(self._body_block.arguments) - 1]
-        return memref.ViewOp(ir.MemRefType.get(shape, stored), scratch, index.value(offset), []).result
+        type_ = ir.MemRefType.get(shape, storage_type(element))
+        return memref.ViewOp(type_, scratch, index.value(offset), []).result
 
     # --- internals ---------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.codegen.cpu.body import is_vectorizable
-from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.cpu.dispatch import Dispatch, Generic
 from rillet.targets import Target
 
 
@@ -20,6 +20,15 @@ def lanes_for(dispatch: Dispatch, target: Target) -> int:
     if any(isinstance(t, ir.ComplexType) for t in types):
         return 1
     return target.lanes(max(_bits(t) for t in types))
+
+
+_CHEAP_MATH = frozenset({"math.absf", "math.absi", "math.copysign", "math.fma", "math.floor", "math.ceil", "math.trunc"})
+
+
+def is_costly(generic: Generic) -> bool:
+    """True when computing the body again would cost more than reading its result from the cache."""
+    names = [op.operation.name for op in generic.body.operations]
+    return any(n == "arith.divf" or (n.startswith("math.") and n not in _CHEAP_MATH) for n in names)
 
 
 def _bits(type_: ir.Type) -> int:

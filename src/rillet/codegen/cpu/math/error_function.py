@@ -53,7 +53,7 @@ def _erfc_of_magnitude(a: E) -> E:
     t = 2.0 / (a + 2.0)
     u = t + t - 1.0
     # The rounding error of a^2 would be magnified by exp: square a's upper half exactly and add the rest apart.
-    lower_half = (1 << (FORMATS[a.width].mantissa + 1) // 2) - 1
+    lower_half = (1 << (FORMATS[a.width].mantissa + 1) // 2 + 1) - 1
     high = (a.bits() & ~lower_half).as_float(a.element)
     rest = (high - a).fma(high + a, u.polynomial(_ERFC_64))
     return t * exp(-(high * high)) * exp(rest)

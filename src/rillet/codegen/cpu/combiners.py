@@ -1,0 +1,95 @@
+"""Reductions whose body combines the accumulator with a value by one associative op, so that lanes can accumulate apart."""
+
+from __future__ import annotations
+
+import math as pymath
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import vector
+
+from rillet.codegen.cpu.body import constant
+from rillet.codegen.cpu.dispatch import Generic
+
+
+@dataclass(frozen=True)
+class Combiner:
+    """An associative, commutative op: its name and the value that leaves every accumulator unchanged."""
+
+    op: str
+    attributes: tuple[tuple[str, ir.Attribute], ...]
+    identity: Callable[[ir.Type], int | float]
+
+    def apply(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        """``a op b``"""
+        return ir.Operation.create(
+            self.op, results=[a.type], operands=[a, b], attributes=dict(self.attributes)
+        ).results[0]
+
+    def identity_of(self, type_: ir.Type) -> ir.Value:
+        """The identity as a scalar or splat."""
+        element = type_.element_type if isinstance(type_, ir.VectorType) else type_
+        return constant(self.identity(element), type_)
+
+    def across_lanes(self, value: ir.Value) -> ir.Value:
+        """Combine a vector's lanes (a power of two) pairwise, halving each time."""
+        lanes = ir.VectorType(value.type).shape[0]
+        while lanes > 1:
+            half = lanes // 2
+            low = vector.shuffle(value, value, list(range(half)))
+            high = vector.shuffle(value, value, list(range(half, lanes)))
+            value = self.apply(low, high)
+            lanes = half
+        return vector.extract(value, [], [0])
+
+
+def combiners_of(generic: Generic) -> list[Combiner] | None:
+    """One combiner for each result, or None when a result's body is anything but ``acc op f(inputs)``."""
+    block = generic.body
+    accumulators = list(block.arguments)[len(generic.inputs) :]
+    terminator = list(block.operations)[-1].operation
+    found: list[Combiner] = []
+    for accumulator, yielded in zip(accumulators, terminator.operands, strict=True):
+        owner = yielded.owner
+        if isinstance(owner, ir.Block) or len(list(accumulator.uses)) != 1:
+            return None
+        op = owner.operation if isinstance(owner, ir.OpView) else owner
+        if op.name not in _IDENTITIES or accumulator not in list(op.operands):
+            return None
+        # The accumulator's only use is this op, so f cannot depend on it; nor may another result use this one.
+        if len(list(yielded.uses)) != 1:
+            return None
+        found.append(Combiner(op.name, tuple(op.attributes.items()), _IDENTITIES[op.name]))
+    return found
+
+
+def _lowest(type_: ir.Type) -> int:
+    return -(1 << (_width(type_) - 1))
+
+
+def _highest(type_: ir.Type) -> int:
+    return (1 << (_width(type_) - 1)) - 1
+
+
+def _width(type_: ir.Type) -> int:
+    return 64 if isinstance(type_, ir.IndexType) else type_.width
+
+
+_IDENTITIES: dict[str, Callable[[ir.Type], int | float]] = {
+    "arith.addf": lambda t: -0.0,
+    "arith.mulf": lambda t: 1.0,
+    "arith.maximumf": lambda t: -pymath.inf,
+    "arith.minimumf": lambda t: pymath.inf,
+    "arith.maxnumf": lambda t: pymath.nan,
+    "arith.minnumf": lambda t: pymath.nan,
+    "arith.addi": lambda t: 0,
+    "arith.muli": lambda t: 1,
+    "arith.maxsi": _lowest,
+    "arith.minsi": _highest,
+    "arith.maxui": lambda t: 0,
+    "arith.minui": lambda t: -1,
+    "arith.andi": lambda t: -1,
+    "arith.ori": lambda t: 0,
+    "arith.xori": lambda t: 0,
+}

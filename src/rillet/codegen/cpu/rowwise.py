@@ -1,0 +1,572 @@
+"""Dispatches with reductions: chains of reductions and point-wise ops over shared outer dimensions.
+
+Softmax, normalizations, means, argmax and any other mix of generics run here, row by row: fix a point of the dimensions that
+everything shares (``Dimensions.shared``), then run the reductions in program order and at last the results. Lanes run
+
+- along the row, where the data is contiguous there (softmax over the last axis): several vector accumulators, combined at the
+  end of the row; or
+- across rows, where the data is contiguous across them (pooling channels-last, softmax over the first axis): each lane has
+  a row of its own, which takes any reduction body.
+
+A row's reduction results stay in registers; those with axes of their own, and costly values that several stages read, are kept in
+scratch memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, vector
+
+from rillet.codegen.cpu import coordinates as coords
+from rillet.codegen.cpu import index
+from rillet.codegen.cpu.combiners import Combiner, combiners_of
+from rillet.codegen.cpu.coordinates import Coordinate, Lane
+from rillet.codegen.cpu.dimensions import Dimension, Dimensions
+from rillet.codegen.cpu.dispatch import POINTWISE_OPS, Dispatch, Generic, Port
+from rillet.codegen.cpu.evaluate import Evaluator
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.cpu.lanes import is_costly, lanes_for
+from rillet.codegen.cpu.memory import Buffer
+from rillet.codegen.cpu.stages import Stages
+from rillet.errors import CompileError
+from rillet.targets import Target
+
+_BLOCK_BYTES = 32 * 1024
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+class _Rowwise:
+    name = "rowwise"
+
+    def matches(self, dispatch: Dispatch, target: Target) -> bool:
+        return bool(dispatch.reductions) and all(op.name in POINTWISE_OPS for op in dispatch.tensor_ops)
+
+    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
+        plan = _plan(dispatch, target)
+        kernel.grid(lambda: _grid(kernel, plan))
+        with kernel.body():
+            _emit_block(kernel, plan)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    dispatch: Dispatch
+    dimensions: Dimensions
+    outer: tuple[Dimension, ...]  # fixed one point at a time
+    across: Dimension | None  # fixed one vector of lanes at a time
+    along: Dimension | None  # vectorized within a row
+    lanes: int
+    unroll: int  # vector accumulators along a row
+    stages: Stages
+
+
+@dataclass
+class _Row:
+    """One row (or one vector of rows) being emitted."""
+
+    evaluator: Evaluator
+    fixed: dict[Dimension, Coordinate]
+    kept: dict[ir.Value, Buffer] = field(default_factory=dict)  # costly values, by the stage that computes them first
+
+
+def _plan(dispatch: Dispatch, target: Target) -> _Plan:
+    dimensions = Dimensions(dispatch)
+    shared = dimensions.shared()
+    lanes = lanes_for(dispatch, target)
+    along, across = (None, None) if lanes == 1 else _vector_dimension(dispatch, dimensions, shared)
+    costly = any(is_costly(g) for g in dispatch.generics)
+    outer = tuple(d for d in shared if d != across)
+    if across is not None:
+        lanes = _lanes_across(dispatch, dimensions, across, lanes, costly)
+        across = across if lanes > 1 else None
+        outer = outer if lanes > 1 else tuple(shared)
+    fixed = set(shared)
+    stages = Stages(dispatch, dimensions, fixed)
+    return _Plan(dispatch, dimensions, outer, across, along, lanes, 2 if costly else 4, stages)
+
+
+def _vector_dimension(
+    dispatch: Dispatch, dimensions: Dimensions, shared: list[Dimension]
+) -> tuple[Dimension | None, Dimension | None]:
+    """(along, across): the contiguous dimension of what the reductions read, within a row or across rows."""
+    read = [p for p in dispatch.arguments if p.type.rank]
+    if not read:
+        return None, None
+    rank = max(p.type.rank for p in read)
+    last = [dimensions.axis(p.value, p.type.rank - 1) for p in read if p.type.rank == rank and p.type.shape[-1] != 1]
+    result = dispatch.results[0]
+    result_last = dimensions.axis(result.value, result.type.rank - 1) if result.type.rank else None
+    across = [d for d in last if d in shared]
+    # Where operands disagree (a matrix product), lanes across rows keep every store contiguous.
+    if across and (len(across) == len(last) or result_last in across):
+        return None, result_last if result_last in across else across[0]
+    return (last[0] if last else None), None
+
+
+def _lanes_across(dispatch: Dispatch, dimensions: Dimensions, across: Dimension, lanes: int, costly: bool) -> int:
+    """Several registers of lanes, for independent accumulators and whole cache lines, but no more than there are rows."""
+    wide = lanes * (2 if costly else 4)
+    for port in (*dispatch.results, *dispatch.arguments):
+        for axis, extent in enumerate(port.type.shape):
+            if dimensions.axis(port.value, axis) == across and extent != _DYNAMIC:
+                while wide > 1 and wide >= 2 * extent:
+                    wide //= 2
+                return wide
+    return wide
+
+
+# --- the grid ----------------------------------------------------------------------------------------------------------------
+
+
+def _extent(kernel: Kernel, plan: _Plan, dimension: Dimension) -> Index:
+    """The extent of a shared dimension."""
+    result = plan.dispatch.results[0]
+    return kernel.extents(result.value)[plan.dimensions.axes(result.value).index(dimension)]
+
+
+def _row_elements(kernel: Kernel, plan: _Plan) -> Index:
+    """Elements of the largest argument within one row."""
+    fixed = {*plan.outer, plan.across}
+    largest: Index = 1
+    for port in plan.dispatch.arguments:
+        extents = kernel.extents(port.value)
+        inner = [e for axis, e in enumerate(extents) if plan.dimensions.axis(port.value, axis) not in fixed]
+        largest = index.maximum(largest, index.product(inner))
+    return largest
+
+
+def _element_bytes(plan: _Plan) -> int:
+    ports = (*plan.dispatch.arguments, *plan.dispatch.results)
+    return max(storage_bytes(storage_type(p.type.element_type)) for p in ports)
+
+
+def _blocking(kernel: Kernel, plan: _Plan) -> tuple[Index, Index]:
+    """Rows of a workgroup: along the outer dimensions and across the lanes (a multiple of the lanes)."""
+    budget = max(1, _BLOCK_BYTES // _element_bytes(plan))
+    per_row = index.maximum(1, index.floordiv(budget, index.maximum(1, _row_elements(kernel, plan))))
+    if plan.across is None:
+        return per_row, 1
+    vectors = index.maximum(1, index.floordiv(per_row, plan.lanes))
+    extent = _extent(kernel, plan, plan.across)
+    vectors = index.minimum(vectors, index.maximum(1, index.ceildiv(extent, plan.lanes)))
+    return index.maximum(1, index.floordiv(per_row, index.mul(vectors, plan.lanes))), index.mul(vectors, plan.lanes)
+
+
+def _grid(kernel: Kernel, plan: _Plan) -> list[Index]:
+    rows, columns = _blocking(kernel, plan)
+    total = index.product([_extent(kernel, plan, d) for d in plan.outer])
+    across = 1 if plan.across is None else _extent(kernel, plan, plan.across)
+    return [index.ceildiv(total, rows), index.ceildiv(across, columns)]
+
+
+def _emit_block(kernel: Kernel, plan: _Plan) -> None:
+    rows, columns = _blocking(kernel, plan)
+    extents = [_extent(kernel, plan, d) for d in plan.outer]
+    kept = _scratch_for_costly(kernel, plan)
+    scratch = _Scratch(kernel)
+    first = index.mul(kernel.workgroup(0), rows)
+    last = index.minimum(index.add(first, rows), index.product(extents))
+    with kernel.loop(first, last) as row:
+        fixed: dict[Dimension, Coordinate] = dict(
+            zip(plan.outer, index.delinearize(row.iv, extents), strict=True)
+        )
+        if plan.across is None:
+            _emit_row(kernel, plan, _Row(Evaluator(kernel), fixed, kept), scratch)
+        else:
+            _emit_across(kernel, plan, fixed, kept, scratch, columns)
+
+
+def _emit_across(
+    kernel: Kernel,
+    plan: _Plan,
+    fixed: dict[Dimension, Coordinate],
+    kept: dict[ir.Value, Buffer],
+    scratch: _Scratch,
+    columns: Index,
+) -> None:
+    assert plan.across is not None
+    extent = _extent(kernel, plan, plan.across)
+    start = index.mul(kernel.workgroup(1), columns)
+    end = index.minimum(index.add(start, columns), extent)
+    whole = index.add(start, index.mul(index.floordiv(index.sub(end, start), plan.lanes), plan.lanes))
+    with kernel.loop(start, whole, plan.lanes) as block:
+        point = {**fixed, plan.across: Lane(block.iv)}
+        _emit_row(kernel, plan, _Row(Evaluator(kernel, plan.lanes), point, kept), scratch)
+    if isinstance(extent, int) and extent % plan.lanes == 0:
+        return
+    with kernel.loop(whole, end, plan.lanes) as block:
+        mask = tail_mask(plan.lanes, index.sub(end, block.iv))
+        point = {**fixed, plan.across: Lane(block.iv)}
+        _emit_row(kernel, plan, _Row(Evaluator(kernel, plan.lanes, mask), point, kept), scratch)
+
+
+def tail_mask(lanes: int, remaining: Index) -> ir.Value:
+    """``vector<lanes x i1>`` that holds in the first ``remaining`` lanes."""
+    type_ = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
+    return vector.CreateMaskOp(type_, [index.value(remaining)]).result
+
+
+# --- one row -----------------------------------------------------------------------------------------------------------------
+
+
+class _Scratch:
+    """Scratch buffers by the value they hold, so that a main loop and its tail share them."""
+
+    def __init__(self, kernel: Kernel):
+        self._kernel = kernel
+        self._buffers: dict[ir.Value, tuple[int, list[int], ir.Type]] = {}
+
+    def buffer(self, value: ir.Value, shape: list[int], element: ir.Type) -> ir.Value:
+        if value not in self._buffers:
+            self._buffers[value] = (self._kernel.reserve(shape, element), shape, element)
+        return self._kernel.local_at(*self._buffers[value])
+
+
+def _emit_row(kernel: Kernel, plan: _Plan, row: _Row, scratch: _Scratch) -> None:
+    for number, generic in enumerate(plan.dispatch.reductions):
+        _reduce(kernel, plan, row, generic, number, scratch)
+        for value in plan.stages.kept_by(number):
+            if value in row.kept:
+                row.evaluator.keep(value, row.kept[value])
+    _emit_results(kernel, plan, row)
+
+
+def _reduce(kernel: Kernel, plan: _Plan, row: _Row, generic: Generic, number: int, scratch: _Scratch) -> None:
+    """One reduction of this row: its results end up in registers, in scratch, or in the function's results."""
+    dims = [plan.dimensions.loop(generic, n) for n in range(len(generic.iterators))]
+    extents = loop_extents(kernel, generic)
+    where: list[Coordinate] = [row.fixed.get(d, 0) for d in dims]
+    inner = [n for n in generic.parallel_loops if dims[n] not in row.fixed and not _is_unit(extents[n])]
+    reduction = [n for n in generic.reduction_loops if not _is_unit(extents[n])]
+    targets = [_target(kernel, plan, row, generic, n, extents, inner, scratch) for n in range(len(generic.results))]
+    vectorized = plan.along if plan.lanes > 1 and plan.across is None else None
+    along = next((n for n in (*reduction, *inner) if dims[n] == vectorized), None)
+    emitter = _Reduction(kernel, plan, row, generic, number, extents, reduction, targets)
+    if along is None:
+        emitter.over_parallel(inner, where, row.evaluator)
+    elif along in inner:
+        emitter.over_parallel_vectors([n for n in inner if n != along], along, where)
+    else:
+        emitter.combiners = combiners_of(generic)
+        emitter.along = along if emitter.combiners is not None else None
+        emitter.over_parallel(inner, where, row.evaluator)
+
+
+def _target(
+    kernel: Kernel,
+    plan: _Plan,
+    row: _Row,
+    generic: Generic,
+    number: int,
+    extents: list[Index],
+    inner: list[int],
+    scratch: _Scratch,
+) -> Buffer | None:
+    """Where a reduction's result goes: the function's result, scratch, or (None) a register."""
+    value = generic.results[number]
+    for position, port in enumerate(plan.dispatch.results):
+        if port.value == value:
+            return row.evaluator.result(position)
+    if not inner:
+        return None
+    axes, shape, origin = [], [], []
+    lane_axis: int | None = None
+    for axis, expr in enumerate(generic.output_maps[number].results):
+        if not isinstance(expr, ir.AffineDimExpr) or expr.position not in inner:
+            d = plan.dimensions.axis(value, axis)
+            if d == plan.across:
+                lane_axis = axis
+            continue
+        extent = extents[expr.position]
+        if not isinstance(extent, int):
+            raise CompileError(
+                f"executable @{plan.dispatch.name}: an intermediate whose size is only known at run time must be a dispatch "
+                "of its own"
+            )
+        axes.append(axis)
+        shape.append(extent)
+        origin.append(0)
+    if lane_axis is not None:
+        lane = row.fixed[plan.across]
+        assert isinstance(lane, Lane)
+        axes.append(lane_axis)
+        shape.append(plan.lanes)
+        origin.append(lane.base)
+    element = ir.RankedTensorType(value.type).element_type
+    return Buffer(scratch.buffer(value, shape, element), element, tuple(axes), tuple(origin))
+
+
+class _Reduction:
+    """Emits the loops of one reduction."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        plan: _Plan,
+        row: _Row,
+        generic: Generic,
+        number: int,
+        extents: list[Index],
+        reduction: list[int],
+        targets: list[Buffer | None],
+    ):
+        self.kernel = kernel
+        self.plan = plan
+        self.row = row
+        self.generic = generic
+        self.number = number
+        self.extents = extents
+        self.reduction = reduction
+        self.targets = targets
+        self.combiners: list[Combiner] | None = None
+        self.along: int | None = None
+
+    def over_parallel(self, loops: list[int], where: list[Coordinate], evaluator: Evaluator) -> None:
+        """Loop over the parallel loops left, one element (or vector of rows) at a time."""
+        if not loops:
+            self._element(where, evaluator)
+            return
+        loop, *rest = loops
+        with self.kernel.loop(0, self.extents[loop]) as it:
+            self.over_parallel(rest, _with(where, loop, it.iv), evaluator.fork(mask=evaluator.mask))
+
+    def over_parallel_vectors(self, loops: list[int], along: int, where: list[Coordinate]) -> None:
+        """As ``over_parallel``, with loop ``along`` innermost and vectorized."""
+        if loops:
+            loop, *rest = loops
+            with self.kernel.loop(0, self.extents[loop]) as it:
+                self.over_parallel_vectors(rest, along, _with(where, loop, it.iv))
+            return
+        lanes, extent = self.plan.lanes, self.extents[along]
+        whole = index.mul(index.floordiv(extent, lanes), lanes)
+        with self.kernel.loop(0, whole, lanes) as it:
+            self._element(_with(where, along, Lane(it.iv)), self.row.evaluator.fork(lanes))
+        if isinstance(extent, int) and extent % lanes == 0:
+            return
+        with self.kernel.loop(whole, extent, lanes) as it:
+            mask = tail_mask(lanes, index.sub(extent, it.iv))
+            self._element(_with(where, along, Lane(it.iv)), self.row.evaluator.fork(lanes, mask))
+
+    def _element(self, where: list[Coordinate], evaluator: Evaluator) -> None:
+        """Compute one element (or one vector of elements) of every result and put it where it belongs."""
+        if self.along is not None:
+            values = self._along_the_row(where, evaluator)
+        else:
+            values = self._nest(self.reduction, where, self._inits(where, evaluator), evaluator)
+        for n, (value, target) in enumerate(zip(values, self.targets, strict=True)):
+            result = self.generic.results[n]
+            if target is None:
+                self.row.evaluator.bind(result, value)
+                continue
+            place = coords.apply(self.generic.output_maps[n], where, evaluator.lanes)
+            evaluator.store(target, place, value)
+            if not list(self.generic.output_maps[n].results) or self._is_whole_row(where):
+                self.row.evaluator.bind(result, value)
+        for n, target in enumerate(self.targets):
+            if target is not None:
+                self.row.evaluator.keep(self.generic.results[n], target)
+
+    def _is_whole_row(self, where: list[Coordinate]) -> bool:
+        dims = [self.plan.dimensions.loop(self.generic, n) for n in self.generic.parallel_loops]
+        return all(
+            d in self.row.fixed or _is_unit(self.extents[n])
+            for d, n in zip(dims, self.generic.parallel_loops, strict=True)
+        )
+
+    def _inits(self, where: list[Coordinate], evaluator: Evaluator) -> list[ir.Value]:
+        first = len(self.generic.inputs)
+        inits = []
+        for n, init in enumerate(self.generic.inits):
+            place = coords.apply(self.generic.maps[first + n], where, evaluator.lanes)
+            varies = evaluator.lanes > 1
+            inits.append(evaluator.vector_at(init, place) if varies else evaluator.at(init, place))
+        return inits
+
+    def _nest(
+        self, loops: list[int], where: list[Coordinate], accumulators: list[ir.Value], evaluator: Evaluator
+    ) -> list[ir.Value]:
+        """Reduction loops around the body, accumulators carried."""
+        if not loops:
+            return self._body(where, accumulators, evaluator.fork(mask=evaluator.mask))
+        loop, *rest = loops
+        with self.kernel.loop(0, self.extents[loop], carried=accumulators) as it:
+            it.yield_(*self._nest(rest, _with(where, loop, it.iv), it.carried, evaluator))
+        return it.results
+
+    def _body(self, where: list[Coordinate], accumulators: list[ir.Value], evaluator: Evaluator) -> list[ir.Value]:
+        operands = [evaluator.operand(self.generic, n, where) for n in range(len(self.generic.inputs))]
+        results = evaluator.inline(self.generic, [*operands, *accumulators], where)
+        for value in self.plan.stages.kept_by(self.number):
+            if value in self.row.kept:
+                place = self.plan.stages.place(value, self.generic, where)
+                evaluator.store(self.row.kept[value], place, evaluator.at(value, place))
+        if evaluator.lanes > 1:
+            return [r if isinstance(r.type, ir.VectorType) else _splat(r, evaluator.lanes) for r in results]
+        return results
+
+    def _along_the_row(self, where: list[Coordinate], evaluator: Evaluator) -> list[ir.Value]:
+        """Vector accumulators along the contiguous reduction loop; several, so that their additions overlap."""
+        assert self.combiners is not None and self.along is not None
+        lanes, sets = self.plan.lanes, self.plan.unroll
+        outer = [n for n in self.reduction if n != self.along]
+        inits = self._inits(where, evaluator)
+        identities = [
+            c.identity_of(ir.VectorType.get([lanes], i.type)) for c, i in zip(self.combiners, inits, strict=True)
+        ]
+        final = self._vector_nest(outer, where, identities * sets)
+        values = []
+        for n, (combiner, init) in enumerate(zip(self.combiners, inits, strict=True)):
+            parts = final[n :: len(identities)]
+            while len(parts) > 1:
+                parts = [combiner.apply(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            values.append(combiner.apply(init, combiner.across_lanes(parts[0])))
+        return values
+
+    def _vector_nest(self, loops: list[int], where: list[Coordinate], carried: list[ir.Value]) -> list[ir.Value]:
+        if loops:
+            loop, *rest = loops
+            with self.kernel.loop(0, self.extents[loop], carried=carried) as it:
+                it.yield_(*self._vector_nest(rest, _with(where, loop, it.iv), it.carried))
+            return it.results
+        assert self.along is not None
+        lanes, sets, count = self.plan.lanes, self.plan.unroll, len(self.generic.results)
+        extent = self.extents[self.along]
+        blocks = index.mul(index.floordiv(extent, lanes * sets), lanes * sets)
+        whole = index.mul(index.floordiv(extent, lanes), lanes)
+        if blocks != 0:
+            with self.kernel.loop(0, blocks, lanes * sets, carried) as it:
+                updated: list[ir.Value] = []
+                for s in range(sets):
+                    point = _with(where, self.along, Lane(index.add(it.iv, s * lanes)))
+                    own = it.carried[s * count : (s + 1) * count]
+                    updated += self._body(point, own, self.row.evaluator.fork(lanes))
+                it.yield_(*updated)
+            carried = it.results
+        first, rest_sets = carried[:count], carried[count:]
+        if not (isinstance(whole, int) and whole == blocks):
+            with self.kernel.loop(blocks, whole, lanes, first) as it:
+                point = _with(where, self.along, Lane(it.iv))
+                it.yield_(*self._body(point, it.carried, self.row.evaluator.fork(lanes)))
+            first = it.results
+        if not (isinstance(extent, int) and extent == whole):
+            with self.kernel.loop(whole, extent, lanes, first) as it:
+                mask = tail_mask(lanes, index.sub(extent, it.iv))
+                point = _with(where, self.along, Lane(it.iv))
+                updated = self._body(point, it.carried, self.row.evaluator.fork(lanes, mask))
+                it.yield_(
+                    *(arith.SelectOp(mask, new, old).result for new, old in zip(updated, it.carried, strict=True))
+                )
+            first = it.results
+        return [*first, *rest_sets]
+
+
+# --- results -----------------------------------------------------------------------------------------------------------------
+
+
+def _emit_results(kernel: Kernel, plan: _Plan, row: _Row) -> None:
+    """Store the results that no reduction has stored itself, those of the same row shape in one loop."""
+    reduced = {r for g in plan.dispatch.reductions for r in g.results}
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for number, port in enumerate(plan.dispatch.results):
+        if port.value in reduced:
+            continue
+        key = tuple(
+            (plan.dimensions.axis(port.value, a) in row.fixed and plan.dimensions.axis(port.value, a), extent)
+            for a, extent in enumerate(port.type.shape)
+        )
+        groups.setdefault((key, port.dims), []).append(number)
+    for numbers in groups.values():
+        port = plan.dispatch.results[numbers[0]]
+        where: list[Coordinate] = [row.fixed.get(plan.dimensions.axis(port.value, a), 0) for a in range(port.type.rank)]
+        inner = [a for a in range(port.type.rank) if plan.dimensions.axis(port.value, a) not in row.fixed]
+        _store_results(kernel, plan, row, numbers, port, inner, where)
+
+
+def _store_results(
+    kernel: Kernel, plan: _Plan, row: _Row, numbers: list[int], port: Port, inner: list[int], where: list[Coordinate]
+) -> None:
+    extents = kernel.extents(port.value)
+    lanes = plan.lanes if plan.across is None else 1
+    if len(inner) > 1 or (inner and (lanes == 1 or inner[0] != port.type.rank - 1)):
+        axis, *rest = inner
+        with kernel.loop(0, extents[axis]) as it:
+            _store_results(kernel, plan, row, numbers, port, rest, _with(where, axis, it.iv))
+        return
+
+    def point(place: list[Coordinate], evaluator: Evaluator) -> None:
+        values = [evaluator.at(plan.dispatch.results[n].value, place) for n in numbers]
+        for n, value in zip(numbers, values, strict=True):
+            evaluator.store(evaluator.result(n), place, value)
+
+    if not inner:
+        point(where, row.evaluator.fork(mask=row.evaluator.mask))
+        return
+    extent = extents[inner[0]]
+    whole = index.mul(index.floordiv(extent, lanes), lanes)
+    with kernel.loop(0, whole, lanes) as it:
+        point(_with(where, inner[0], Lane(it.iv)), row.evaluator.fork(lanes))
+    if isinstance(extent, int) and extent == whole:
+        return
+    with kernel.loop(whole, extent, lanes) as it:
+        mask = tail_mask(lanes, index.sub(extent, it.iv))
+        point(_with(where, inner[0], Lane(it.iv)), row.evaluator.fork(lanes, mask))
+
+
+def _scratch_for_costly(kernel: Kernel, plan: _Plan) -> dict[ir.Value, Buffer]:
+    """A buffer for each costly value that several stages read: a result's own memory where it fits, else scratch."""
+    kept: dict[ir.Value, Buffer] = {}
+    taken: set[int] = set()
+    aliased = {r for r, _ in plan.dispatch.may_alias}
+    fixed = {*plan.outer, plan.across}
+    reduced = {r for g in plan.dispatch.reductions for r in g.results}
+    for value in plan.stages.kept:
+        type_ = ir.RankedTensorType(value.type)
+        axes = plan.dimensions.axes(value)
+        for number, port in enumerate(plan.dispatch.results):
+            fits = port.type.element_type == type_.element_type and plan.dimensions.axes(port.value) == axes
+            if fits and number not in taken and number not in aliased and port.value not in reduced:
+                taken.add(number)
+                kept[value] = Buffer.whole(kernel.result(number), type_.element_type)
+                break
+        if value in kept or plan.across is not None:
+            continue
+        inner = [a for a, d in enumerate(axes) if d not in fixed]
+        shape = [type_.shape[a] for a in inner]
+        if _DYNAMIC in shape:
+            continue  # computed again by each stage
+        local = kernel.local(shape, type_.element_type)
+        kept[value] = Buffer(local, type_.element_type, tuple(inner), (0,) * len(inner))
+    return kept
+
+
+def loop_extents(kernel: Kernel, generic: Generic) -> list[Index]:
+    """The extent of each loop, read off the first operand axis that the loop runs over alone."""
+    extents: list[Index | None] = list(generic.loop_extents)
+    for n, extent in enumerate(extents):
+        if extent == _DYNAMIC:
+            extents[n] = None
+    for operand, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
+        for axis, expr in enumerate(map_.results):
+            if isinstance(expr, ir.AffineDimExpr) and extents[expr.position] is None:
+                extents[expr.position] = kernel.extents(operand)[axis]
+    if any(e is None for e in extents):
+        raise CompileError(f"executable @{kernel.dispatch.name}: a loop's extent is not an axis of any operand")
+    return [e for e in extents if e is not None]
+
+
+def _with(where: list[Coordinate], position: int, coordinate: Coordinate) -> list[Coordinate]:
+    return [coordinate if n == position else c for n, c in enumerate(where)]
+
+
+def _is_unit(extent: Index) -> bool:
+    return isinstance(extent, int) and extent == 1
+
+
+def _splat(value: ir.Value, lanes: int) -> ir.Value:
+    return vector.BroadcastOp(ir.VectorType.get([lanes], value.type), value).result
+
+
+STRATEGY = _Rowwise()
