@@ -26,6 +26,7 @@ typedef _Atomic(void*) rlt_atomic_pointer_t;
 
 #if defined(RLT_SINGLE_THREADED)
 
+static inline void rlt_atomic_initialize(rlt_atomic_uint32_t* value, uint32_t initial) { *value = initial; }
 static inline void rlt_atomic_increment(rlt_atomic_uint32_t* value) { ++*value; }
 static inline uint32_t rlt_atomic_decrement(rlt_atomic_uint32_t* value) { return --*value; }
 static inline int64_t rlt_atomic_load_int64(const rlt_atomic_int64_t* value) { return *value; }
@@ -43,6 +44,8 @@ static inline bool rlt_atomic_put_pointer(rlt_atomic_pointer_t* slot, void* poin
 
 #else
 
+// Sets the first value, before any other thread can see it.
+static inline void rlt_atomic_initialize(rlt_atomic_uint32_t* value, uint32_t initial) { atomic_init(value, initial); }
 // Adds one; relaxed, since whoever increments already holds a reference.
 static inline void rlt_atomic_increment(rlt_atomic_uint32_t* value) {
   atomic_fetch_add_explicit(value, 1u, memory_order_relaxed);

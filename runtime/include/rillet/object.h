@@ -28,7 +28,7 @@ struct rlt_object_t {
 // Makes `object` an instance of `type` with one reference.
 static inline void rlt_object_initialize(rlt_object_t* object, const rlt_object_type_t* type) {
   object->type = type;
-  object->ref_count = 1;
+  rlt_atomic_initialize(&object->ref_count, 1);
 }
 
 // Adds a reference; NULL is ignored.
