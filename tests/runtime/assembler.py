@@ -170,7 +170,7 @@ def dynamic_add() -> Image:
             p.call("hal.cmd.create", [4], (), (), [2]),
             p.call("hal.cmd.constants", [1], [2]),
             *(
-                [*const(8, i), *const(9, i), *const(10, 0), *const(11, access)]
+                sum((const(8, i), const(9, i), const(10, 0), const(11, access)), [])
                 + p.call("hal.cmd.bind", [8, 9, 10, 3, 11], [2])
                 for i, access in enumerate((READ, READ, WRITE))
             ),

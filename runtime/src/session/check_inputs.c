@@ -9,7 +9,7 @@ static const char* dim_name(const rlt_module_tensor_t* tensor, uint32_t axis) {
 
 // Puts "(N, 3, 224)" before the message, dynamic dimensions by name.
 static void prefix_declared_shape(const rlt_module_tensor_t* tensor, rlt_error_t* error) {
-  rlt_error_prefix(error, ")");
+  rlt_error_prefix(error, "%s", tensor->dims.count == 1 ? ",)" : ")");
   for (uint32_t i = tensor->dims.count; i-- > 0;) {
     const char* separator = i + 1 < tensor->dims.count ? ", " : "";
     const int64_t dim = rlt_module_dim(tensor->dims, i);
@@ -24,7 +24,7 @@ static void prefix_declared_shape(const rlt_module_tensor_t* tensor, rlt_error_t
 }
 
 static void prefix_actual_shape(const rlt_buffer_view_t* view, rlt_error_t* error) {
-  rlt_error_prefix(error, ")");
+  rlt_error_prefix(error, "%s", view->rank == 1 ? ",)" : ")");
   for (uint32_t i = view->rank; i-- > 0;) {
     rlt_error_prefix(error, "%lld%s", (long long)view->dims[i], i + 1 < view->rank ? ", " : "");
   }

@@ -12,6 +12,7 @@ from rillet.runtime.specs import TensorSpec
 
 # Python values have no element type of their own; they take the input's when that loses no kind of value.
 _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+_EXTENSION, _OTHER = 2, 4  # types of ml_dtypes, which are floats or small integers; text, dates, objects
 
 
 def arrange(specs: Sequence[TensorSpec], arrays: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -50,13 +51,16 @@ def prepare(spec: TensorSpec, value: Any) -> np.ndarray:
 
 def _from_python(spec: TensorSpec, value: Any) -> np.ndarray:
     array = _asarray(spec, value)
-    kind = _KINDS.get(array.dtype.kind, 4 if array.dtype.isbuiltin == 1 else 2)
-    if kind > _KINDS.get(spec.dtype.kind, 2):
+    if _kind(array.dtype) > _kind(spec.dtype):
         raise RunError(f"input '{spec.name}': expected {spec.dtype}, but the value given is of type {array.dtype}")
     try:
         return np.asarray(value, dtype=spec.dtype)
     except (OverflowError, ValueError, TypeError) as error:
         raise RunError(f"input '{spec.name}': the value given does not fit {spec.dtype}: {error}") from None
+
+
+def _kind(dtype: np.dtype) -> int:
+    return _EXTENSION if dtype.isbuiltin == 2 else _KINDS.get(dtype.kind, _OTHER)
 
 
 def _asarray(spec: TensorSpec, value: Any) -> np.ndarray:

@@ -89,7 +89,7 @@ class Module:
         return [executable["target"] for executable in self._facts["executables"]]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the module to a file that ``rillet.load`` reads; all of it or, when that fails, nothing (``OSError``)."""
+        """Write the module to a file that ``rillet.load`` reads; all of it or, on an ``OSError``, nothing."""
         write_atomically(Path(path), memoryview(self._native))
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from rillet.errors import LoadError
 
 # numpy types that carry the bytes of types numpy does not have, by size in bytes.
-_CARRIERS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
+_CARRIERS: dict[int, np.dtype] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,9 @@ class TensorSpec:
     @property
     def carrier(self) -> np.dtype:
         """The numpy type in whose arrays the runtime takes the data: ``dtype``, or an integer of its size."""
-        return self.dtype if self.dtype.isbuiltin == 1 else _CARRIERS[self.dtype.itemsize]
+        if self.dtype.isbuiltin == 1:
+            return self.dtype
+        return _CARRIERS[self.dtype.itemsize]
 
     def __str__(self) -> str:
         dims = ", ".join("?" if dim == -1 else str(dim) for dim in self.shape)

@@ -1,0 +1,196 @@
+"""Loading and saving module files: paths, memory, damage, other machines, full disks."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import platform
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import assembler as a
+import numpy as np
+import pytest
+
+from rillet import LoadError
+from rillet.runtime import files, load
+
+X = np.arange(4, dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def blob(elf: bytes) -> bytes:
+    return a.module(a.static_add(4), a.library(elf))
+
+
+def test_load_from_a_path_and_from_memory(blob: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "add.rlm"
+    path.write_bytes(blob)
+    memory = mmap.mmap(-1, len(blob))
+    memory.write(blob)
+    for source in (path, str(path), blob, bytearray(blob), memoryview(memory), memoryview(blob)[:]):
+        np.testing.assert_array_equal(load(source)(X, X), 2 * X)
+
+
+def test_a_loaded_file_may_be_replaced(blob: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "add.rlm"
+    load(blob).save(path)
+    module = load(path)
+    load(blob).save(path)
+    path.unlink()
+    np.testing.assert_array_equal(module(X, X), 2 * X)
+
+
+@pytest.mark.parametrize("source", [3, None, ["a"]])
+def test_other_sources(source: object) -> None:
+    with pytest.raises(LoadError, match=r"cannot load a module from .*: pass a path or the file's bytes"):
+        load(source)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1025, 1.5, True, "2"])
+def test_thread_counts(blob: bytes, threads: object) -> None:
+    with pytest.raises(LoadError, match="threads must be a number from 1 to 1024"):
+        load(blob, threads=threads)  # type: ignore[arg-type]
+
+
+def test_paths_that_do_not_work(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match=r"missing\.rlm': No such file"):
+        load(tmp_path / "missing.rlm")
+    with pytest.raises(LoadError, match="not a file"):
+        load(tmp_path)
+    (tmp_path / "empty.rlm").write_bytes(b"")
+    with pytest.raises(LoadError, match="the file is empty"):
+        load(tmp_path / "empty.rlm")
+    (tmp_path / "text.rlm").write_bytes(b"This is not a module, but it is long enough to be one.")
+    with pytest.raises(LoadError, match="not a Rillet module"):
+        load(tmp_path / "text.rlm")
+
+
+def test_truncated_files(blob: bytes, tmp_path: Path) -> None:
+    for length in [*range(1, 64), *range(64, len(blob), 61)]:
+        with pytest.raises(LoadError):
+            load(blob[:length])
+
+
+def test_damaged_kernels_are_found(elf: bytes, blob: bytes) -> None:
+    at = blob.index(elf)
+    generator = random.Random(7)
+    for _ in range(200):
+        damaged = bytearray(blob)
+        damaged[at + generator.randrange(len(elf))] ^= 1 << generator.randrange(8)
+        with pytest.raises(LoadError, match="checksum"):
+            load(damaged)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="feature names are per architecture")
+def test_the_best_variant_that_fits_is_chosen(elf: bytes) -> None:
+    variants = [
+        a.library(elf, target="x86-64-v9", features=("avx2", "no-such-feature")),
+        a.library(elf, target="x86-64-v2", features=("sse2", "sse4.2", "popcnt")),
+        a.library(elf, target="x86-64", features=("sse2",)),
+    ]
+    module = load(a.module(a.static_add(4), *variants))
+    assert [e["selected"] for e in module.executables] == [False, True, False]
+
+
+def test_a_file_for_another_cpu(elf: bytes) -> None:
+    libraries = [
+        a.library(elf, target="x86-64-v4", features=("no-such-feature",)),
+        a.library(elf, target="cortex-a999", arch="arm999"),
+    ]
+    with pytest.raises(LoadError) as caught:
+        load(a.module(a.static_add(4), *libraries))
+    message = str(caught.value)
+    assert "compiled for x86-64-v4; this CPU lacks no-such-feature" in message
+    assert f"compiled for cortex-a999 (arm999); this CPU is {platform.machine()}" in message
+    assert 'compile the model again for this CPU (target="host")' in message
+
+
+def test_a_program_the_runtime_cannot_bind(elf: bytes) -> None:
+    image = a.static_add(4)
+    for kind in (1, 9):
+        library = a.library(elf, kind=kind)
+        if kind == 1:
+            np.testing.assert_array_equal(load(a.module(image, library))(X, X), 2 * X)
+            continue
+        with pytest.raises(LoadError):
+            load(a.module(image, library))
+
+
+def test_saving_is_exact(blob: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "saved.rlm"
+    load(blob).save(path)
+    assert path.read_bytes() == blob
+    assert list(tmp_path.iterdir()) == [path]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_saving_follows_links(blob: bytes, tmp_path: Path) -> None:
+    (tmp_path / "link.rlm").symlink_to(tmp_path / "real.rlm")
+    load(blob).save(tmp_path / "link.rlm")
+    assert (tmp_path / "real.rlm").read_bytes() == blob and (tmp_path / "link.rlm").is_symlink()
+
+
+def test_a_full_disk_leaves_no_half_file(blob: bytes, tmp_path: Path) -> None:
+    """A limit on file sizes makes the system refuse the same call as a full disk."""
+    path = tmp_path / "saved.rlm"
+    path.write_bytes(b"before")
+    module = load(blob)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(OSError):
+            module.save(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_bytes() == b"before" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failing_write_leaves_no_half_file(blob: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        load(blob).save(tmp_path / "saved.rlm")
+    assert not list(tmp_path.iterdir())
+
+
+def test_saving_where_it_cannot(blob: bytes, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load(blob).save(tmp_path / "no" / "such" / "folder.rlm")
+
+
+def test_the_compiler_is_not_imported(blob: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "add.rlm"
+    path.write_bytes(blob)
+    script = f"""
+import sys, numpy as np, rillet
+module = rillet.load({str(path)!r})
+x = np.ones(4, np.float32)
+assert (module(x, x) == 2).all()
+heavy = [m for m in ("torch_mlir", "llvmlite", "onnx", "flatbuffers", "ml_dtypes", "ziglang") if m in sys.modules]
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_forked_child_can_call_and_exit(elf: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "add.rlm"
+    path.write_bytes(a.module(a.static_add(100_000), a.library(elf)))
+    script = f"""
+import os, numpy as np, rillet
+module = rillet.load({str(path)!r}, threads=2)
+x = np.ones(100_000, np.float32)
+assert (module(x, x) == 2).all()
+child = os.fork()
+assert (module(x, x) == 2).all()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
