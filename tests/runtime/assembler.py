@@ -170,7 +170,7 @@ def dynamic_add() -> Image:
             p.call("hal.cmd.create", [4], (), (), [2]),
             p.call("hal.cmd.constants", [1], [2]),
             *(
-                sum((const(8, i), const(9, i), const(10, 0), const(11, access)), [])
+                [word for r, value in ((8, i), (9, i), (10, 0), (11, access)) for word in const(r, value)]
                 + p.call("hal.cmd.bind", [8, 9, 10, 3, 11], [2])
                 for i, access in enumerate((READ, READ, WRITE))
             ),
