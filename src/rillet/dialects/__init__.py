@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from torch_mlir import ir
+from torch_mlir.dialects._ods_common import _cext
+
+# Without this the bindings search upstream's package in vain each time they wrap one of our operations.
+_cext.globals.append_dialect_search_prefix(__name__)
 
 
 def load(context: ir.Context) -> None:

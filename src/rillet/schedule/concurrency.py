@@ -85,14 +85,7 @@ def _flush(before: ir.Operation, pending: list[ir.Operation], options: Options) 
             if number:
                 stream.BarrierOp()
             for i in wave:
-                _append(body, commands[i].op)
-
-
-def _append(body: ir.Block, op: ir.Operation) -> None:
-    if len(body.operations) == 0:
-        body.append(op)
-    else:
-        op.move_after(list(body.operations)[-1].operation)
+                body.append(commands[i].op)
 
 
 def _graph(pending: Sequence[ir.Operation]) -> tuple[list[Command], list[Buffer]]:

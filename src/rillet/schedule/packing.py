@@ -29,6 +29,14 @@ class Packing:
     lower_bound: int
 
 
+@dataclass(frozen=True)
+class _Attempt:
+    total: int
+    offsets: list[int]
+    order: list[int]
+
+
+_NEVER = 1 << 62
 _ORDERS: tuple[Callable[[Item], tuple[int, ...]], ...] = (
     lambda item: (-item.size, item.first),
     lambda item: (-item.size * (item.last - item.first + 1), item.first),
@@ -47,24 +55,30 @@ def pack(items: Sequence[Item], alignment: int, attempts: int = 200) -> Packing:
     bound = lower_bound(items, alignment)
     if not items:
         return Packing((), 0, 0)
+    sizes = [_round_up(item.size, alignment) for item in items]
     conflicts = _conflicts(items)
-    orders = [sorted(range(len(items)), key=lambda i, rank=rank: rank(items[i])) for rank in _ORDERS]
-    best: tuple[int, list[int], list[int]] | None = None
-    for order in orders:
-        total, offsets = _place(items, order, conflicts, alignment)
-        if best is None or total < best[0]:
-            best = total, offsets, order
+
+    def attempt(order: list[int]) -> _Attempt:
+        offsets = _place(items, sizes, order, conflicts, bound)
+        return _Attempt(max(o + s for o, s in zip(offsets, sizes, strict=True)), offsets, order)
+
+    best: _Attempt | None = None
+    for rank in _ORDERS:
+        found = attempt(sorted(range(len(items)), key=lambda i, rank=rank: rank(items[i])))
+        if best is None or found.total < best.total:
+            best = found
+        if best.total <= bound:
+            break
     assert best is not None
     generator = random.Random(0)
     # Each attempt is linear in the conflicts, so large graphs get fewer.
-    for _ in range(min(attempts, 2_000_000 // (1 + sum(map(len, conflicts))))):
-        if best[0] <= bound:
+    for _ in range(min(attempts, 1_000_000 // (len(items) + sum(map(len, conflicts))))):
+        if best.total <= bound:
             break
-        order = _raise_culprits(items, best, generator, alignment)
-        total, offsets = _place(items, order, conflicts, alignment)
-        if total <= best[0]:
-            best = total, offsets, order
-    return Packing(tuple(best[1]), best[0], bound)
+        found = attempt(_perturbed(best, sizes, generator))
+        if found.total <= best.total:
+            best = found
+    return Packing(tuple(best.offsets), best.total, bound)
 
 
 def lower_bound(items: Sequence[Item], alignment: int) -> int:
@@ -95,34 +109,36 @@ def _conflicts(items: Sequence[Item]) -> list[list[int]]:
 
 
 def _place(
-    items: Sequence[Item], order: Sequence[int], conflicts: Sequence[Sequence[int]], alignment: int
-) -> tuple[int, list[int]]:
-    """Give each item of ``order`` the smallest gap it fits between its placed conflicts, or the space above them."""
-    offsets = [-1] * len(items)
-    total = 0
-    for i in order:
-        size = _round_up(items[i].size, alignment)
-        placed = sorted(
-            (offsets[j], offsets[j] + _round_up(items[j].size, alignment)) for j in conflicts[i] if offsets[j] >= 0
-        )
-        end, best_gap, best_offset = 0, None, -1
-        for low, high in placed:
-            gap = low - end
-            if gap >= size and (best_gap is None or gap < best_gap):
-                best_gap, best_offset = gap, end
-            end = max(end, high)
-        offsets[i] = best_offset if best_gap is not None else end
-        total = max(total, offsets[i] + size)
-    return total, offsets
-
-
-def _raise_culprits(
-    items: Sequence[Item], best: tuple[int, list[int], list[int]], generator: random.Random, alignment: int
+    items: Sequence[Item],
+    sizes: Sequence[int],
+    order: Sequence[int],
+    conflicts: Sequence[Sequence[int]],
+    capacity: int,
 ) -> list[int]:
-    """The best order with an item that reaches the top placed earlier, and now and then a random one too."""
-    total, offsets, order = best
-    order = list(order)
-    top = [i for i in order if offsets[i] + _round_up(items[i].size, alignment) == total]
+    """Give each item of ``order`` the smallest gap it fits between its placed conflicts and the ends of ``capacity``.
+
+    In its gap it goes next to the neighbour that dies last (an end never does), which leaves the free space where it
+    soon grows. An item that fits no gap goes above everything it conflicts with.
+    """
+    offsets = [-1] * len(items)
+    for i in order:
+        placed = sorted((offsets[j], offsets[j] + sizes[j], items[j].last) for j in conflicts[i] if offsets[j] >= 0)
+        size, end, last = sizes[i], 0, _NEVER
+        best: tuple[int, int] | None = None  # (gap, offset)
+        for low, high, dies in (*placed, (capacity, capacity, _NEVER)):
+            gap = low - end
+            if gap >= size and (best is None or gap < best[0]):
+                best = gap, end if last >= dies else low - size
+            if high > end:
+                end, last = high, dies
+        offsets[i] = best[1] if best else max((high for _, high, _ in placed), default=0)
+    return offsets
+
+
+def _perturbed(best: _Attempt, sizes: Sequence[int], generator: random.Random) -> list[int]:
+    """The best order with an item that reaches the top placed earlier, and a random one too."""
+    order = list(best.order)
+    top = [i for i in order if best.offsets[i] + sizes[i] == best.total]
     for i in (generator.choice(top), generator.choice(order)):
         position = order.index(i)
         order.insert(generator.randrange(position + 1), order.pop(position))
