@@ -32,15 +32,15 @@ def _box(image: np.ndarray, x0: float, y0: float, x1: float, y1: float, colour: 
 
 
 def traffic_light() -> np.ndarray:
-    """A three-lamp traffic light in front of the sky."""
+    """A traffic light that shows red, on a pole in front of the sky."""
     _, y = _grid()
     t = (y / SIZE)[..., None]
-    image = (1 - t) * np.array([120, 170, 230], np.float32) + t * np.array([200, 220, 240], np.float32)
-    _box(image, 106, 185, 118, 224, (60, 60, 60))
-    _box(image, 76, 20, 148, 190, (28, 30, 30))
-    for cy, colour in ((50, (235, 35, 25)), (105, (70, 60, 20)), (160, (20, 60, 35))):
-        _disc(image, 112, cy, 24, (8, 8, 8))
-        _disc(image, 112, cy, 21, colour, shade=0.4)
+    image = (1 - t) * np.array([90, 140, 210], np.float32) + t * np.array([190, 210, 235], np.float32)
+    _box(image, 108, 114, 116, 224, (70, 72, 75))
+    _box(image, 96, 36, 128, 124, (32, 34, 32))
+    for cy, colour in ((53.6, (250, 50, 35)), (80, (56, 42, 9)), (106.4, (13, 51, 26))):
+        _disc(image, 112, cy - 4, 14, (12, 12, 12))
+        _disc(image, 112, cy, 10, colour, shade=0.25)
     return image
 
 
@@ -58,8 +58,8 @@ def tennis_ball() -> np.ndarray:
     return image
 
 
-def chessboard() -> np.ndarray:
-    """A crossword-like grid of black and white squares with thin rules."""
+def crossword() -> np.ndarray:
+    """A crossword grid: black and white squares with thin rules."""
     x, y = _grid()
     rng = np.random.default_rng(3)
     black = rng.random((13, 13)) < 0.22
@@ -73,7 +73,7 @@ def chessboard() -> np.ndarray:
 PICTURES: dict[str, Callable[[], np.ndarray]] = {
     "traffic light": traffic_light,
     "tennis ball": tennis_ball,
-    "crossword puzzle": chessboard,
+    "crossword puzzle": crossword,
 }
 """What the picture shows (ImageNet's class name) → a function that draws it, float32 RGB [224,224,3] in [0, 255]."""
 
