@@ -9,7 +9,8 @@ RLT_BEGIN_DECLS
 // A pair of functions and the state they share. Copied by value; `self` must outlive every block allocated from it.
 typedef struct rlt_allocator_t {
   void* self;
-  // `size` bytes (more than 0) at a multiple of `alignment` (a power of two, at least sizeof(void*)), contents undefined;
+  // `size` bytes (more than 0) at a multiple of `alignment` (a power of two, at least sizeof(void*)), contents
+  // undefined;
   // NULL when there are none.
   void* (*allocate)(void* self, size_t size, size_t alignment);
   // Frees a block of allocate; never called with NULL.

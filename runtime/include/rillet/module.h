@@ -1,8 +1,8 @@
 // Reading a module file (.rlm): a range of memory, mapped or read, checked completely before anything in it is used.
 //
 // Nothing is copied or allocated: every string, array and segment that an accessor returns points into the range, which
-// must stay in place and unchanged for as long as the view is used. Accessors cannot fail, since rlt_module_open checked
-// every offset, but an index must be below its count.
+// must stay in place and unchanged for as long as the view is used. Accessors cannot fail, since rlt_module_open
+// checked every offset, but an index must be below its count.
 #ifndef RILLET_MODULE_H_
 #define RILLET_MODULE_H_
 
@@ -71,8 +71,8 @@ typedef struct rlt_module_stat_t {
 } rlt_module_stat_t;
 
 // Checks `length` bytes at `data` (aligned to RLT_MODULE_DATA_ALIGNMENT, as a mapping is) and fills *out.
-// Fails with RLT_INVALID_ARGUMENT (alignment), RLT_DATA_LOSS (not a module, truncated, or corrupt: the message says what
-// and where) or RLT_INCOMPATIBLE (another version of the format). The bytecode itself is verified by
+// Fails with RLT_INVALID_ARGUMENT (alignment), RLT_DATA_LOSS (not a module, truncated, or corrupt: the message says
+// what and where) or RLT_INCOMPATIBLE (another version of the format). The bytecode itself is verified by
 // rlt_vm_module_create, and the bytes of an executable by rlt_module_check_executable.
 rlt_status_t rlt_module_open(const void* data, size_t length, rlt_error_t* error, rlt_module_view_t* out);
 

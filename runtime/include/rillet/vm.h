@@ -1,8 +1,8 @@
 // The bytecode virtual machine: runs the host program of a module.
 //
 // A module is created from a program (see module.h for one that comes from a file), completely verified, bound to its
-// imports, and its initializer run. From then on it is immutable, but for integer globals, and any number of threads may
-// invoke it at the same time.
+// imports, and its initializer run. From then on it is immutable, but for integer globals, and any number of threads
+// may invoke it at the same time.
 #ifndef RILLET_VM_H_
 #define RILLET_VM_H_
 

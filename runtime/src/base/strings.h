@@ -1,5 +1,5 @@
-// The memory and string functions that the runtime may use: the four a freestanding C compiler itself relies on, and two
-// of our own.
+// The memory and string functions that the runtime may use: the four a freestanding C compiler itself relies on, and
+// two of our own.
 #ifndef RILLET_BASE_STRINGS_H_
 #define RILLET_BASE_STRINGS_H_
 

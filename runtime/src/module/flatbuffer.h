@@ -1,9 +1,9 @@
 // FlatBuffers: a checker driven by a description of the schema, and accessors for what it has checked.
 //
-// Layout: a table starts with a signed 32-bit distance back to its vtable: u16 sizes of the vtable and of the table, then
-// for each field a u16 offset from the table's start (0: absent). Strings, vectors and tables are referred to by an
-// unsigned 32-bit distance forward from where it is stored. A vector is a u32 count and its elements, a string a vector of
-// bytes with a 0 after it.
+// Layout: a table starts with a signed 32-bit distance back to its vtable: u16 sizes of the vtable and of the table,
+// then for each field a u16 offset from the table's start (0: absent). Strings, vectors and tables are referred to by
+// an unsigned 32-bit distance forward from where it is stored. A vector is a u32 count and its elements, a string a
+// vector of bytes with a 0 after it.
 #ifndef RILLET_MODULE_FLATBUFFER_H_
 #define RILLET_MODULE_FLATBUFFER_H_
 
@@ -34,9 +34,9 @@ struct fb_table_t {
   uint32_t field_count;
 };
 
-// Checks `size` bytes at `data` as a FlatBuffer with a root of type `root`: every table, vtable, vector, string and offset
-// lies inside, is aligned, and does not overflow; strings end in 0 and contain none. Sharing is bounded, so that a small
-// buffer cannot take long. Fails with RLT_DATA_LOSS, naming the field. *out is the root table.
+// Checks `size` bytes at `data` as a FlatBuffer with a root of type `root`: every table, vtable, vector, string and
+// offset lies inside, is aligned, and does not overflow; strings end in 0 and contain none. Sharing is bounded, so that
+// a small buffer cannot take long. Fails with RLT_DATA_LOSS, naming the field. *out is the root table.
 rlt_status_t rlt_fb_check(const uint8_t* data, size_t size, const fb_table_t* root, rlt_error_t* error,
                           const uint8_t** out);
 

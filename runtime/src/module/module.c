@@ -20,7 +20,15 @@ static const fb_field_t k_tensor_fields[] = {STRING("name"), SCALAR("dtype", 1),
                                              STRINGS("dim_names")};
 static const fb_table_t k_tensor = TABLE_TYPE("TensorSpec", k_tensor_fields);
 
-enum { FUNCTION_NAME, FUNCTION_ARGUMENTS, FUNCTION_RESULTS, FUNCTION_INTS, FUNCTION_REFS, FUNCTION_OFFSET, FUNCTION_LENGTH };
+enum {
+  FUNCTION_NAME,
+  FUNCTION_ARGUMENTS,
+  FUNCTION_RESULTS,
+  FUNCTION_INTS,
+  FUNCTION_REFS,
+  FUNCTION_OFFSET,
+  FUNCTION_LENGTH
+};
 static const fb_field_t k_function_fields[] = {
     STRING("name"), STRING("arguments"), STRING("results"), SCALAR("int_registers", 2), SCALAR("ref_registers", 2),
     SCALAR("code_offset", 4), SCALAR("code_length", 4)};
@@ -39,7 +47,14 @@ enum { SEGMENT_OFFSET, SEGMENT_LENGTH, SEGMENT_CRC32 };
 static const fb_field_t k_segment_fields[] = {SCALAR("offset", 8), SCALAR("length", 8), SCALAR("crc32", 4)};
 static const fb_table_t k_segment = TABLE_TYPE("Segment", k_segment_fields);
 
-enum { EXECUTABLE_TARGET, EXECUTABLE_FORMAT, EXECUTABLE_ARCH, EXECUTABLE_FEATURES, EXECUTABLE_SEGMENT, EXECUTABLE_ENTRIES };
+enum {
+  EXECUTABLE_TARGET,
+  EXECUTABLE_FORMAT,
+  EXECUTABLE_ARCH,
+  EXECUTABLE_FEATURES,
+  EXECUTABLE_SEGMENT,
+  EXECUTABLE_ENTRIES
+};
 static const fb_field_t k_executable_fields[] = {
     STRING("target"),    SCALAR("format", 1),
     STRING("arch"),      STRINGS("features"),
@@ -242,12 +257,14 @@ static rlt_status_t check_segments(const rlt_module_view_t* module, uint64_t met
     // The segment first: the accessor below already forms a pointer to its bytes.
     const uint8_t* segment = rlt_fb_table(get_table(module->executables, i), EXECUTABLE_SEGMENT);
     if (segment) {
-      RLT_RETURN_IF_ERROR(check_segment(module, segment, metadata_end, RLT_MODULE_DATA_ALIGNMENT, "executable", i, error));
+      RLT_RETURN_IF_ERROR(
+          check_segment(module, segment, metadata_end, RLT_MODULE_DATA_ALIGNMENT, "executable", i, error));
     }
     rlt_module_executable_t executable = rlt_module_executable(module, i);
     if (executable.format > RLT_EXECUTABLE_STATIC) {
-      return rlt_error_set(error, RLT_INCOMPATIBLE, "executable %u (%s) has format %u, which this runtime does not know",
-                           i, executable.target, executable.format);
+      return rlt_error_set(error, RLT_INCOMPATIBLE,
+                           "executable %u (%s) has format %u, which this runtime does not know", i,
+                           executable.target, executable.format);
     }
     if (executable.image.length == 0 && executable.format != RLT_EXECUTABLE_STATIC) {
       return corrupt(error, "an executable without its image", executable.target);
@@ -276,7 +293,8 @@ static rlt_status_t check_header(const uint8_t* data, size_t length, rlt_error_t
                          (int)RLT_MODULE_VERSION);
   }
   if (size > length - HEADER_SIZE) {
-    return rlt_error_set(error, RLT_DATA_LOSS, "the file is truncated: its metadata is %u bytes, but only %zu are there", size,
+    return rlt_error_set(error, RLT_DATA_LOSS,
+                         "the file is truncated: its metadata is %u bytes, but only %zu are there", size,
                          length - HEADER_SIZE);
   }
   *metadata_size = size;

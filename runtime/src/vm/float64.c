@@ -14,7 +14,8 @@ double rlt_f64_sqrt(double value) {
   exponent -= 1075;  // value = mantissa * 2^exponent
   if (exponent & 1) mantissa <<= 1, --exponent;
 
-  // 54 digits of the root of mantissa * 2^54, two digits of the radicand each: 53 and one to round by. A tie is impossible.
+  // 54 digits of the root of mantissa * 2^54, two digits of the radicand each: 53 and one to round by. A tie is
+  // impossible.
   uint64_t root = 0, rest = 0;
   for (int shift = 52; shift > -56; shift -= 2) {
     rest = rest << 2 | (shift >= 0 ? mantissa >> shift & 3 : 0);

@@ -84,9 +84,10 @@ static const uint16_t* pass_arguments(const frame_t* caller, const frame_t* call
   return list;
 }
 
-// Copies results from the registers that `from` lists in the callee to those that `to` lists in the caller; returns what
-// follows `to`.
-static const uint16_t* pass_results(const frame_t* callee, const frame_t* caller, const uint16_t* from, const uint16_t* to) {
+// Copies results from the registers that `from` lists in the callee to those that `to` lists in the caller; returns
+// what follows `to`.
+static const uint16_t* pass_results(const frame_t* callee, const frame_t* caller, const uint16_t* from,
+                                    const uint16_t* to) {
   uint32_t count = *from++;
   ++to;
   for (uint32_t i = 0; i < count; ++i) caller->ints[*to++] = callee->ints[*from++];

@@ -98,8 +98,8 @@ static rlt_status_t allocate_tables(rlt_vm_module_t* module, const rlt_vm_progra
   return RLT_OK;
 }
 
-static rlt_status_t load(rlt_vm_module_t* module, const rlt_vm_program_t* program, const rlt_vm_native_module_t* natives,
-                         size_t native_count, rlt_error_t* error) {
+static rlt_status_t load(rlt_vm_module_t* module, const rlt_vm_program_t* program,
+                         const rlt_vm_native_module_t* natives, size_t native_count, rlt_error_t* error) {
   if (program->int_globals > MAX_GLOBALS || program->ref_globals > MAX_GLOBALS) {
     return rlt_error_set(error, RLT_DATA_LOSS, "bytecode: more than %d globals", (int)MAX_GLOBALS);
   }

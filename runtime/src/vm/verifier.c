@@ -40,7 +40,8 @@ typedef struct verifier_t {
 static rlt_status_t check_register(verifier_t* v, char kind, uint16_t number) {
   uint32_t count = kind == 'i' ? v->function->int_registers : v->function->ref_registers;
   if (RLT_LIKELY(number < count)) return RLT_OK;
-  return rlt_error_set(v->error, RLT_DATA_LOSS, "register %c%u is out of range: the function has %u", kind, number, count);
+  return rlt_error_set(v->error, RLT_DATA_LOSS, "register %c%u is out of range: the function has %u", kind, number,
+                       count);
 }
 
 // Checks registers and the words that must be there, and sets *length. Code from `at` on has `available` words.
@@ -71,8 +72,8 @@ truncated:
 static rlt_status_t check_count(verifier_t* v, const char* callee, const char* what, uint32_t given, uint32_t expected,
                                 bool at_least) {
   if (given == expected || (at_least && given > expected)) return RLT_OK;
-  return rlt_error_set(v->error, RLT_DATA_LOSS, "%s: %u %s given, the signature has %u%s", callee, given, what, expected,
-                       at_least ? " or more" : "");
+  return rlt_error_set(v->error, RLT_DATA_LOSS, "%s: %u %s given, the signature has %u%s", callee, given, what,
+                       expected, at_least ? " or more" : "");
 }
 
 static rlt_status_t check_call(verifier_t* v, const uint16_t* at) {
@@ -87,7 +88,8 @@ static rlt_status_t check_call(verifier_t* v, const uint16_t* at) {
   if (!is_import && ordinal == 0 && module->has_initializer) {
     return rlt_error_set(v->error, RLT_DATA_LOSS, "call of the initializer");
   }
-  const signature_t* signature = is_import ? &module->imports[ordinal].signature : &module->functions[ordinal].signature;
+  const signature_t* signature =
+      is_import ? &module->imports[ordinal].signature : &module->functions[ordinal].signature;
   const char* callee = is_import ? module->imports[ordinal].name : module->functions[ordinal].name;
   const uint16_t* list = at + 2;
   uint32_t int_arguments = list[0];
@@ -217,8 +219,8 @@ static size_t chain_size(const rlt_vm_module_t* module, const function_t* functi
   return function->frame_size + deepest;
 }
 
-// Each round lets calls nest exactly one level more; recursion ends at the call depth, other programs as soon as nothing
-// grows.
+// Each round lets calls nest exactly one level more; recursion ends at the call depth, other programs as soon as
+// nothing grows.
 void rlt_vm_compute_stack_sizes(rlt_vm_module_t* module) {
   function_t* functions = module->functions;
   for (uint32_t i = 0; i < module->function_count; ++i) functions[i].stack_size = functions[i].frame_size;
@@ -226,7 +228,8 @@ void rlt_vm_compute_stack_sizes(rlt_vm_module_t* module) {
   for (int depth = 1; depth < RLT_VM_MAX_CALL_DEPTH && grew; ++depth) {
     grew = false;
     for (uint32_t i = 0; i < module->function_count; ++i) {
-      functions[i].next_stack_size = functions[i].calls_functions ? chain_size(module, &functions[i]) : functions[i].frame_size;
+      functions[i].next_stack_size =
+          functions[i].calls_functions ? chain_size(module, &functions[i]) : functions[i].frame_size;
     }
     for (uint32_t i = 0; i < module->function_count; ++i) {
       grew |= functions[i].next_stack_size > functions[i].stack_size;

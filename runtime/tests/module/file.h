@@ -34,7 +34,8 @@ static inline file_t file_read(const char* path) {
   return file;
 }
 
-// Reads everything that a view leads to, so that a sanitizer sees each access. Returns something that depends on it all.
+// Reads everything that a view leads to, so that a sanitizer sees each access. Returns something that depends on it
+// all.
 static inline uint64_t view_visit(const rlt_module_view_t* view) {
   uint64_t sum = strlen(view->producer) + view->int_globals + view->ref_globals;
   for (uint32_t i = 0; i < view->imports.count; ++i) {

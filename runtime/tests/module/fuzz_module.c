@@ -2,8 +2,8 @@
 //
 //   fuzz_module FILE [MUTATIONS [SEED]]
 //
-// Imports are stubs with the signatures that the intact file asks for. Most mutants have their checksum cleared, since it
-// would turn nearly all away. Build with RILLET_SANITIZE.
+// Imports are stubs with the signatures that the intact file asks for. Most mutants have their checksum cleared, since
+// it would turn nearly all away. Build with RILLET_SANITIZE.
 #include "module/file.h"
 #include "vm/program.h"
 

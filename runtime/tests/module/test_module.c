@@ -1,4 +1,5 @@
-// The reader on a good file, and on each way in which a file can be bad. The good one is written by make_test_modules.py.
+// The reader on a good file, and on each way in which a file can be bad. The good one is written by
+// make_test_modules.py.
 #include "module/file.h"
 #include "vm/program.h"
 
@@ -244,7 +245,8 @@ static void test_segments(void) {
 
 static void test_formats(void) {
   rlt_module_view_t view = open_good(g_sample);
-  check_patched(field(element(view.executables, 1), 1), 3, 1, RLT_INCOMPATIBLE, "executable 1 (x86-64-v2) has format 3");
+  check_patched(field(element(view.executables, 1), 1), 3, 1, RLT_INCOMPATIBLE,
+                "executable 1 (x86-64-v2) has format 3");
 }
 
 static void test_checksum(void) {
