@@ -17,6 +17,48 @@ from rillet.codegen.llvm import emit_object
 from rillet.targets import Target
 
 
+# Runs the whole grid, so that ctypes does not cost a call for each workgroup.
+_DRIVER = """
+declare hidden i32 @"NAME"(ptr, ptr)
+declare hidden void @"NAME__count"(ptr, ptr)
+define void @kernel_count(ptr %constants, ptr %out) {
+  call void @"NAME__count"(ptr %constants, ptr %out)
+  ret void
+}
+define i32 @kernel_all(ptr %state, i32 %nx, i32 %ny, i32 %nz) {
+entry:
+  %id = alloca [3 x i32]
+  %py = getelementptr i32, ptr %id, i32 1
+  %pz = getelementptr i32, ptr %id, i32 2
+  %xy = mul i32 %nx, %ny
+  %total = mul i32 %xy, %nz
+  br label %head
+head:
+  %n = phi i32 [ 0, %entry ], [ %next, %ok ]
+  %more = icmp ult i32 %n, %total
+  br i1 %more, label %body, label %done
+body:
+  %x = urem i32 %n, %nx
+  %r = udiv i32 %n, %nx
+  %y = urem i32 %r, %ny
+  %z = udiv i32 %r, %ny
+  store i32 %x, ptr %id
+  store i32 %y, ptr %py
+  store i32 %z, ptr %pz
+  %status = call i32 @"NAME"(ptr %state, ptr %id)
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %bad, label %ok
+ok:
+  %next = add i32 %n, 1
+  br label %head
+bad:
+  ret i32 %status
+done:
+  ret i32 0
+}
+"""
+
+
 class _State(ctypes.Structure):
     _fields_ = [
         ("bindings", ctypes.POINTER(ctypes.c_void_p)),
@@ -53,13 +95,7 @@ class Kernel:
         state = _State(
             bindings, values, (ctypes.c_uint32 * 3)(*grid), len(arrays), self._local.ctypes.data, self._local.size
         )
-        for z in range(grid[2]):
-            for y in range(grid[1]):
-                for x in range(grid[0]):
-                    status = self._library.kernel(ctypes.byref(state), (ctypes.c_uint32 * 3)(x, y, z))
-                    if status:
-                        return status
-        return 0
+        return int(self._library.kernel_all(ctypes.byref(state), *grid))
 
     def __call__(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], type]], constants: Sequence[int] = ()
@@ -100,18 +136,7 @@ def _slot(value: int | float) -> int:
 
 
 def _load(executable: CompiledExecutable, target: Target) -> ctypes.CDLL:
-    table = "\n".join(
-        [
-            f'declare hidden i32 @"{executable.name}"(ptr, ptr)',
-            f'declare hidden void @"{executable.name}__count"(ptr, ptr)',
-            "define i32 @kernel(ptr %s, ptr %w) {",
-            f'  %r = call i32 @"{executable.name}"(ptr %s, ptr %w)',
-            "  ret i32 %r\n}",
-            "define void @kernel_count(ptr %c, ptr %o) {",
-            f'  call void @"{executable.name}__count"(ptr %c, ptr %o)',
-            "  ret void\n}",
-        ]
-    )
+    table = _DRIVER.replace("NAME", executable.name)
     linker = str(Path(ziglang.__file__).parent / "zig")
     with tempfile.TemporaryDirectory() as folder:
         objects = [Path(folder) / "kernel.o", Path(folder) / "table.o"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from torch_mlir import ir
 
 from rillet.codegen import llvm
@@ -20,8 +22,7 @@ def compile_executable(text: str, target: Target, options: CodegenOptions = Code
     The same text, target and options always give the same bytes. Raises ``CompileError`` when the executable is not in the
     form of docs/architecture.md, section 3, or holds something no strategy takes.
     """
-    context = make_context()
-    with context, ir.Location.unknown():
+    with _context(), ir.Location.unknown():
         try:
             dispatch = Dispatch(_executable(ir.Module.parse(text)))
         except ir.MLIRError as error:
@@ -51,6 +52,17 @@ def compile_executable(text: str, target: Target, options: CodegenOptions = Code
         strategy=strategy.name,
         assembly=llvm.emit_assembly(lowered, target, object_options) if options.keep_assembly else "",
     )
+
+
+def _context() -> ir.Context:
+    """This thread's context: making one costs as much as compiling a small kernel, and what is compiled does not depend on
+    what was compiled before."""
+    if not hasattr(_per_thread, "context"):
+        _per_thread.context = make_context()
+    return _per_thread.context
+
+
+_per_thread = threading.local()
 
 
 def _executable(module: ir.Module) -> ir.Module:

@@ -8,18 +8,16 @@ address of its own (so a tile may cross the end of an image line).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from rillet.codegen.cpu import index
+from rillet.codegen.cpu.blocks import Span, each, each_column_tile, each_row_tile, workgroup_span
 from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, grid, make_plan
 from rillet.codegen.cpu.contraction_tile import Segment, TileEmitter
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.targets import Target
-
-Span = tuple[Index, Index]
 
 
 class ContractionStrategy:
@@ -52,25 +50,17 @@ class _Workgroup:
         self.tiles = TileEmitter(kernel, plan)
 
     def emit(self) -> None:
-        plan, tiles = self.plan, self.tiles
+        kernel, plan, tiles = self.kernel, self.plan, self.tiles
         tiles.writer.fill_borders()
         batch_sizes = [axis_size(a, tiles.sizes) for a in plan.batches]
-        columns = self._span(0, plan.blocks.columns, tiles.sizes[plan.contraction.column_loop])
-        rows = self._span(1, plan.blocks.rows, index.product(tiles.row_sizes))
-        first, last = self._span(2, plan.blocks.batches, index.product(batch_sizes))
+        columns = workgroup_span(kernel, 0, plan.blocks.columns, tiles.sizes[plan.contraction.column_loop])
+        rows = workgroup_span(kernel, 1, plan.blocks.rows, index.product(tiles.row_sizes))
+        batches = workgroup_span(kernel, 2, plan.blocks.batches, index.product(batch_sizes))
 
         def batch(position: Index) -> None:
             self._batch(_coordinates(plan.batches, index.delinearize(position, batch_sizes)), rows, columns)
 
-        self._each(first, last, 1, batch)
-
-    def _span(self, axis: int, block: int, total: Index) -> Span:
-        """The part of ``total`` that this workgroup owns on a grid axis."""
-        if isinstance(total, int) and total <= block:
-            return 0, total
-        start = index.mul(self.kernel.workgroup(axis), block)
-        end = index.add(start, block)
-        return start, end if isinstance(total, int) and total % block == 0 else index.minimum(end, total)
+        each(kernel, batches, 1, batch)
 
     def _batch(self, batch: dict[int, Index], rows: Span, columns: Span) -> None:
         plan, tiles = self.plan, self.tiles
@@ -108,55 +98,14 @@ class _Workgroup:
                 lambda m, count, valid: tiles.add_to_sums(batch, rows, m, count, valid, n, vectors, width, part),
             )
 
-        self._each(0, total, plan.reduction_block, segment)
+        each(self.kernel, (0, total), plan.reduction_block, segment)
         tiles.finish_sums(batch, rows, n, vectors, width)
 
     def _over_rows(self, span: Span, body: Callable[[Index, int, Index], None]) -> None:
-        """``body(first row, rows of the tile, valid rows)`` for each row tile; the last may be smaller, or partly
-        valid.
-        """
-        start, end = span
-        rows = self.plan.tile.rows
-        total = index.product(self.tiles.row_sizes)
-        if isinstance(total, int):
-            tail = total % rows
-            whole = index.sub(total, tail)
-            main_end = whole if end == total else index.minimum(end, whole)
-            self._each(start, main_end, rows, lambda m: body(m, rows, rows))
-            if tail:
-                self._each(main_end, end, rows, lambda m: body(m, tail, tail))
-            return
-        main_end = index.add(start, index.mul(index.floordiv(index.sub(end, start), rows), rows))
-        self._each(start, main_end, rows, lambda m: body(m, rows, rows))
-        if rows > 1:
-            self._each(main_end, end, rows, lambda m: body(m, rows, index.sub(end, m)))
+        each_row_tile(self.kernel, span, index.product(self.tiles.row_sizes), self.plan.tile.rows, body)
 
     def _over_columns(self, span: Span, body: Callable[[Index, int, Index], None]) -> None:
-        """``body(first column, vectors of the tile, valid columns)`` for each column tile."""
-        start, end = span
-        tile = self.plan.tile
-        total = self.tiles.sizes[self.plan.contraction.column_loop]
-        if isinstance(total, int):
-            tail = total % tile.columns
-            whole = total - tail
-            main_end = whole if end == total else index.minimum(end, whole)
-            self._each(start, main_end, tile.columns, lambda n: body(n, tile.vectors, tile.columns))
-            if tail:
-                self._each(main_end, end, tile.columns, lambda n: body(n, math.ceil(tail / tile.lanes), tail))
-            return
-        main_end = index.add(start, index.mul(index.floordiv(index.sub(end, start), tile.columns), tile.columns))
-        self._each(start, main_end, tile.columns, lambda n: body(n, tile.vectors, tile.columns))
-        self._each(main_end, end, tile.lanes, lambda n: body(n, 1, index.minimum(index.sub(end, n), tile.lanes)))
-
-    def _each(self, start: Index, end: Index, step: int, body: Callable[[Index], None]) -> None:
-        if isinstance(start, int) and isinstance(end, int):
-            if start >= end:
-                return
-            if start + step >= end:
-                body(start)
-                return
-        with self.kernel.loop(start, end, step) as loop:
-            body(loop.iv)
+        each_column_tile(self.kernel, span, self.tiles.sizes[self.plan.contraction.column_loop], self.plan.tile, body)
 
 
 def _coordinates(axes: tuple[Axis, ...], positions: list[Index]) -> dict[int, Index]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.codegen.cpu.access import DYNAMIC, Access, access_of, argument_of
+from rillet.codegen.cpu.access import Access, access_of, argument_of
 from rillet.codegen.cpu.body import broadcast
 from rillet.codegen.cpu.dispatch import Dispatch, Generic
 from rillet.codegen.cpu.kernel import Kernel
@@ -64,7 +64,7 @@ def recognize(dispatch: Dispatch) -> Contraction | None:
     axes = [e.position for e in root.output_maps[0].results if isinstance(e, ir.AffineDimExpr)]
     if not axes or sorted(axes) != list(root.parallel_loops):
         return None
-    factors = _product(root)
+    factors = product_of(root)
     if factors is None:
         return None
     count = len(root.iterators)
@@ -101,8 +101,10 @@ def _classify(
     )
 
 
-def _product(root: Generic) -> tuple[list[ir.Value], Product] | None:
-    """The two factors by operand number, and the rest of the body's description."""
+def product_of(root: Generic) -> tuple[list[ir.Value], Product] | None:
+    """The two factors by operand number, and the rest of the body's description (its own order is by operand number
+    too); None when the body is no sum of products of one input each.
+    """
     *_, terminator = root.body.operations
     result = terminator.operation.operands[0]
     narrow = None
@@ -163,9 +165,11 @@ def factor(kernel: Kernel, root: Generic, value: ir.Value, operand: ir.Value, la
     ).results[0]
 
 
-def is_dynamic(extent: int) -> bool:
-    """Whether a loop extent is unknown at compile time."""
-    return extent == DYNAMIC
+def convert(name: str, value: ir.Value, element: ir.Type) -> ir.Value:
+    """Apply the unary conversion op ``name`` to a scalar or vector."""
+    is_vector = isinstance(value.type, ir.VectorType)
+    type_ = ir.VectorType.get(ir.VectorType(value.type).shape, element) if is_vector else element
+    return ir.Operation.create(name, results=[type_], operands=[value]).results[0]
 
 
 def _owner(value: ir.Value) -> ir.Operation | None:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, memref, vector
+from torch_mlir.dialects import arith, memref
 
 from rillet.codegen.cpu import access, epilogue, index, memory, microkernel
 from rillet.codegen.cpu.access import DYNAMIC, Bound
+from rillet.codegen.cpu.blocks import Span, column_masks
 from rillet.codegen.cpu.body import broadcast
-from rillet.codegen.cpu.contraction_form import factor
+from rillet.codegen.cpu.contraction_form import convert, factor
 from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, element, guess, loop_sizes
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.epilogue import Writer
@@ -84,7 +85,7 @@ class TileEmitter:
     def tile(self, batch: Batch, m: Index, count: int, valid: Index, n: Index, vectors: int, width: Index) -> None:
         """Compute a tile and store its results."""
         where = self._rows_at(m, count, valid)
-        masks = self._masks(width, vectors)
+        masks = column_masks(self.lanes, width, vectors)
         sums = [self._initial(self._at(batch, w, n, j), masks[j]) for w in where for j in range(vectors)]
         sums = self._reduce(batch, where, n, vectors, masks, sums, Segment.whole(self.reduction_sizes))
         if self.plan.epilogue.cost * count * vectors > _INLINE_EPILOGUE and count > 1:
@@ -99,9 +100,9 @@ class TileEmitter:
             with self.kernel.when(exists):
                 self._store_row(row, batch, w, n, masks)
 
-    def begin_sums(self, batch: Batch, rows: tuple[Index, Index], n: Index, vectors: int, width: Index) -> None:
+    def begin_sums(self, batch: Batch, rows: Span, n: Index, vectors: int, width: Index) -> None:
         """Put the initial values of a block of rows in scratch."""
-        masks = self._masks(width, vectors)
+        masks = column_masks(self.lanes, width, vectors)
         with self.kernel.loop(rows[0], rows[1]) as loop:
             row = self._coordinates(self.plan.rows, index.delinearize(loop.iv, self.row_sizes))
             for j in range(vectors):
@@ -111,7 +112,7 @@ class TileEmitter:
     def add_to_sums(
         self,
         batch: Batch,
-        rows: tuple[Index, Index],
+        rows: Span,
         m: Index,
         count: int,
         valid: Index,
@@ -125,13 +126,13 @@ class TileEmitter:
         spots = [(index.add(first, r), j) for r in range(count) for j in range(vectors)]
         sums = [self._load_sum(*spot) for spot in spots]
         where = self._rows_at(m, count, valid)
-        sums = self._reduce(batch, where, n, vectors, self._masks(width, vectors), sums, segment)
+        sums = self._reduce(batch, where, n, vectors, column_masks(self.lanes, width, vectors), sums, segment)
         for spot, value in zip(spots, sums, strict=True):
             self._store_sum(*spot, value)
 
-    def finish_sums(self, batch: Batch, rows: tuple[Index, Index], n: Index, vectors: int, width: Index) -> None:
+    def finish_sums(self, batch: Batch, rows: Span, n: Index, vectors: int, width: Index) -> None:
         """Apply the epilogue to the sums in scratch and store the results."""
-        masks = self._masks(width, vectors)
+        masks = column_masks(self.lanes, width, vectors)
         with self.kernel.loop(rows[0], rows[1]) as loop:
             row = self._coordinates(self.plan.rows, index.delinearize(loop.iv, self.row_sizes))
             spot = index.sub(loop.iv, rows[0])
@@ -221,22 +222,6 @@ class TileEmitter:
         start = index.mul(index.floordiv(n, panel), self.right.panel_stride)
         return index.add(index.add(base, start), index.mod(n, panel))
 
-    def _masks(self, width: Index, vectors: int) -> list[ir.Value | None]:
-        return [self._mask(width, j) for j in range(vectors)]
-
-    def _mask(self, width: Index, number: int) -> ir.Value | None:
-        """Which lanes of column vector ``number`` exist when ``width`` columns do; None for all."""
-        if self.lanes == 1:
-            return None
-        type_ = ir.VectorType.get([self.lanes], ir.IntegerType.get_signless(1))
-        if isinstance(width, int):
-            present = min(self.lanes, width - number * self.lanes)
-            if present == self.lanes:
-                return None
-            bits = [ir.IntegerAttr.get(type_.element_type, n < present) for n in range(self.lanes)]
-            return arith.ConstantOp(type_, ir.DenseElementsAttr.get(bits, type=type_)).result
-        return vector.CreateMaskOp(type_, [index.value(index.sub(width, number * self.lanes))]).result
-
     # --- the reduction --------------------------------------------------------------------------------------------
 
     def _reduce(
@@ -309,7 +294,7 @@ class TileEmitter:
         assert forms is not None
         value = self.evaluator.fork(self.lanes, mask).at(root.inits[0], epilogue.place(forms, at, self.lanes))
         if self.c.product.widen is not None:
-            value = _convert(self.c.product.widen, value, self.sum_type)
+            value = convert(self.c.product.widen, value, self.sum_type)
         return broadcast(value, self.lanes)
 
     def _store_row(
@@ -324,7 +309,7 @@ class TileEmitter:
         result_element = ir.RankedTensorType(root.results[0].type).element_type
         for j, value in enumerate(sums):
             if self.c.product.narrow is not None:
-                value = _convert(self.c.product.narrow, value, result_element)
+                value = convert(self.c.product.narrow, value, result_element)
             evaluator = self.evaluator.fork(self.lanes, masks[j])
             evaluator.bind(root.results[0], value)
             self.writer.store(evaluator, self._at(batch, row, n, j))
@@ -358,9 +343,3 @@ class TileEmitter:
     def _store_sum(self, row: Index, number: int, value: ir.Value) -> None:
         assert self._scratch is not None
         memory.store(self._scratch, self._sum_at(row, number), value, self.lanes)
-
-
-def _convert(name: str, value: ir.Value, element_type: ir.Type) -> ir.Value:
-    is_vector = isinstance(value.type, ir.VectorType)
-    type_ = ir.VectorType.get(ir.VectorType(value.type).shape, element_type) if is_vector else element_type
-    return ir.Operation.create(name, results=[type_], operands=[value]).results[0]

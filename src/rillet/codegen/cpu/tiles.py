@@ -186,3 +186,50 @@ def choose_reduction_block(target: Target, first: int, inner: int, tile: Tile, e
     if 0 <= first <= room:
         return 0
     return min(room, max(1, 512 // inner)) if first < 0 else math.ceil(first / math.ceil(first / room))
+
+
+# --- windows: depthwise convolutions, pooling, sums that keep the vectorized axis -------------------------------------
+
+UNROLLED_OPERATIONS = 96  # multiply-adds (or whatever the body does) in the unrolled part of a window
+WINDOW_ACCUMULATORS = 8  # enough to hide the latency of any accumulating op on two ports
+
+
+@dataclass(frozen=True)
+class WindowBlocks:
+    """What one workgroup does: this many positions of the outer loops and this many columns."""
+
+    outer: int
+    columns: int
+
+
+def choose_window_tile(target: Target, rows: int, columns: int, window: int, lanes: int) -> Tile:
+    """The register tile of a windowed reduction over ``rows`` neighbouring positions and ``columns`` channels.
+
+    Two vectors a position make a cache line of most machines' 64 bytes out of 256-bit vectors, so pairs are preferred;
+    rows are then what leaves the fewest results to a smaller last tile. With few rows, more vectors keep the ports
+    busy.
+    """
+    accumulators = max(1, min(WINDOW_ACCUMULATORS, target.vector_registers // 2))
+    most_vectors = math.ceil(columns / lanes)
+    vectors = min(2 if rows > 1 else accumulators, most_vectors)
+    most_rows = max(1, accumulators // vectors)
+    if rows < most_rows:
+        vectors = min(most_vectors, max(1, accumulators // rows))
+        return Tile(rows, vectors, lanes)
+    choices = range(max(1, most_rows // 2), most_rows + 1)
+    best = max(choices, key=lambda r: (rows / (math.ceil(rows / r) * r), rows % r == 0, r))
+    return Tile(best, vectors, lanes)
+
+
+def choose_window_blocks(
+    target: Target, tile: Tile, *, outer: int, rows: int, columns: int, window: int
+) -> WindowBlocks:
+    """How a windowed reduction is split over workgroups: outer positions first, then columns, in whole tiles."""
+    steps = outer * math.ceil(rows / tile.rows) * math.ceil(columns / tile.columns)
+    cycles = steps * (window * tile.rows * tile.vectors / LOAD_PORTS + TILE_OVERHEAD)
+    wanted = 1 if cycles < SPLIT_CYCLES else max(2, round(cycles / WORKGROUP_CYCLES))
+    outer_blocks = min(outer, wanted)
+    column_blocks = min(math.ceil(columns / tile.columns), math.ceil(wanted / outer_blocks))
+    return WindowBlocks(
+        math.ceil(outer / outer_blocks), math.ceil(math.ceil(columns / tile.columns) / column_blocks) * tile.columns
+    )

@@ -1,0 +1,199 @@
+"""Device loops and any other legal function: upstream bufferization and scalar loops, in one workgroup.
+
+Results are built in place: the tensor a result starts from (an empty one, or a copy of an argument) is the result's own memory.
+Intermediates of static size live in scratch.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir, passmanager
+from torch_mlir.dialects import arith, bufferization, builtin, linalg, tensor
+
+from rillet.codegen.cpu import index
+from rillet.codegen.cpu.body import constant
+from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.cpu.kernel import Kernel
+from rillet.errors import CompileError
+from rillet.targets import Target
+
+_BUFFERIZE = (
+    "canonicalize",
+    "cse",
+    "one-shot-bufferize{allow-unknown-ops=1}",
+    "canonicalize",
+    "cse",
+)
+_LOOPS = ("convert-linalg-to-loops", "canonicalize", "cse")
+
+
+class _Fallback:
+    name = "fallback"
+    vectorize_loops = True
+
+    def matches(self, dispatch: Dispatch, target: Target) -> bool:
+        return True
+
+    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
+        kernel.grid(lambda: [])
+        with kernel.body():
+            _clone(dispatch, kernel)
+        module = kernel.finish()
+        _run(module, _BUFFERIZE, dispatch)
+        _place_allocations(module, kernel, dispatch)
+        kernel.finish()
+        _run(module, _LOOPS, dispatch)
+
+
+def _run(module: ir.Module, passes: tuple[str, ...], dispatch: Dispatch) -> None:
+    try:
+        passmanager.PassManager.parse(f"builtin.module({','.join(passes)})", module.context).run(module.operation)
+    except ir.MLIRError as error:
+        reason = str(error).strip().splitlines()[-1] if str(error).strip() else "unknown"
+        raise CompileError(f"executable @{dispatch.name}: its loops cannot be turned into memory accesses: {reason}") from error
+
+
+def _clone(dispatch: Dispatch, kernel: Kernel) -> None:
+    """Copy the function's ops into the kernel, arguments read from and results written to the bindings."""
+    mapping: dict[ir.Value, ir.Value] = {s: kernel.scalar(s) for s in dispatch.scalars}
+    for number, port in enumerate(dispatch.arguments):
+        mapping[port.value] = _as_tensor(kernel.argument(number), port.type, writable=False)
+    starts: dict[ir.Value, ir.Value] = {}
+    for number, port in enumerate(dispatch.results):
+        place = _as_tensor(kernel.result(number), port.type, writable=True)
+        start = _start(port.value)
+        if start in starts or not _is_empty(start):
+            continue
+        starts[start] = place
+    mapping.update(starts)
+    for op in dispatch.ops:
+        if op.results and op.results[0] in starts:
+            continue
+        _clone_op(op, mapping, dispatch, kernel)
+    for number, port in enumerate(dispatch.results):
+        destination = _memref_as(kernel.result(number), port.type)
+        bufferization.MaterializeInDestinationOp(
+            None, mapping[port.value], destination, restrict=True, writable=True
+        )
+
+
+def _clone_op(op: ir.Operation, mapping: dict[ir.Value, ir.Value], dispatch: Dispatch, kernel: Kernel) -> None:
+    """Copy one op; where a loop (or an insertion) starts from an argument and becomes a result, give it the result's memory,
+    which holds a copy of the argument (a tied result holds it already)."""
+    own: dict[ir.Value, ir.Value] = {}
+    for number, port in enumerate(dispatch.results):
+        start = _start(port.value)
+        if start not in list(op.operands) or not _leads_to(op, start, port.value):
+            continue
+        place = _as_tensor(kernel.result(number), port.type, writable=True)
+        own[start] = place if number in dispatch.tied else linalg.copy(mapping[start], outs=[place])
+    clone = op.clone()
+    _remap(clone.operation, {**mapping, **own})
+    _check_accesses(clone.operation, kernel)
+    mapping.update(zip(op.results, clone.operation.results, strict=True))
+
+
+def _start(value: ir.Value) -> ir.Value:
+    """The tensor that ``value`` is built from in place: the loops' and insertions' initial value."""
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
+        number = ir.OpResult(value).result_number
+        if op.name == "scf.for":
+            value = op.operands[3 + number]
+        elif op.name == "scf.while":
+            value = op.operands[number]
+        elif op.name in ("tensor.insert", "tensor.insert_slice"):
+            value = op.operands[1]
+        elif op.name in ("linalg.fill", "linalg.generic"):
+            value = list(op.operands)[len(op.operands) - len(op.results) + number]
+        else:
+            return value
+    return value
+
+
+def _leads_to(op: ir.Operation, start: ir.Value, result: ir.Value) -> bool:
+    """True when ``op`` is the first of the chain that builds ``result`` in place from ``start``."""
+    return any(_start(r) == start for r in op.results) and _start(result) == start and not _is_empty(start)
+
+
+def _is_empty(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "tensor.empty"
+
+
+def _as_tensor(memref_: ir.Value, type_: ir.RankedTensorType, *, writable: bool) -> ir.Value:
+    return bufferization.ToTensorOp(type_, _memref_as(memref_, type_), restrict=True, writable=writable).result
+
+
+def _memref_as(memref_: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
+    """The memref with the tensor's element type instead of the storage type; both lower to the same descriptor, and LLVM gives
+    every element narrower than a byte a byte."""
+    current = ir.MemRefType(memref_.type)
+    if current.element_type == type_.element_type:
+        return memref_
+    target = ir.MemRefType.get(current.shape, type_.element_type)
+    return builtin.unrealized_conversion_cast([target], [memref_])
+
+
+def _remap(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
+    for number, operand in enumerate(op.operands):
+        if operand in mapping:
+            op.operands[number] = mapping[operand]
+    for region in op.regions:
+        for block in region.blocks:
+            for nested in block.operations:
+                _remap(nested.operation, mapping)
+
+
+def _check_accesses(op: ir.Operation, kernel: Kernel) -> None:
+    """Guard data-dependent indices of ``tensor.extract`` and ``tensor.insert``: out of range fails the kernel."""
+    for region in op.regions:
+        for block in region.blocks:
+            for nested in list(block.operations):
+                _check_accesses(nested.operation, kernel)
+    first = {"tensor.extract": 1, "tensor.insert": 2}.get(op.name)
+    if first is None:
+        return
+    source = op.operands[first - 1]
+    with ir.InsertionPoint(op):
+        for axis, position in enumerate(list(op.operands)[first:]):
+            if isinstance(position.owner, ir.Block) or position.owner.operation.name == "arith.constant":
+                continue
+            extent = tensor.DimOp(source, index.value(axis)).result
+            inside = arith.CmpIOp(arith.CmpIPredicate.ult, position, extent).result
+            kernel.fail_if(arith.XOrIOp(inside, constant(1, inside.type)).result)
+            op.operands[first + axis] = arith.SelectOp(inside, position, index.value(0)).result
+
+
+def _place_allocations(module: ir.Module, kernel: Kernel, dispatch: Dispatch) -> None:
+    """Turn every ``memref.alloc`` into scratch and every ``memref.copy`` into a loop."""
+    for op in _operations(module.operation, ("memref.alloc", "memref.alloca", "memref.copy")):
+        if op.name == "memref.alloca":
+            continue
+        with ir.InsertionPoint(op), op.location:
+            if op.name == "memref.copy":
+                linalg.copy(op.operands[0], outs=[op.operands[1]])
+                op.erase()
+                continue
+            type_ = ir.MemRefType(op.results[0].type)
+            if not type_.has_static_shape:
+                raise CompileError(
+                    f"executable @{dispatch.name}: an intermediate whose size is only known at run time must be a dispatch of "
+                    "its own"
+                )
+            local = kernel.local(list(type_.shape), type_.element_type)
+            same = _memref_as(local, ir.RankedTensorType.get(type_.shape, type_.element_type))
+            op.results[0].replace_all_uses_with(same)
+            op.erase()
+
+
+def _operations(op: ir.Operation, names: tuple[str, ...]) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+    for region in op.regions:
+        for block in region.blocks:
+            for nested in block.operations:
+                found += _operations(nested.operation, names)
+                if nested.operation.name in names:
+                    found.append(nested.operation)
+    return found
+
+
+STRATEGY = _Fallback()
