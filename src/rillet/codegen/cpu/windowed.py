@@ -116,7 +116,7 @@ def _plan(dispatch: Dispatch, target: Target) -> _Plan | None:
 
 
 def _accesses(dispatch: Dispatch, root: Generic, column: int) -> tuple[Access | None, ...] | None:
-    """How each input is read; None when one is not a linear access of an argument that moves little along the columns."""
+    """How each input is read; None when one is no linear access of an argument that moves little along the columns."""
     found: list[Access | None] = []
     moves = False
     for number, (value, map_) in enumerate(zip(root.inputs, root.input_maps, strict=True)):

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness import Kernel, executable
+from kernels import assert_close, bias_relu, reduction, tensor, zero_init
+
+
+def _depthwise(
+    batch: int, size: tuple[int, int], channels: int, kernel: tuple[int, int], stride: int, dilation: int
+) -> tuple[str, tuple[int, ...]]:
+    oh, ow = ((s - (k - 1) * dilation - 1) // stride + 1 for s, k in zip(size, kernel, strict=True))
+    shape = (batch, oh, ow, channels)
+    result, left = tensor(shape), tensor((batch, *size, channels))
+    right, bias = tensor((*kernel, channels)), tensor((channels,))
+    maps = (f"n, h * {stride} + i * {dilation}, w * {stride} + j * {dilation}, c", "i, j, c", "n, h, w, c")
+    body = zero_init(result) + reduction(result, left, right, "n, h, w, c, i, j", maps, "pppprr")
+    body += bias_relu(result, 4, bias) + f"\nreturn %1 : {result}"
+    return executable("depthwise", f"%a: {left}, %b: {right}, %bias: {bias}", result, body), shape
+
+
+def depthwise_reference(x: np.ndarray, w: np.ndarray, stride: int, dilation: int) -> np.ndarray:
+    kh, kw, _ = w.shape
+    oh, ow = ((s - (k - 1) * dilation - 1) // stride + 1 for s, k in zip(x.shape[1:3], (kh, kw), strict=True))
+    total = np.zeros((x.shape[0], oh, ow, x.shape[3]))
+    for i in range(kh):
+        for j in range(kw):
+            rows = slice(i * dilation, i * dilation + (oh - 1) * stride + 1, stride)
+            columns = slice(j * dilation, j * dilation + (ow - 1) * stride + 1, stride)
+            total += x[:, rows, columns].astype(np.float64) * w[i, j]
+    return total
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-v2"])
+@pytest.mark.parametrize(
+    ("batch", "size", "channels", "kernel", "stride", "dilation"),
+    [
+        (1, (9, 9), 32, (3, 3), 1, 1),
+        (2, (9, 12), 24, (3, 3), 2, 1),
+        (1, (13, 11), 7, (5, 5), 1, 1),
+        (1, (12, 12), 35, (3, 5), 1, 2),
+        (1, (3, 3), 1, (3, 3), 1, 1),
+        (1, (11, 19), 40, (11, 11), 1, 1),
+    ],
+)
+def test_depthwise(
+    target: str,
+    batch: int,
+    size: tuple[int, int],
+    channels: int,
+    kernel: tuple[int, int],
+    stride: int,
+    dilation: int,
+) -> None:
+    rng = np.random.default_rng(0)
+    text, shape = _depthwise(batch, size, channels, kernel, stride, dilation)
+    x = rng.standard_normal((batch, *size, channels), np.float32)
+    w = rng.standard_normal((*kernel, channels), np.float32)
+    bias = rng.standard_normal(channels, np.float32)
+    compiled = Kernel(text, target)
+    assert compiled.executable.strategy == "windowed"
+    [y] = compiled([x, w, bias], [(shape, np.float32)])
+    assert_close(y, np.maximum(depthwise_reference(x, w, stride, dilation) + bias, 0))
+
+
+def test_one_dimension_with_dynamic_length() -> None:
+    result, left, right = "tensor<1x?x20xf32>", "tensor<1x?x20xf32>", "tensor<4x20xf32>"
+    maps = ("n, w + j, c", "j, c", "n, w, c")
+    body = zero_init(result, dynamic="%out") + reduction(result, left, right, "n, w, c, j", maps, "pppr")
+    text = executable(
+        "dynamic",
+        f"%a: {left} {{flow.dims = array<i64: 2>}}, %b: {right}, %in: index, %out: index",
+        f"{result} {{flow.dims = array<i64: 3>}}",
+        f"{body}\nreturn %0 : {result}",
+    )
+    kernel = Kernel(text)
+    assert kernel.executable.strategy == "windowed"
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((4, 20), np.float32)
+    for length in (4, 9, 30):
+        x = rng.standard_normal((1, length, 20), np.float32)
+        [y] = kernel([x, w], [((1, length - 3, 20), np.float32)], [length, length - 3])
+        assert_close(y, depthwise_reference(x[:, None], w[None], 1, 1)[:, 0])
+
+
+def test_small_floats_are_summed_in_f32() -> None:
+    shape = (1, 5, 6, 16)
+    result, left, right = tensor(shape, "f16"), tensor((1, 7, 8, 16), "f16"), tensor((3, 3, 16), "f16")
+    body = f"""
+%zero = arith.constant 0.0 : f16
+%e = tensor.empty() : {result}
+%init = linalg.fill ins(%zero : f16) outs(%e : {result}) -> {result}
+%0 = linalg.generic {{indexing_maps=[affine_map<(n, h, w, c, i, j)->(n, h + i, w + j, c)>,
+    affine_map<(n, h, w, c, i, j)->(i, j, c)>, affine_map<(n, h, w, c, i, j)->(n, h, w, c)>],
+    iterator_types=["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}}
+    ins(%a, %b : {left}, {right}) outs(%init : {result}) {{
+^bb0(%x: f16, %y: f16, %c: f16):
+  %p = arith.extf %x : f16 to f32
+  %q = arith.extf %y : f16 to f32
+  %w = arith.extf %c : f16 to f32
+  %r = arith.mulf %p, %q : f32
+  %s = arith.addf %w, %r : f32
+  %t = arith.truncf %s : f32 to f16
+  linalg.yield %t : f16
+}} -> {result}
+return %0 : {result}"""
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype(np.float16) for s in ((1, 7, 8, 16), (3, 3, 16)))
+    kernel = Kernel(executable("half", f"%a: {left}, %b: {right}", result, body))
+    assert kernel.executable.strategy == "windowed"
+    [y] = kernel([x, w], [(shape, np.float16)])
+    expected = depthwise_reference(x, w.astype(np.float64), 1, 1)
+    assert np.abs(y - expected).max() <= np.abs(expected).max() * 2.0**-11
+
+
+def test_the_weights_are_read_once_and_sums_stay_in_registers() -> None:
+    from rillet import targets
+    from rillet.codegen import CodegenOptions, compile_executable
+
+    text, _ = _depthwise(1, (16, 16), 64, (3, 3), 1, 1)
+    result = compile_executable(text, targets.get("x86-64-v3"), CodegenOptions(keep_assembly=True))
+    body = result.assembly.split("__body")[1]
+    assert "(%rsp)" not in "".join(line for line in body.splitlines() if "ymm" in line)
