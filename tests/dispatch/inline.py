@@ -1,4 +1,6 @@
-"""Turns a flow program back into one function in tensor form, so that it can be evaluated without the rest of the compiler."""
+"""Turns a flow program back into one function in tensor form, so that it can be evaluated without the rest of the
+compiler.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from rillet.ir.structured import walk
 
 
 def inlined(program: Program) -> Program:
-    """The same program with every call replaced by the executable's body and every ``flow`` operation by a tensor operation."""
+    """The same program with every call replaced by the executable's body and every ``flow`` operation by a tensor
+    operation.
+    """
     with program.context, ir.Location.unknown():
         bodies = {name: f.regions[0].blocks[0] for name, f in functions(program).items()}
         for op in list(walk(program.main())):

@@ -42,11 +42,18 @@ class Graph:
         return self("Conv", x, w, self.weights(filters), pads=[pad] * 4, strides=[stride] * 2, group=group)
 
     def norm(self, x: str, channels: int) -> str:
-        parameters = [self.weights(channels), self.weights(channels), self.weights(channels), self.weights(channels, low=0.1)]
+        parameters = [
+            self.weights(channels),
+            self.weights(channels),
+            self.weights(channels),
+            self.weights(channels, low=0.1),
+        ]
         return self("BatchNormalization", x, *parameters)
 
 
-def model(build: Callable[[Graph, str], str | Sequence[str]], shape: Sequence[int | str], seed: int = 0) -> onnx.ModelProto:
+def model(
+    build: Callable[[Graph, str], str | Sequence[str]], shape: Sequence[int | str], seed: int = 0
+) -> onnx.ModelProto:
     """The model whose nodes ``build(graph, input name)`` makes; it returns the name(s) of the output(s)."""
     graph = Graph(seed)
     outputs = build(graph, "x")
@@ -120,3 +127,20 @@ def encoder(g: Graph, x: str) -> str:
     h = g("Add", g("MatMul", y, g.weights(16, 32)), g.weights(32))
     h = g("Mul", g("Mul", h, g.array(np.float32(0.5))), g("Add", g("Erf", h), g.array(np.float32(1))))
     return g("LayerNormalization", g("Add", g("MatMul", h, g.weights(32, 16)), y), g.weights(16), g.weights(16))
+
+
+def dynamic_encoder(g: Graph, x: str) -> str:
+    """Attention with one head, and a feed-forward layer, for any batch and sequence."""
+    q, k, v = (g("MatMul", x, g.weights(16, 16)) for _ in range(3))
+    scores = g("Softmax", g("MatMul", q, g("Transpose", k, perm=[0, 2, 1])), axis=-1)
+    y = g("Add", g("MatMul", g("MatMul", scores, v), g.weights(16, 16)), x)
+    y = g("LayerNormalization", y, g.weights(16), g.weights(16))
+    return g("Add", g("Relu", g("Add", g("MatMul", y, g.weights(16, 40)), g.weights(40))), g.weights(1, 40))
+
+
+def segmentation(g: Graph, x: str) -> str:
+    """Down, up again by a transposed convolution, a skip connection, a per-pixel softmax."""
+    y = g("Relu", g.norm(g.conv(x, 3, 8), 8))
+    z = g("LeakyRelu", g.norm(g.conv(y, 8, 8, 3, 2), 8), alpha=0.1)
+    z = g("ConvTranspose", z, g.weights(8, 8, 2, 2), strides=[2, 2])
+    return g("Softmax", g.conv(g("Concat", y, z, axis=1), 16, 4, 1), axis=1)

@@ -1,4 +1,6 @@
-"""Dispatch formation: tensor form → host program of dispatches (``flow``) and executables (docs/architecture.md, section 3)."""
+"""Dispatch formation: tensor form → host program of dispatches (``flow``) and executables (docs/architecture.md,
+section 3).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Finds results that may overwrite an argument: ``flow.may_alias`` (docs/architecture.md, section 3).
 
-An argument qualifies when exactly one operation reads it, at the position of the result's element that comes out of it, so that every
-element is read before it is written. Row-wise reductions are left out: their kernels may use the result's memory in between.
+An argument qualifies when exactly one operation reads it, at the position of the result's element that comes out of it,
+so that every element is read before it is written. Row-wise reductions are left out: their kernels may use the result's
+memory in between.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Decides which operations become one dispatch, and marks them: ``flow.region = n`` on each member.
 
-Greedy, in program order: each elementwise operation, reduction or pad joins the groups that make its operands, contractions first, as far
-as ``groups.worthwhile`` allows and no cycle between dispatches arises. Nothing is keyed on what an operation was called.
+Greedy, in program order: each elementwise operation, reduction or pad joins the groups that make its operands,
+contractions first, as far as ``groups.worthwhile`` allows and no cycle between dispatches arises. Nothing is keyed on
+what an operation was called.
 """
 
 from __future__ import annotations
@@ -69,10 +70,8 @@ class _Former:
 
     def _allowed(self, edges: list[Edge]) -> bool:
         """A pad moves into the dispatch that makes its source only if nothing else reads the source."""
-        for edge in edges:
-            if edge.consumer.kind is Kind.PAD and len(list(edge.value.uses)) > 1:
-                return False
-        return True
+        pads = (edge for edge in edges if edge.consumer.kind is Kind.PAD)
+        return all(len(list(edge.value.uses)) == 1 for edge in pads)
 
     def _is_cyclic(self, union: Group) -> bool:
         """Whether an operation outside the union both uses and feeds it."""

@@ -1,9 +1,10 @@
 """Groups of operations that become one dispatch, and when two of them may be one.
 
-Rows. A group runs as a grid of independent *rows*: loops that every member has, as parallel loops, and that every value passed inside
-the group is indexed by on both sides. Two groups are joined along the values that pass between them; the rows of the union are the pairs
-of rows that every such value links. So a softmax (a maximum, an exponential, a sum, a quotient) keeps the loops around the reduced
-one as rows, and nothing needs to know that it is a softmax. What a row computes from another row's values is never fused.
+Rows. A group runs as a grid of independent *rows*: loops that every member has, as parallel loops, and that every value
+passed inside the group is indexed by on both sides. Two groups are joined along the values that pass between them; the
+rows of the union are the pairs of rows that every such value links. So a softmax (a maximum, an exponential, a sum, a
+quotient) keeps the loops around the reduced one as rows, and nothing needs to know that it is a softmax. What a row
+computes from another row's values is never fused.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ Row = int
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on a group, so that kernels stay small. ``small`` is the number of points below which parallelism does not matter."""
+    """Bounds on a group, so that kernels stay small. ``small`` is the number of points below which parallelism does not
+    matter.
+    """
 
     nodes: int = 64
     chain_cost: int = 512  # scalar operations, for groups that are elementwise only
@@ -157,7 +160,7 @@ def _keeps_rows(node: Node, group: Group) -> bool:
 
 
 def _shares_data(node: Node, group: Group) -> bool:
-    """The node passes a tensor of its full size to or from another member, or reads one that another member reads too."""
+    """The node shares a tensor with inner loops with another member: makes it, takes it, or reads it too."""
     others = [n for n in group.nodes if n is not node]
     made = {v for n in others for v in n.result_maps}
     read = {v for n in others for v, _ in n.operands}

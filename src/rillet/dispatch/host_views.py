@@ -1,4 +1,4 @@
-"""Turns what needs no kernel into ``flow``: reshapes, contiguous slices, reading one element, filling with one scalar."""
+"""Turns what needs no kernel into ``flow``: reshapes, contiguous slices, reading an element, filling with a scalar."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _load(op: ir.Operation) -> ir.Value:
 
 
 def splat(op: ir.Operation) -> ir.Value:
-    """The ``flow.splat`` that makes what the source ``op`` (an empty tensor or a fill) makes, at the insertion point."""
+    """The ``flow.splat`` for the source ``op`` (an empty tensor or a fill), at the insertion point."""
     result = op.results[0].type
     if op.name == "linalg.fill":
         value = op.operands[0]

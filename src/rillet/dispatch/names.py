@@ -1,4 +1,6 @@
-"""Readable names for executables, from what they compute: ``conv_112x112x32_3x3``, ``matmul_128x384x384``, ``reduce_64x1000``."""
+"""Readable names for executables, from what they compute: ``conv_112x112x32_3x3``, ``matmul_128x384x384``,
+``reduce_64x1000``.
+"""
 
 from __future__ import annotations
 

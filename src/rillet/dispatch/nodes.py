@@ -24,7 +24,8 @@ class Kind(enum.Enum):
 
 # Structured or moving ops: no loop that holds one of them is device code.
 _STRUCTURED = frozenset(
-    f"tensor.{n}" for n in ("pad", "concat", "extract_slice", "insert_slice", "reshape", "expand_shape", "collapse_shape")
+    f"tensor.{n}"
+    for n in ("pad", "concat", "extract_slice", "insert_slice", "reshape", "expand_shape", "collapse_shape")
 )
 _SOLO = frozenset(("tensor.concat", "tensor.extract_slice", "tensor.insert_slice", "tensor.insert"))
 
@@ -66,7 +67,9 @@ def is_device_loop(op: ir.Operation) -> bool:
 
 
 def is_source(op: ir.Operation | None) -> bool:
-    """Makes a tensor out of nothing, so that each dispatch makes its own: ``tensor.empty``, a fill of one, a splat constant."""
+    """Makes a tensor out of nothing, so that each dispatch makes its own: ``tensor.empty``, a fill of one, a splat
+    constant.
+    """
     if op is None:
         return False
     if op.name == "tensor.empty":
@@ -86,7 +89,14 @@ def node(op: ir.Operation, index: int) -> Node | None:
         identity = tuple(range(tensor.rank))
         source = op.operands[0]
         return Node(
-            op, index, Kind.PAD, tensor.rank, {op.results[0]: identity}, [(source, identity)], 1, list(tensor.shape),
+            op,
+            index,
+            Kind.PAD,
+            tensor.rank,
+            {op.results[0]: identity},
+            [(source, identity)],
+            1,
+            list(tensor.shape),
             (True,) * tensor.rank,
         )
     is_fill = op.name == "linalg.fill" and not is_source(op)
@@ -107,9 +117,7 @@ def _generic(view: Structured, index: int) -> Node:
     operands = [(v, m) for v, m in operands if isinstance(v.type, ir.RankedTensorType)]
     cost = max(1, sum(1 for _ in walk(op)) - 1)
     results = dict(zip(op.results, view.init_maps, strict=True))
-    return Node(
-        op, index, _kind(view), view.loops, results, operands, cost, view.extents(), view.parallel, view
-    )
+    return Node(op, index, _kind(view), view.loops, results, operands, cost, view.extents(), view.parallel, view)
 
 
 def _kind(view: Structured) -> Kind:

@@ -1,7 +1,8 @@
-"""Moves each marked region into an executable of its own and calls it from the host program (docs/architecture.md, section 3).
+"""Moves each marked region into an executable of its own and calls it from the host program (docs/architecture.md,
+section 3).
 
-Members are moved, not copied. What a region reads becomes an argument, except constants and tensors made out of nothing, which each
-executable makes for itself. Extents of tensors at the executable's edge become scalar arguments.
+Members are moved, not copied. What a region reads becomes an argument, except constants and tensors made out of
+nothing, which each executable makes for itself. Extents of tensors at the executable's edge become scalar arguments.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class _Outliner:
     def __init__(self, program: Program, executables: ir.Block) -> None:
         self.program = program
         self.executables = executables
+        self.main = program.main()
         self.count = 0
         self.known: dict[ir.Value, Sequence[Extent]] = {}
 
@@ -111,7 +113,7 @@ class _Outliner:
     def _declare(self, name: str, described: dict[str, ir.Attribute]) -> None:
         reference = ir.Attribute.parse(f"@executables::@{name}")
         visibility = ir.StringAttr.get("private")
-        with ir.InsertionPoint(self.program.main()), ir.Location.unknown():
+        with ir.InsertionPoint(self.main), ir.Location.unknown():
             ir.Operation.create(
                 "func.func",
                 attributes=described | {"sym_visibility": visibility, EXECUTABLE: reference},
@@ -248,7 +250,11 @@ def _tied(unit: list[ir.Operation], results: list[ir.Value], number: dict[ir.Val
     """(result, argument) pairs for updates of a tensor: an insertion writes into its destination."""
     pairs = []
     for op in unit:
-        if op.name in ("tensor.insert_slice", "tensor.insert") and op.operands[1] in number and op.results[0] in results:
+        if (
+            op.name in ("tensor.insert_slice", "tensor.insert")
+            and op.operands[1] in number
+            and op.results[0] in results
+        ):
             pairs += [results.index(op.results[0]), number[op.operands[1]]]
         if op.name == "scf.for":
             for init, result in zip(list(op.operands)[3:], op.results, strict=True):

@@ -1,7 +1,8 @@
-"""Packs the right-hand sides of contractions into column panels (docs/architecture.md, section 3, "Packed right-hand sides").
+"""Packs the right-hand sides of contractions into column panels (docs/architecture.md, section 3, "Packed right-hand
+sides").
 
-A constant is packed now, in numpy, once for all its users. A computed one is packed by a dispatch of its own where enough rows use it
-to pay for the copy. Depthwise convolutions have no columns and keep their weights as they are.
+A constant is packed now, in numpy, once for all its users. A computed one is packed by a dispatch of its own where
+enough rows use it to pay for the copy. Depthwise convolutions have no columns and keep their weights as they are.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, is_projected, s
 
 @dataclass(frozen=True)
 class Options:
-    """``panel``: columns of a panel (the target's ``pack_n``). A computed operand is packed from ``rows`` rows on, when its columns
-    are not contiguous or it has more than ``bytes`` bytes."""
+    """``panel``: columns of a panel (the target's ``pack_n``). A computed operand is packed from ``rows`` rows on, when
+    its columns are not contiguous or it has more than ``bytes`` bytes.
+    """
 
     panel: int = 16
     rows: int = 64
@@ -73,7 +75,8 @@ def _pack_constant(
     order = (*batch, *reduced, column)
     # Splats of equal content are one constant too.
     key = (name, order) if name is not None else (array.dtype, array.shape, array.flat[:1].tobytes(), order)
-    shape = _packed_shape([array.shape[a] for a in batch], [array.shape[a] for a in reduced], array.shape[column], options)
+    sizes = [array.shape[axis] for axis in order]
+    shape = _packed_shape(sizes[: len(batch)], sizes[len(batch) : -1], sizes[-1], options)
     type_ = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
     if key not in packed:
         packed[key] = constants.declare(
@@ -89,8 +92,7 @@ def pack(array: np.ndarray, batch: int, panel: int) -> np.ndarray:
     result = np.zeros((*lead[:batch], panels, *lead[batch:], panel), array.dtype)
     for number in range(panels):
         part = array[..., number * panel : (number + 1) * panel]
-        index = (*[slice(None)] * batch, number, ..., slice(part.shape[-1]))
-        result[index] = part
+        np.moveaxis(result, batch, 0)[number][..., : part.shape[-1]] = part
     return result
 
 

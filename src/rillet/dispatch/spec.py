@@ -13,7 +13,15 @@ from rillet.ir.rewrite import defining
 from rillet.ir.structured import walk
 
 _HOST_TENSOR_OPS = frozenset(
-    ("flow.reshape", "flow.slice", "flow.load", "flow.splat", "func.call", "func.return", "ml_program.global_load_const")
+    (
+        "flow.reshape",
+        "flow.slice",
+        "flow.load",
+        "flow.splat",
+        "func.call",
+        "func.return",
+        "ml_program.global_load_const",
+    )
 )
 _DEVICE_DIALECTS = frozenset(("linalg", "tensor", "arith", "math", "scf", "func", "complex"))
 
@@ -67,7 +75,9 @@ def _check_executable(name: str, function: ir.Operation) -> None:
         for i, tensor in enumerate(types):
             if not isinstance(tensor, ir.RankedTensorType):
                 continue
-            dynamic = sum(ir.RankedTensorType(tensor).is_dynamic_dim(a) for a in range(ir.RankedTensorType(tensor).rank))
+            dynamic = sum(
+                ir.RankedTensorType(tensor).is_dynamic_dim(a) for a in range(ir.RankedTensorType(tensor).rank)
+            )
             named = ir.DictAttr(function.attributes[key][i]) if key in function.attributes else {}
             dims = list(ir.DenseI64ArrayAttr(named["flow.dims"])) if "flow.dims" in named else []
             if len(dims) != dynamic or any(kinds[d] for d in dims):

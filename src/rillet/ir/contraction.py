@@ -18,7 +18,8 @@ _ADD = frozenset(("arith.addf", "arith.addi"))
 class Contraction:
     """A sum of products of two operands. Loops by role, each ascending; ``lhs`` and ``rhs`` are input numbers.
 
-    For a convolution ``lhs`` is the image, ``image`` the loops over output positions, ``window`` those over the filter's extent.
+    For a convolution ``lhs`` is the image, ``image`` the loops over output positions, ``window`` those over the
+    filter's extent.
     """
 
     lhs: int
@@ -64,7 +65,9 @@ def _roles(view: Structured, lhs: int, rhs: int) -> Contraction | None:
     reduction = [d for d in loops if not view.parallel[d]]
 
     def pick(candidates: list[int], in_lhs: bool, in_rhs: bool) -> tuple[int, ...]:
-        return tuple(d for d in candidates if (d in plain_lhs) == in_lhs and (d in plain_rhs) == in_rhs and d not in windowed)
+        return tuple(
+            d for d in candidates if (d in plain_lhs) == in_lhs and (d in plain_rhs) == in_rhs and d not in windowed
+        )
 
     roles = Contraction(
         lhs,

@@ -1,4 +1,6 @@
-"""Extents of tensors that are already there: an ``int`` where static, else an ``index`` value computed at the insertion point."""
+"""Extents of tensors that are already there: an ``int`` where static, else an ``index`` value computed at the insertion
+point.
+"""
 
 from __future__ import annotations
 

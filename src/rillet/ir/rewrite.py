@@ -74,8 +74,10 @@ def erase_dead(op: ir.Operation | ir.OpView) -> None:
 
 def is_pure(op: ir.Operation) -> bool:
     """True for the tensor form's side-effect-free operations."""
-    return op.name.split(".")[0] in PURE_DIALECTS or op.name in ("ml_program.global_load_const",) or (
-        op.name in ("scf.for", "scf.if") and all(is_pure(o) or o.name == "scf.yield" for o in walk(op))
+    return (
+        op.name.split(".")[0] in PURE_DIALECTS
+        or op.name in ("ml_program.global_load_const",)
+        or (op.name in ("scf.for", "scf.if") and all(is_pure(o) or o.name == "scf.yield" for o in walk(op)))
     )
 
 
@@ -128,7 +130,8 @@ def rebuild_generic(
     maps: Sequence[Sequence[Expr]],
     parallel: Sequence[bool],
 ) -> ir.Operation:
-    """A copy of ``op``, a ``linalg.generic``, right before it, with other operands, maps and iterators, and the same body.
+    """A copy of ``op``, a ``linalg.generic``, right before it, with other operands, maps and iterators, and the same
+    body.
 
     ``linalg.index`` in the body is not adapted: see ``renumber_index``.
     """

@@ -12,7 +12,9 @@ from rillet.ir.extents import Known, extents
 
 
 def transpose(value: ir.Value, permutation: Sequence[int], known: Known | None = None) -> ir.Value:
-    """``value`` with result axis ``i`` being axis ``permutation[i]``; only a reshape when the axes that move have extent 1."""
+    """``value`` with result axis ``i`` being axis ``permutation[i]``; only a reshape when the axes that move have
+    extent 1.
+    """
     if list(permutation) == list(range(len(permutation))):
         return value
     shape = ir.RankedTensorType(value.type).shape
@@ -43,7 +45,9 @@ def reshape_units(value: ir.Value, source: Sequence[Extent], result: Sequence[Ex
 
 
 def attach_units(shape: Sequence[Extent]) -> list[list[int]]:
-    """One group for each extent that is not a static 1, the others joined to a neighbour; no group at all when there is none."""
+    """One group for each extent that is not a static 1, the others joined to a neighbour; no group at all when there is
+    none.
+    """
     groups: list[list[int]] = []
     leading: list[int] = []
     for axis, extent in enumerate(shape):

@@ -1,7 +1,8 @@
 """Structured ops taken apart for analysis: iterators, indexing maps, body.
 
-An indexing map is a tuple of expressions, one for each axis of the operand. An expression that is a plain loop dimension is an
-``int``, its position; anything else stays an ``ir.AffineExpr``. Most questions are about plain dimensions only.
+An indexing map is a tuple of expressions, one for each axis of the operand. An expression that is a plain loop
+dimension is an ``int``, its position; anything else stays an ``ir.AffineExpr``. Most questions are about plain
+dimensions only.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Structured:
 
     @property
     def is_windowed(self) -> bool:
-        """Some operand is indexed by more than plain dimensions and constants (a convolution, a pooling, an upsampling)."""
+        """Some operand is indexed by more than plain dimensions and constants (a convolution, a pooling, an
+        upsampling).
+        """
         return any(not isinstance(e, int | ir.AffineConstantExpr) for m in self.maps for e in m)
 
     def extents(self) -> list[int]:
@@ -87,7 +90,9 @@ def structured(op: ir.Operation | ir.OpView) -> Structured | None:
     count = ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"])[0]
     operands = tuple(operation.operands)
     maps = tuple(exprs(ir.AffineMapAttr(m).value) for m in attributes["indexing_maps"])
-    parallel = tuple(str(t) == _PARALLEL for t in attributes["iterator_types"])
+    # One print for all: comparing each attribute costs more than everything else here.
+    kinds = str(attributes["iterator_types"])
+    parallel = tuple("parallel" in kind for kind in kinds.split(",")) if "<" in kinds else ()
     return Structured(operation, maps, parallel, operands[:count], operands[count:])
 
 

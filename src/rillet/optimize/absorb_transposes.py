@@ -1,7 +1,8 @@
-"""Lets contractions read transposed operands in place: a transposition in front of one becomes part of its indexing map.
+"""Lets contractions read transposed operands in place: a transposition in front of one becomes part of its indexing
+map.
 
-The left operand must keep a reduced axis innermost, because its elements are read in that order; the right operand is packed or
-small, so any order will do. Convolutions are left alone: their layout has been chosen.
+The left operand must keep a reduced axis innermost, because its elements are read in that order; the right operand is
+packed or small, so any order will do. Convolutions are left alone: their layout has been chosen.
 """
 
 from __future__ import annotations

@@ -19,13 +19,18 @@ class Affine:
     factor: np.ndarray
     offset: np.ndarray
 
+    def after(self, first: Affine) -> Affine:
+        """This function of the result of ``first``."""
+        return Affine(self.factor * first.factor, self.factor * first.offset + self.offset)
+
 
 _Known = np.ndarray | Affine
 
 
 def affine_form(view: Structured, variable: int, known: Mapping[int, np.ndarray]) -> Affine | None:
-    """The body of ``view`` as an affine function of input ``variable``; ``known`` has the other inputs' arrays, already broadcast over
-    the loops. None when the body is anything else."""
+    """The body of ``view`` as an affine function of input ``variable``; ``known`` has the other inputs' arrays, already
+    broadcast over the loops. None when the body is anything else.
+    """
     values: dict[ir.Value, _Known] = {view.body.arguments[i]: np.asarray(a, np.float64) for i, a in known.items()}
     values[view.body.arguments[variable]] = Affine(np.float64(1.0), np.float64(0.0))  # type: ignore[arg-type]
     for op in view.body_ops():

@@ -1,4 +1,6 @@
-"""Upstream's cleanups: named operations become ``linalg.generic``, shape arithmetic folds, duplicates and dead code go away."""
+"""Upstream's cleanups: named operations become ``linalg.generic``, shape arithmetic folds, duplicates and dead code go
+away.
+"""
 
 from __future__ import annotations
 

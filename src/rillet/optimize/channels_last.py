@@ -1,7 +1,7 @@
 """Makes convolutions channels-last: rewrites every operation for the layouts that ``layouts.Layouts`` chose.
 
-Weights are transposed now, in numpy. A transposition of a tensor remains only where a value with one layout is needed with another,
-and is shared by all uses that need it.
+Weights are transposed now, in numpy. A transposition of a tensor remains only where a value with one layout is needed
+with another, and is shared by all uses that need it.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class _Rewriter:
             "tensor.concat": self._concat,
             "tensor.cast": self._cast,
             "tensor.extract_slice": self._slice,
+            "tensor.insert_slice": self._insert,
             "tensor.expand_shape": self._expand,
             "tensor.collapse_shape": self._collapse,
         }
@@ -215,6 +216,17 @@ class _Rewriter:
 
     def _cast(self, op: ir.Operation, layout: Layout) -> ir.Value:
         return builders.cast(self.get(op.operands[0], layout), _permuted_type(op.results[0].type, layout).shape)
+
+    def _insert(self, op: ir.Operation, layout: Layout) -> ir.Value:
+        (source,), (destination,), *dynamic = segments(op)
+        names = ("static_offsets", "static_sizes", "static_strides")
+        parts = [mixed(op, n, values) for n, values in zip(names, dynamic, strict=True)]
+        if rank_of(source) != rank_of(destination):
+            clone = op.clone()
+            remap(clone, {v: self.get(v, identity(rank_of(v))) for v in (source, destination)})
+            return clone.results[0]
+        parts = [_permuted(part, layout) for part in parts]
+        return builders.insert_slice(self.get(source, layout), self.get(destination, layout), *parts)
 
     def _slice(self, op: ir.Operation, layout: Layout) -> ir.Value:
         source, *dynamic = segments(op)

@@ -1,6 +1,8 @@
-"""Applies to constants, in numpy, what would only move their elements: reshapes, transpositions, slices, pads, concatenations.
+"""Applies to constants, in numpy, what would only move their elements: reshapes, transpositions, slices, pads,
+concatenations.
 
-The frontend folds whole nodes; what is left here comes from other passes. Nothing grows beyond a factor of ``Options.growth``.
+The frontend folds whole nodes; what is left here comes from other passes. Nothing grows beyond a factor of
+``Options.growth``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Folds factors and offsets for each channel after a contraction with constant weights into the weights and one offset.
 
-A batch normalization after a convolution is such an operation, whatever it was called. Looked at: the elementwise operations that follow a
-contraction one after the other, each an affine function of the previous result with constants that vary only along loops by which the
-weights are indexed. Their composition ``a * x + b`` scales the weights by ``a`` and leaves ``x + b``. Computed in float64, stored in float32.
+A batch normalization after a convolution is such an operation, whatever it was called. Looked at: the elementwise
+operations that follow a contraction one after the other, each an affine function of the previous result with constants
+that vary only along loops by which the weights are indexed. Their composition ``a * x + b`` scales the weights by ``a``
+and leaves ``x + b``. Factors are combined in float64 and applied in float32.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from rillet.optimize.affine_form import Affine, affine_form
 def run(program: Program, options: None) -> None:
     """Fold in ``@main`` and its control flow."""
     with program.context, ir.Location.unknown():
-        for op in list(walk(program.main())):
-            view = structured(op)
-            roles = contraction(view) if view is not None else None
-            if view is not None and roles is not None:
-                _fold(program, view, roles)
+        # Folding erases elementwise operations only, never one of these.
+        views = [view for op in walk(program.main()) if (view := structured(op)) is not None]
+        found = [(view, roles) for view in views if (roles := contraction(view)) is not None]
+        for view, roles in found:
+            _fold(program, view, roles)
         erase_dead(program.main())
         sweep_constants(program)
 
@@ -43,12 +44,12 @@ def _fold(program: Program, view: Structured, roles: Contraction) -> None:
         return
     axes = view.init_maps[0]
     # From the loops of the elementwise operations (the axes of the result) to those of the weights.
-    factor = _along(total.factor, axes, map_)
-    scaled = (weights.astype(np.float64) * factor).astype(np.float32)
+    scaled = weights * _along(total.factor, axes, map_).astype(np.float32)
     op = view.op
     name = constants.global_name(view.inputs[roles.rhs]) or "weights"
+    type_ = view.inputs[roles.rhs].type
     with ir.InsertionPoint(op), op.location:
-        op.operands[roles.rhs] = constants.constant(program, scaled, name)
+        op.operands[roles.rhs] = constants.load(constants.declare(program, scaled, name, type_), type_)
     last = chain[-1]
     with ir.InsertionPoint(last), last.location:
         replace(last, [_offset(program, op.results[0], total.offset, name)])
@@ -66,10 +67,7 @@ def _chain(program: Program, view: Structured, channels: set[int]) -> tuple[list
         step = _step(program, after, value, axes, channels) if after is not None else None
         if step is None or after is None:
             return chain, total
-        if total is None:
-            total = step
-        else:
-            total = Affine(step.factor * total.factor, step.factor * total.offset + step.offset)
+        total = step if total is None else step.after(total)
         chain.append(after.op)
         value = after.op.results[0]
 
@@ -96,8 +94,9 @@ def _step(
 
 
 def _along(array: np.ndarray, source: tuple[object, ...], target: tuple[object, ...]) -> np.ndarray:
-    """``array``, indexed by the loops ``source``, arranged to broadcast over the loops ``target``. Loops that are missing from ``target``
-    must have extent 1 in the array."""
+    """``array``, indexed by the loops ``source``, arranged to broadcast over the loops ``target``. Loops that are
+    missing from ``target`` must have extent 1 in the array.
+    """
     array = np.asarray(array)
     if array.ndim == 0:
         return array

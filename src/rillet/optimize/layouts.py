@@ -1,9 +1,9 @@
 """Chooses a layout for each tensor of a block: channels last around convolutions, carried as far as it is free.
 
-A layout is a permutation ``p``: axis ``i`` in memory is axis ``p[i]`` of the value. Convolutions, recognized by the roles of their loops,
-want batch, image, groups, channels in this order. From there layouts spread forwards through everything that does not care
-(structured operations, pads, concatenations, slices, reshapes that keep axes whole), then backwards to values of which every use
-wants the same layout. Where neither reaches, the rewrite puts a transposition.
+A layout is a permutation ``p``: axis ``i`` in memory is axis ``p[i]`` of the value. Convolutions, recognized by the
+roles of their loops, want batch, image, groups, channels in this order. From there layouts spread forwards through
+everything that does not care (structured operations, pads, concatenations, slices, reshapes that keep axes whole), then
+backwards to values of which every use wants the same layout. Where neither reaches, the rewrite puts a transposition.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Layouts:
                 return None
             return tuple(sorted(range(len(map_)), key=lambda axis: keys[axis]))  # type: ignore[arg-type,return-value]
         rule = _BACKWARD.get(op.name)
-        return rule(op, layout) if rule is not None and (number == 0 or op.name == "tensor.concat") else None
+        return rule(op, layout) if rule is not None and (number == 0 or op.name in _SEVERAL) else None
 
 
 def _places(exprs: Sequence[object]) -> dict[int, int]:
@@ -199,7 +199,8 @@ def collapsed(op: ir.Operation, layout: Layout) -> Layout | None:
 
 
 def collapse_runs(op: ir.Operation, layout: Layout) -> list[tuple[int, list[int]]] | None:
-    """For a collapse of a value in ``layout``: (group, positions in memory) in memory order; None when it is not a collapse.
+    """For a collapse of a value in ``layout``: (group, positions in memory) in memory order; None when it is not a
+    collapse.
 
     Axes of extent 1 may lie anywhere, since they do not order any elements.
     """
@@ -252,12 +253,15 @@ def _group(op: ir.Operation, layout: Layout) -> Layout | None:
     return expanded(op, layout)
 
 
+# Operations of which several operands have the layout of the result.
+_SEVERAL = ("tensor.concat", "tensor.insert_slice")
 Rule = Callable[[ir.Operation, Layout], Layout | None]
 _FORWARD: dict[str, Rule] = {
     "tensor.pad": _same,
     "tensor.concat": _same,
     "tensor.cast": _same,
     "tensor.extract_slice": _slice,
+    "tensor.insert_slice": _slice,
     "tensor.expand_shape": expanded,
     "tensor.collapse_shape": collapsed,
 }
@@ -266,8 +270,7 @@ _BACKWARD: dict[str, Rule] = {
     "tensor.concat": _same,
     "tensor.cast": _same,
     "tensor.extract_slice": _slice,
+    "tensor.insert_slice": _slice,
     "tensor.expand_shape": _ungroup,
     "tensor.collapse_shape": _group,
 }
-
-

@@ -1,8 +1,10 @@
-"""Moves reshapes below the structured operations that read them, so that they do not separate a producer from its epilogue.
+"""Moves reshapes below the structured operations that read them, so that they do not separate a producer from its
+epilogue.
 
-Below an expansion (``[b*s, d]`` seen as ``[b, s, d]``) an operation is rewritten with the group's loops collapsed to one, below a
-collapse an elementwise operation is rewritten with the loop expanded. Either way the reshape is applied to the result instead, and the
-inverse reshape to the other operands, where it usually meets another reshape or a constant and disappears.
+Below an expansion (``[b*s, d]`` seen as ``[b, s, d]``) an operation is rewritten with the group's loops collapsed to
+one, below a collapse an elementwise operation is rewritten with the loop expanded. Either way the reshape is applied to
+the result instead, and the inverse reshape to the other operands, where it usually meets another reshape or a constant
+and disappears.
 """
 
 from __future__ import annotations
@@ -90,7 +92,9 @@ def _made_by_reduction(reshape: ir.Operation) -> bool:
 
 
 def _collapsing(view: Structured, map_: Map, axes: Sequence[Sequence[int]]) -> _Plan | None:
-    """The plan that makes each group of ``axes`` of the operand indexed by ``map_`` one loop, or None when it is not possible."""
+    """The plan that makes each group of ``axes`` of the operand indexed by ``map_`` one loop, or None when it is not
+    possible.
+    """
     sizes = view.extents()
     merged = [[map_[axis] for axis in group] for group in axes if len(group) > 1]
     grouped = {loop: group for group in merged for loop in group}
@@ -108,7 +112,7 @@ def _collapsing(view: Structured, map_: Map, axes: Sequence[Sequence[int]]) -> _
 
 
 def _is_run(map_: Map, group: list[int], sizes: list[int]) -> bool:
-    """The loops of ``group`` index neighbouring axes in order, or none of them does; loops of extent 1 may be missing."""
+    """The loops of ``group`` index neighbouring axes in order, or none does; loops of extent 1 may be missing."""
     positions = [map_.index(d) for d in group if d in map_]
     if not positions:
         return True

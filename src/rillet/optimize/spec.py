@@ -11,8 +11,20 @@ from rillet.ir.structured import walk
 _TENSOR_OPS = frozenset(
     f"tensor.{n}"
     for n in (
-        "empty", "pad", "concat", "extract_slice", "insert_slice", "expand_shape", "collapse_shape", "reshape", "cast", "dim",
-        "extract", "insert", "from_elements", "yield",
+        "empty",
+        "pad",
+        "concat",
+        "extract_slice",
+        "insert_slice",
+        "expand_shape",
+        "collapse_shape",
+        "reshape",
+        "cast",
+        "dim",
+        "extract",
+        "insert",
+        "from_elements",
+        "yield",
     )
 )
 _LINALG_OPS = frozenset(("linalg.generic", "linalg.fill", "linalg.yield", "linalg.index"))
