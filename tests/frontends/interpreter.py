@@ -31,7 +31,8 @@ _PIPELINE = ",".join(
     [
         "canonicalize",
         "cse",
-        "one-shot-bufferize{bufferize-function-boundaries allow-return-allocs-from-loops function-boundary-type-conversion=identity-layout-map}",
+        "one-shot-bufferize{bufferize-function-boundaries allow-return-allocs-from-loops "
+        "function-boundary-type-conversion=identity-layout-map}",
         "func.func(convert-linalg-to-loops)",
         "expand-strided-metadata",
         "lower-affine",
@@ -74,9 +75,14 @@ def evaluate(program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]
     """Run ``@main`` on arrays, one for each argument, and return its results. The program is consumed."""
     with program.context, ir.Location.unknown():
         main = program.main()
-        names = [ir.StringAttr(ir.DictAttr(a)["rillet.dtype"]).value for a in ir.ArrayAttr(main.attributes["res_attrs"])]
+        names = [
+            ir.StringAttr(ir.DictAttr(a)["rillet.dtype"]).value for a in ir.ArrayAttr(main.attributes["res_attrs"])
+        ]
         constants = _constants_to_arguments(program, main)
-        shapes = [ir.RankedTensorType(t).shape for t in ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results]
+        shapes = [
+            ir.RankedTensorType(t).shape
+            for t in ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
+        ]
         for attribute in ("arg_attrs", "res_attrs"):
             if attribute in main.attributes:
                 del main.attributes[attribute]

@@ -1,8 +1,9 @@
 """Extents of dimensions, and arithmetic on them that folds.
 
-An extent is an ``int`` or an ``index`` value. Every value made here is remembered with its normal form, a polynomial with integer
-coefficients over *atoms* (extents of inputs, quotients, minima, ...). Equal polynomials are one value, so two dimensions computed
-in different ways compare equal, ``batch * seq / seq`` is ``batch`` again, and no operation is emitted twice.
+An extent is an ``int`` or an ``index`` value. Every value made here is remembered with its normal form, a polynomial
+with integer coefficients over *atoms* (extents of inputs, quotients, minima, ...). Equal polynomials are one value,
+so two dimensions computed in different ways compare equal, ``batch * seq / seq`` is ``batch`` again, and no operation
+is emitted twice.
 
 Flags (results of comparisons) are ``bool`` or ``i1`` values.
 """
@@ -10,13 +11,14 @@ Flags (results of comparisons) are ``bool`` or ``i1`` values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.ir.builders import Extent, as_index
 
-Flag = bool | ir.Value
+Flag: TypeAlias = bool | ir.Value
 _Form = dict[tuple[int, ...], int]  # monomial (sorted atom numbers) -> coefficient
 _Key = tuple[tuple[tuple[int, ...], int], ...]
 

@@ -42,7 +42,11 @@ class Builder(TensorBuilder):
             return self.tensor(builders.reshape(value, shape), tensor.dtype, shape)
         sources, targets = groups
         flat = [
-            tensor.shape[s[0]] if len(s) == 1 else shape[t[0]] if len(t) == 1 else self.extents.product(shape[i] for i in t)
+            tensor.shape[s[0]]
+            if len(s) == 1
+            else shape[t[0]]
+            if len(t) == 1
+            else self.extents.product(shape[i] for i in t)
             for s, t in zip(sources, targets, strict=True)
         ]
         if any(len(s) > 1 for s in sources) or not sources:
@@ -62,7 +66,7 @@ class Builder(TensorBuilder):
     def _groups(
         self, source: Sequence[Extent], target: Sequence[Extent]
     ) -> tuple[list[list[int]], list[list[int]]] | None:
-        """Pair runs of source dimensions with runs of target dimensions of equal product, or None where that is unknown."""
+        """Pair runs of source and target dimensions of equal product, or None where that is unknown."""
         if not source or not target:
             ok = self.extents.equal(self.extents.product(source), self.extents.product(target))
             return ([], []) if ok and all(d == 1 for d in (*source, *target)) else None
@@ -73,7 +77,8 @@ class Builder(TensorBuilder):
             left, right = [i], [j]
             a, b = source[i], target[j]
             while not self.extents.equal(a, b):
-                # Extend the side that is provably smaller; with unknown order, the one whose factor is missing on the other side.
+                # Extend the side that is provably smaller; with unknown order, the one whose factor is missing on the
+                # other side.
                 extend_left = self.extents.provably_le(a, b)
                 if extend_left and i + 1 < len(source):
                     i += 1
@@ -146,7 +151,7 @@ class Builder(TensorBuilder):
         return self.broadcast_exactly(tensor, full)
 
     def broadcast_exactly(self, tensor: Tensor, shape: Sequence[Extent]) -> Tensor:
-        """Materialize ``tensor`` over ``shape``, every dimension of which is the tensor's own or replaces one of extent 1."""
+        """Materialize ``tensor`` over ``shape``, whose dimensions are its own or replace one of extent 1."""
         if self.same_shape(shape, tensor.shape):
             return tensor
         if tensor.array is not None and all(isinstance(d, int) for d in shape):
@@ -159,9 +164,7 @@ class Builder(TensorBuilder):
         """Pad with a scalar; amounts must not be negative."""
         if all(a == 0 for a in (*low, *high)):
             return tensor
-        shape = [
-            self.extents.add(self.extents.add(d, a), b) for d, a, b in zip(tensor.shape, low, high, strict=True)
-        ]
+        shape = [self.extents.add(self.extents.add(d, a), b) for d, a, b in zip(tensor.shape, low, high, strict=True)]
         scalar = value if isinstance(value, Scalar) else scalars.constant(value, tensor.dtype)
         return self.tensor(builders.pad(self.value(tensor), low, high, shape, scalar.value), tensor.dtype, shape)
 

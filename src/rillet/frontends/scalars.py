@@ -1,11 +1,12 @@
 """Scalars in the bodies of structured ops: an MLIR value with its element type, and Python operators on it.
 
-The element type is a numpy or ml_dtypes name (``"float32"``, ``"uint8"``, ``"bool"``, also ``"index"``), which decides between the
-signed, unsigned and floating-point forms of an operation, since MLIR's integers are signless. Both operands of an operator have
-the same type; a Python number takes the type of the other operand.
+The element type is a numpy or ml_dtypes name (``"float32"``, ``"uint8"``, ``"bool"``, also ``"index"``), which
+decides between the signed, unsigned and floating-point forms of an operation, since MLIR's integers are signless.
+Both operands of an operator have the same type; a Python number takes the type of the other operand.
 
-Floating-point ``maximum``/``minimum`` propagate NaN; comparisons are ordered (false on NaN) except ``!=`` (true on NaN). Integer
-arithmetic wraps; ``//`` and ``%`` round towards minus infinity, ``truncdiv`` and ``truncmod`` towards zero.
+Floating-point ``maximum``/``minimum`` propagate NaN; comparisons are ordered (false on NaN) except ``!=`` (true on
+NaN). Integer arithmetic wraps; ``//`` and ``%`` round towards minus infinity, ``truncdiv`` and ``truncmod`` towards
+zero.
 """
 
 from __future__ import annotations
@@ -209,17 +210,22 @@ def truncmod(a: Scalar, b: Scalar | Number) -> Scalar:
 
 
 def shift_left(a: Scalar, b: Scalar | Number) -> Scalar:
-    """``a << b``; zero when ``b`` is at least the width."""
+    """``a << b``; zero when ``b`` is negative or at least the width."""
     rhs = a._lift(b)
-    return select(rhs < bits(a.dtype), Scalar(arith.shli(a.value, rhs.value), a.dtype), 0)
+    return select(_unsigned(rhs) < bits(a.dtype), Scalar(arith.shli(a.value, rhs.value), a.dtype), 0)
 
 
 def shift_right(a: Scalar, b: Scalar | Number) -> Scalar:
-    """Logical (unsigned) or arithmetic (signed) ``a >> b``; the limit value when ``b`` is at least the width."""
-    rhs = minimum(a._lift(b), bits(a.dtype) - 1) if is_signed(a.dtype) else a._lift(b)
+    """Logical (unsigned) or arithmetic (signed) ``a >> b``; only the fill is left when ``b`` is no bit's position."""
+    rhs = _unsigned(a._lift(b))
     if is_signed(a.dtype):
-        return Scalar(arith.shrsi(a.value, rhs.value), a.dtype)
+        return Scalar(arith.shrsi(a.value, minimum(rhs, bits(a.dtype) - 1).value), a.dtype)
     return select(rhs < bits(a.dtype), Scalar(arith.shrui(a.value, rhs.value), a.dtype), 0)
+
+
+def _unsigned(a: Scalar) -> Scalar:
+    """The same bits as an unsigned integer, in which a negative number is out of every range."""
+    return Scalar(a.value, "u" + a.dtype) if a.dtype.startswith("int") else a
 
 
 def absolute(a: Scalar) -> Scalar:
@@ -279,8 +285,8 @@ def sigmoid(a: Scalar) -> Scalar:
 def convert(a: Scalar, dtype: str) -> Scalar:
     """Converts between element types: numbers keep their value as far as the target can hold it.
 
-    Floats become integers by truncation (out-of-range values are undefined), integers wrap, anything becomes a bool by ``!= 0``,
-    and floats round to nearest even. Saturation is the caller's business.
+    Floats become integers by truncation (out-of-range values are undefined), integers wrap, anything becomes a bool
+    by ``!= 0``, and floats round to nearest even. Saturation is the caller's business.
     """
     if a.dtype == dtype:
         return a

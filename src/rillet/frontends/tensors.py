@@ -2,14 +2,16 @@
 
 A ``Tensor`` has an element type (numpy or ml_dtypes name), extents, and one of three contents:
 
-- ``array``: a numpy array known at compile time (initializers, folded results), materialized only when an op needs its value;
-- ``elements``: scalars known one by one (a shape computation): ``int`` or ``index`` value each, ``bool`` or ``i1`` for bools;
+- ``array``: a numpy array known at compile time (initializers, folded results), materialized only when an op needs
+  its value;
+- ``elements``: scalars known one by one (a shape computation): ``int`` or ``index`` value each, ``bool`` or ``i1``
+  for bools;
 - ``value``: an SSA tensor.
 
-``Builder`` is split by concern: this file has the core (materialization, structured ops, elementwise maps with broadcasting,
-reductions); ``layout.py`` moves data (reshape, transpose, slice, pad, concat, ...). Importers see both as one class,
-``layout.Builder``. Bodies of structured ops work on ``scalars.Scalar``; narrow floats arrive as float32 and results are
-converted back to the output's type, so importers never handle storage types themselves.
+``Builder`` is split by concern: this file has the core (materialization, structured ops, elementwise maps with
+broadcasting, reductions); ``layout.py`` moves data (reshape, transpose, slice, pad, concat, ...). Importers see both
+as one class, ``layout.Builder``. Bodies of structured ops work on ``scalars.Scalar``; narrow floats arrive as float32
+and results are converted back to the output's type, so importers never handle storage types themselves.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from torch_mlir import ir
@@ -29,7 +32,7 @@ from rillet.frontends.scalars import Scalar
 from rillet.ir import Program, builders, constants, dtypes
 from rillet.ir.builders import Expr, Extent
 
-Element = Extent | Flag
+Element: TypeAlias = Extent | Flag
 Body = Callable[..., Scalar | Sequence[Scalar]]
 
 
@@ -65,7 +68,7 @@ class TensorBuilder:
     """Computes with tensors at the current insertion point and location."""
 
     def __init__(self, program: Program, anchor: ir.Operation):
-        """``anchor`` is an operation in the entry block; constants are placed before it, so that they dominate every use."""
+        """``anchor`` is an operation in the entry block; constants go before it, so that they dominate every use."""
         self.program = program
         self.extents = Extents()
         self._anchor = anchor
@@ -82,7 +85,9 @@ class TensorBuilder:
         shape = [builders.dim(value, axis) for axis in range(rank)]
         return Tensor(dtype, tuple(d if isinstance(d, int) else self.extents.declare(d) for d in shape), value=value)
 
-    def constant(self, array: np.ndarray | Sequence | int | float | bool, dtype: str | None = None, name: str = "") -> Tensor:
+    def constant(
+        self, array: np.ndarray | Sequence | int | float | bool, dtype: str | None = None, name: str = ""
+    ) -> Tensor:
         """A tensor known at compile time. The array is kept by reference."""
         array = np.asarray(array, dtype=dtypes.by_name[dtype].numpy if dtype else None)
         return Tensor(array.dtype.name, array.shape, array=array, name=name)
@@ -94,10 +99,10 @@ class TensorBuilder:
         return Tensor(dtype, tuple(shape), elements=tuple(elements))
 
     def fill(self, value: int | float | bool | Scalar, dtype: str, shape: Sequence[Extent]) -> Tensor:
-        """A tensor with every element equal to ``value``; a constant when the shape is static and the value a number."""
+        """A tensor full of ``value``; a constant when the shape is static and the value a number."""
         if not isinstance(value, Scalar) and all(isinstance(d, int) for d in shape):
-            scalar = np.asarray(value).astype(dtypes.by_name[dtype].numpy)
-            return self.constant(np.broadcast_to(scalar, [d for d in shape if isinstance(d, int)]))
+            element = np.asarray(value).astype(dtypes.by_name[dtype].numpy)
+            return self.constant(np.broadcast_to(element, [d for d in shape if isinstance(d, int)]))
         scalar = value if isinstance(value, Scalar) else scalars.constant(value, dtype)
         return self.tensor(builders.fill(scalar.value, shape), dtype, shape)
 
@@ -153,7 +158,9 @@ class TensorBuilder:
         if tensor.elements is not None:
             return [e if isinstance(e, int) else self._element_index(e) for e in tensor.elements]
         if tensor.rank > 1 or not tensor.is_static:
-            raise UnsupportedFeature(f"{what} has a length that is not known at compile time", f"give {what} a fixed length")
+            raise UnsupportedFeature(
+                f"{what} has a length that is not known at compile time", f"give {what} a fixed length"
+            )
         value = self.value(tensor)
         count = math.prod(tensor.static_shape)
         read = [builders.extract(value, [i] if tensor.rank else []) for i in range(count)]
@@ -183,8 +190,9 @@ class TensorBuilder:
     ) -> list[Tensor]:
         """A ``linalg.generic`` on tensors.
 
-        Each output is (destination, indexing expressions, dtype, extents). ``body`` gets one Scalar for each input and output, with
-        narrow floats extended to float32, and returns Scalars, which are converted back to the outputs' types.
+        Each output is (destination, indexing expressions, dtype, extents). ``body`` gets one Scalar for each input
+        and output, with narrow floats extended to float32, and returns Scalars, which are converted back to the
+        outputs' types.
         """
         names = [t.dtype for t, _ in inputs] + [dtype for _, _, dtype, _ in outputs]
 
@@ -249,8 +257,9 @@ class TensorBuilder:
     ) -> Tensor:
         """Apply a scalar function elementwise with broadcasting.
 
-        ``dtype`` is the result's type (default: the first operand's). Broadcast dimensions are left out of the operand's indexing
-        map, so nothing is materialized. ``shape`` is the result's shape if not the operands' common one; they broadcast to it.
+        ``dtype`` is the result's type (default: the first operand's). Broadcast dimensions are left out of the
+        operand's indexing map, so nothing is materialized. ``shape`` is the result's shape if not the operands'
+        common one; they broadcast to it.
         """
         return self.map_many(body, *tensors, dtypes=[dtype or tensors[0].dtype], shape=shape)[0]
 
@@ -349,10 +358,10 @@ class TensorBuilder:
         body: Callable[[Scalar, Scalar], Scalar],
         dtype: str | None = None,
     ) -> Tensor:
-        """Reduce over ``axes`` (non-negative), which disappear: ``accumulator = body(element, accumulator)`` from ``init``.
+        """Reduce over ``axes`` (non-negative), which disappear: ``acc = body(element, acc)`` from ``init``.
 
-        Elements are converted to ``dtype`` (default: the type in which the operand computes) before ``body`` sees them; the
-        result has that type.
+        Elements are converted to ``dtype`` (default: the type in which the operand computes) before ``body`` sees
+        them; the result has that type.
         """
         dtype = dtype or scalars.compute_dtype(tensor.dtype)
         loops = builders.dims(tensor.rank)
@@ -364,7 +373,9 @@ class TensorBuilder:
             [(tensor, loops)], [output], iterators, lambda x, acc: body(scalars.convert(x, acc.dtype), acc)
         )[0]
 
-    def map_along(self, body: Body, shape: Sequence[Extent], *operands: tuple[Tensor, Sequence[int]], dtype: str) -> Tensor:
+    def map_along(
+        self, body: Body, shape: Sequence[Extent], *operands: tuple[Tensor, Sequence[int]], dtype: str
+    ) -> Tensor:
         """Elementwise over ``shape`` where each operand covers only the given dimensions of it, in order.
 
         This is how per-channel and per-row operands are combined with a full tensor without reshaping them.

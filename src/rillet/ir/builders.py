@@ -1,20 +1,22 @@
 """Builds the structured ops of the tensor form (docs/architecture.md, section 2) at the current insertion point.
 
-Everything here takes and returns plain MLIR values. An *extent* is an ``int`` when it is known and an ``index`` value when it is
-not; a list of extents mixes both, as ``tensor.empty`` and friends do. Indexing maps are given as one affine expression for each
-dimension of the operand (an ``int`` is a constant expression), over ``dims(n)``, the loop dimensions.
+Everything here takes and returns plain MLIR values. An *extent* is an ``int`` when it is known and an ``index`` value
+when it is not; a list of extents mixes both, as ``tensor.empty`` and friends do. Indexing maps are given as one
+affine expression for each dimension of the operand (an ``int`` is a constant expression), over ``dims(n)``, the loop
+dimensions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
-Extent = int | ir.Value
-Expr = ir.AffineExpr | int
-Body = Callable[..., ir.Value | Sequence[ir.Value]]
+Extent: TypeAlias = int | ir.Value
+Expr: TypeAlias = ir.AffineExpr | int
+Body: TypeAlias = Callable[..., ir.Value | Sequence[ir.Value]]
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 _ITERATORS = {"p": "#linalg.iterator_type<parallel>", "r": "#linalg.iterator_type<reduction>"}
@@ -78,9 +80,9 @@ def generic(
 ) -> list[ir.Value]:
     """A ``linalg.generic``.
 
-    ``inputs`` and ``outputs`` pair a tensor with the affine expressions that index it; ``iterators`` has one letter for each loop,
-    ``p`` (parallel) or ``r`` (reduction). ``body`` is called with the block's scalars (inputs, then outputs) and returns the scalar(s)
-    to yield. Returns the results, of the outputs' types.
+    ``inputs`` and ``outputs`` pair a tensor with the affine expressions that index it; ``iterators`` has one letter
+    for each loop, ``p`` (parallel) or ``r`` (reduction). ``body`` is called with the block's scalars (inputs, then
+    outputs) and returns the scalar(s) to yield. Returns the results, of the outputs' types.
     """
     loops = len(iterators)
     operands = [*inputs, *outputs]
@@ -141,7 +143,7 @@ def insert_slice(
     sizes: Sequence[Extent],
     strides: Sequence[Extent],
 ) -> ir.Value:
-    """``tensor.insert_slice`` of ``source`` into ``destination``; rank-reducing when ``sizes`` has more dimensions of 1."""
+    """``tensor.insert_slice`` of ``source`` into ``destination``; ``sizes`` may have more dimensions, of 1."""
     static_offsets, dynamic_offsets = split(offsets)
     static_sizes, dynamic_sizes = split(sizes)
     static_strides, dynamic_strides = split(strides)

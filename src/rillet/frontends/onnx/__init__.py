@@ -27,12 +27,13 @@ def import_model(
 ) -> Program:
     """Import a model: a path, the bytes of a file, or a ModelProto.
 
-    ``inputs`` overrides the shapes of inputs by name; a string names a dynamic dimension, -1 or None leaves it dynamic. Naming an
-    initializer makes it an input. Dimensions of one name have one size at run time. ``values`` specializes the program on the value
-    of inputs (axes, shapes, pads, ... that shape the code): they stay arguments of @main but are not read.
+    ``inputs`` overrides the shapes of inputs by name; a string names a dynamic dimension, -1 or None leaves it
+    dynamic. Naming an initializer makes it an input. Dimensions of one name have one size at run time. ``values``
+    specializes the program on the value of inputs (axes, shapes, pads, ... that shape the code): they stay arguments
+    of @main but are not read.
 
-    Raises CompileError when the model cannot be read or is invalid, and UnsupportedError, which lists every node that cannot be
-    compiled.
+    Raises CompileError when the model cannot be read or is invalid, and UnsupportedError, which lists every node that
+    cannot be compiled.
     """
     program, unsupported = _import(source, inputs, values)
     if unsupported:

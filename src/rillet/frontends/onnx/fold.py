@@ -1,7 +1,7 @@
 """Folds nodes whose inputs are all known, with onnx's reference evaluator.
 
-A node is folded when it is deterministic, has no subgraph, and its result is small or not much larger than its inputs: an
-Expand of a scalar to megabytes stays an op.
+A node is folded when it is deterministic, has no subgraph, and its result is small or not much larger than its
+inputs: an Expand of a scalar to megabytes stays an op.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def fold(
     graph = onnx.helper.make_graph(
         [proto],
         "fold",
-        [onnx.helper.make_tensor_value_info(n, dtypes.by_name[arrays[n].dtype.name].code, None) for n in dict.fromkeys(names)],
+        [
+            onnx.helper.make_tensor_value_info(n, dtypes.by_name[arrays[n].dtype.name].code, None)
+            for n in dict.fromkeys(names)
+        ],
         [onnx.helper.make_empty_tensor_value_info(o) for o in outputs],
     )
     imports = [onnx.helper.make_opsetid(d, v) for d, v in opsets.items()]

@@ -1,7 +1,7 @@
 """ONNX functions: local ones of the model, and the bodies that onnx defines for many ops.
 
-Function bodies are imported in place, in a scope of their own with their own opset imports; an attribute reference reads the
-calling node's attribute.
+Function bodies are imported in place, in a scope of their own with their own opset imports; an attribute reference
+reads the calling node's attribute.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def attribute_value(attribute: onnx.AttributeProto) -> Any:
 
 
 def attributes_of(proto: onnx.NodeProto, enclosing: Mapping[str, Any]) -> dict[str, Any]:
-    """All attributes of a node; references resolve to the enclosing function call's attributes and vanish when absent there."""
+    """All attributes of a node; references resolve to the enclosing call's attributes, or vanish when absent there."""
     result: dict[str, Any] = {}
     for attribute in proto.attribute:
         if not attribute.ref_attr_name:

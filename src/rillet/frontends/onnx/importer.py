@@ -1,8 +1,8 @@
 """Walks an ONNX graph and builds the tensor form.
 
-For each node, in this order: fold it when all inputs are known (``fold.py``); carry shape arithmetic along (``symbolic.py``); call
-its importer (``registry.py``); expand a function body (``functions.py``). A node that cannot be compiled is recorded, what
-depends on it is skipped, and the walk goes on, so that one error lists all of them.
+For each node, in this order: fold it when all inputs are known (``fold.py``); carry shape arithmetic along
+(``symbolic.py``); call its importer (``registry.py``); expand a function body (``functions.py``). A node that cannot
+be compiled is recorded, what depends on it is skipped, and the walk goes on, so that one error lists all of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from torch_mlir import ir
@@ -37,7 +37,7 @@ class _Skipped:
 
 
 SKIPPED = _Skipped()
-Value = Tensor | _Skipped
+Value: TypeAlias = Tensor | _Skipped
 
 
 @dataclass
@@ -123,7 +123,9 @@ class GraphImporter:
                 return
             results = [self.b.value(t) for t in outputs if isinstance(t, Tensor)]
             func.ReturnOp(results)
-        main.operation.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, [r.type for r in results]))
+        main.operation.attributes["function_type"] = ir.TypeAttr.get(
+            ir.FunctionType.get(types, [r.type for r in results])
+        )
         main.arg_attrs = ir.ArrayAttr.get([_edge(i.name, i.dtype, i.dims) for i in inputs])
         main.operation.attributes["res_attrs"] = ir.ArrayAttr.get(
             [
@@ -160,11 +162,15 @@ class GraphImporter:
         known = {i.name for i in declared}
         for name in self._overrides:
             if name not in known:
-                raise CompileError(f"the model has no input '{name}'; its inputs are: {', '.join(sorted(known)) or 'none'}")
+                raise CompileError(
+                    f"the model has no input '{name}'; its inputs are: {', '.join(sorted(known)) or 'none'}"
+                )
         result: list[_Input] = []
         for info in declared:
             if not info.type.HasField("tensor_type"):
-                raise CompileError(f"input '{info.name}' is a {info.type.WhichOneof('value')}; only tensors can be inputs")
+                raise CompileError(
+                    f"input '{info.name}' is a {info.type.WhichOneof('value')}; only tensors can be inputs"
+                )
             try:
                 dtype = dtype_name(info.type.tensor_type.elem_type)
             except UnsupportedFeature as error:
@@ -180,7 +186,9 @@ class GraphImporter:
             )
         declared: list[int | str] = []
         for axis, d in enumerate(tensor.shape.dim):
-            declared.append(d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else d.dim_param or f"{info.name}_{axis}")
+            declared.append(
+                d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else d.dim_param or f"{info.name}_{axis}"
+            )
             if d.HasField("dim_value") and d.dim_value == 0 and not d.dim_param:
                 # Exporters write 0 for a dimension that they do not know.
                 declared[-1] = f"{info.name}_{axis}"
@@ -188,13 +196,19 @@ class GraphImporter:
             return tuple(declared)
         given = self._overrides[info.name]
         if tensor.HasField("shape") and len(given) != len(declared):
-            raise CompileError(f"inputs['{info.name}'] has {len(given)} dimensions, but the model declares {len(declared)}")
+            raise CompileError(
+                f"inputs['{info.name}'] has {len(given)} dimensions, but the model declares {len(declared)}"
+            )
         result: list[int | str] = []
         for axis, d in enumerate(given):
             if isinstance(d, str):
                 result.append(d)
             elif d is None or d < 0:
-                keep = declared[axis] if axis < len(declared) and isinstance(declared[axis], str) else f"{info.name}_{axis}"
+                keep = (
+                    declared[axis]
+                    if axis < len(declared) and isinstance(declared[axis], str)
+                    else f"{info.name}_{axis}"
+                )
                 result.append(keep)
             else:
                 result.append(int(d))
@@ -218,9 +232,11 @@ class GraphImporter:
                     shape.append(named[d])
             scope.values[spec.name] = self.b.tensor(argument, spec.dtype, shape)
         for name, array in self._values.items():
-            spec = next((i for i in inputs if i.name == name), None)
-            if spec is None or array.dtype.name != spec.dtype or array.ndim != len(spec.dims):
-                raise CompileError(f"values['{name}'] ({array.dtype.name}, rank {array.ndim}) does not fit an input of the model")
+            given = next((i for i in inputs if i.name == name), None)
+            if given is None or array.dtype.name != given.dtype or array.ndim != len(given.dims):
+                raise CompileError(
+                    f"values['{name}'] ({array.dtype.name}, rank {array.ndim}) does not fit an input of the model"
+                )
             scope.values[name] = self.b.constant(array, name=name)
 
     def _output(self, name: str, scope: _Scope) -> Value:
@@ -254,7 +270,8 @@ class GraphImporter:
                 value = scope.find(input_name) if input_name else None
                 if value is None and input_name:
                     raise CompileError(
-                        f"{proto.op_type} '{name}' reads '{input_name}', which no input, initializer or earlier node defines"
+                        f"{proto.op_type} '{name}' reads '{input_name}', "
+                        "which no input, initializer or earlier node defines"
                     )
                 skipped |= isinstance(value, _Skipped)
                 inputs.append(value if isinstance(value, Tensor) else None)
@@ -315,9 +332,11 @@ class GraphImporter:
         except RilletError:
             raise
         except Exception as error:
-            # A malformed node (too few inputs, an attribute of another type) or a defect in an importer: say which node.
+            # A malformed node (too few inputs, an attribute of another type) or a defect in an importer: say which
+            # node.
             raise CompileError(
-                f"{proto.op_type} '{name}' cannot be imported ({type(error).__name__}: {error}); check the model with onnx.checker"
+                f"{proto.op_type} '{name}' cannot be imported ({type(error).__name__}: {error}); "
+                "check the model with onnx.checker"
             ) from error
         return results
 
@@ -378,7 +397,7 @@ class GraphImporter:
         return scope.depth + 1
 
     def _import_subgraph(self, graph: onnx.GraphProto, arguments: Sequence[Tensor], scope: _Scope) -> list[Tensor]:
-        """Import a body at the current insertion point. Raises UnsupportedFeature when a node in it cannot be compiled."""
+        """Import a body at the insertion point. Raises UnsupportedFeature when a node in it cannot be compiled."""
         inner = _Scope(scope.opsets, scope, scope.attributes, {}, self._deeper(scope))
         for name, array in self._initializers(graph).items():
             inner.values[name] = self.b.constant(array, name=name)

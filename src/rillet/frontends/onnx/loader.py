@@ -1,4 +1,4 @@
-"""Reads ONNX models: files, bytes or protos, with external data checked, and clear errors for what is not a usable model."""
+"""Reads ONNX models: files, bytes or protos, with external data checked, and clear errors for anything else."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def load_model(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx
 
 def _parse(data: bytes, what: str) -> onnx.ModelProto:
     import onnx
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     if not data:
         raise CompileError(f"{what} is empty, not an ONNX model")
@@ -89,7 +89,9 @@ def _load_external(model: onnx.ModelProto, path: Path) -> None:
         try:
             load_external_data_for_tensor(tensor, str(folder))
         except Exception as error:  # onnx raises its own, protobuf's and OS errors here
-            raise CompileError(f"cannot load tensor '{tensor.name}' from external file '{location}': {error}") from error
+            raise CompileError(
+                f"cannot load tensor '{tensor.name}' from external file '{location}': {error}"
+            ) from error
         del tensor.external_data[:]
         tensor.data_location = 0  # TensorProto.DEFAULT: the bytes are in raw_data now
 

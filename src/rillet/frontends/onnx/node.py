@@ -21,8 +21,9 @@ _REQUIRED = object()
 class Node:
     """A node being imported.
 
-    ``inputs`` holds a Tensor for each input, None where an optional one is empty or missing; ``output_count`` is the number of
-    outputs and ``wants(i)`` says whether output ``i`` is used. ``run_graph`` imports a subgraph attribute (control flow only).
+    ``inputs`` holds a Tensor for each input, None where an optional one is empty or missing; ``output_count`` is the
+    number of outputs and ``wants(i)`` says whether output ``i`` is used. ``run_graph`` imports a subgraph attribute
+    (control flow only).
     """
 
     def __init__(

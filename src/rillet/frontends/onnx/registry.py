@@ -1,17 +1,18 @@
 """Which function imports which ONNX op at which opsets.
 
-An importer is registered with ``@op("Conv", since=1)``. It takes the ``Node`` and its inputs, one argument each (None for an absent
-optional input), and returns a Tensor or a sequence of them, one for each output of the node (trailing ones may be left out when
-``node.wants(i)`` is false; an unused one in the middle may be None)::
+An importer is registered with ``@op("Conv", since=1)``. It takes the ``Node`` and its inputs, one argument each (None
+for an absent optional input), and returns a Tensor or a sequence of them, one for each output of the node (trailing
+ones may be left out when ``node.wants(i)`` is false; an unused one in the middle may be None)::
 
     @op("LeakyRelu", since=6)
     def leaky_relu(node: Node, x: Tensor) -> Tensor:
         alpha = node.attr("alpha", 0.01)
         return node.b.map(lambda v: select(v < 0, v * alpha, v), x)
 
-A function may carry several decorators: one for each op or opset range. It is called with constants too, but nodes whose inputs are
-all constant are folded first where that pays (``fold.py``), and integer shape arithmetic goes through ``symbolic.py``.
-It raises InvalidNode or UnsupportedFeature (``rillet.frontends.errors``); the graph walk adds the node.
+A function may carry several decorators: one for each op or opset range. It is called with constants too, but nodes
+whose inputs are all constant are folded first where that pays (``fold.py``), and integer shape arithmetic goes
+through ``symbolic.py``. It raises InvalidNode or UnsupportedFeature (``rillet.frontends.errors``); the graph walk
+adds the node.
 
 Ops without an importer fall back to ONNX's own function bodies (``functions.py``) when the op has one.
 """
@@ -40,7 +41,7 @@ _loaded = False
 
 
 def op(*op_types: str, since: int = 1, until: int = LATEST, domain: str = "") -> Callable[[Importer], Importer]:
-    """Register an importer for ``op_types`` in models whose opset of ``domain`` is in ``since..until`` (both included)."""
+    """Register an importer for ``op_types`` where the opset of ``domain`` is in ``since..until`` (both included)."""
 
     def register(importer: Importer) -> Importer:
         for op_type in op_types:

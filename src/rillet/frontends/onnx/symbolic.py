@@ -1,15 +1,16 @@
 """Shape computations, element by element.
 
-A small integer tensor that depends on unknown dimensions (``Shape`` of a dynamic tensor and what is computed from it) is a tuple of
-extents, not device data. The rules here carry such tensors through the ops that exporters use for shape arithmetic, so that they
-never become dispatches and results such as ``batch * seq / seq`` fold. A rule returns None when it does not apply, and the node
-then goes the ordinary way.
+A small integer tensor that depends on unknown dimensions (``Shape`` of a dynamic tensor and what is computed from it)
+is a tuple of extents, not device data. The rules here carry such tensors through the ops that exporters use for shape
+arithmetic, so that they never become dispatches and results such as ``batch * seq / seq`` fold. A rule returns None
+when it does not apply, and the node then goes the ordinary way.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from torch_mlir import ir
@@ -19,7 +20,8 @@ from rillet.frontends.onnx.node import Node
 from rillet.frontends.scalars import is_signed
 from rillet.frontends.tensors import Element, Tensor
 
-Rule = Callable[..., "Tensor | list[Tensor] | None"]
+Rule: TypeAlias = Callable[..., "Tensor | list[Tensor] | None"]
+_ArrayRule: TypeAlias = Callable[..., "np.ndarray | None"]
 _rules: dict[str, Rule] = {}
 _MAX_ELEMENTS = 256
 
@@ -38,7 +40,7 @@ def has_rule(op_type: str) -> bool:
 
 
 def elements_of(tensor: Tensor | None) -> np.ndarray | None:
-    """An object array of a tensor's elements (``int``, ``bool``, ``index`` or ``i1`` values), or None when it has none."""
+    """A tensor's elements as an object array (``int``, ``bool``, ``index`` or ``i1`` values), or None."""
     if tensor is None or not (is_signed(tensor.dtype) or tensor.dtype == "bool"):
         return None
     if tensor.elements is not None:
@@ -66,13 +68,13 @@ def _rule(*op_types: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def _on_symbolic(*op_types: str) -> Callable[[Rule], Rule]:
+def _on_symbolic(*op_types: str) -> Callable[[_ArrayRule], _ArrayRule]:
     """Register a rule that applies when some input is symbolic and every input has known elements.
 
     The rule gets object arrays in place of tensors and returns an object array.
     """
 
-    def register(rule: Rule) -> Rule:
+    def register(rule: _ArrayRule) -> _ArrayRule:
         def checked(node: Node, *inputs: Tensor | None) -> Tensor | None:
             if not any(t is not None and t.elements is not None for t in inputs):
                 return None
@@ -95,7 +97,18 @@ def _on_symbolic(*op_types: str) -> Callable[[Rule], Rule]:
 
 
 _DTYPES = {name: "bool" for name in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Not")}
-_FIRST_DTYPE = {"Gather", "Slice", "Squeeze", "Unsqueeze", "Reshape", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin", "Tile"}
+_FIRST_DTYPE = {
+    "Gather",
+    "Slice",
+    "Squeeze",
+    "Unsqueeze",
+    "Reshape",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceMax",
+    "ReduceMin",
+    "Tile",
+}
 
 
 @_rule("Shape")
@@ -167,7 +180,9 @@ def _extremum(node: Node, *arrays: np.ndarray) -> np.ndarray:
 def _comparison(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     if any(_is_flag(v) for v in (*a.reshape(-1), *b.reshape(-1))):
         return None
-    predicate = {"Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge"}[node.op_type]
+    predicate = {"Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge"}[
+        node.op_type
+    ]
     return _elementwise(lambda x, y: node.b.extents.compare(predicate, x, y), a, b)
 
 
@@ -272,16 +287,19 @@ def _slice(
 def _reduce(node: Node, data: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray | None:
     extents = node.b.extents
     given = _axes(node, axes)
-    if axes is not None and given is None or data.size == 0:
+    if (axes is not None and given is None) or data.size == 0:
         return None
     if not given and node.attr("noop_with_empty_axes", 0):
         return data
     if given and sorted(a % data.ndim for a in given) != list(range(data.ndim)):
         return None
     flat = list(data.reshape(-1))
-    function = {"ReduceProd": extents.mul, "ReduceSum": extents.add, "ReduceMax": extents.maximum, "ReduceMin": extents.minimum}[
-        node.op_type
-    ]
+    function = {
+        "ReduceProd": extents.mul,
+        "ReduceSum": extents.add,
+        "ReduceMax": extents.maximum,
+        "ReduceMin": extents.minimum,
+    }[node.op_type]
     result = flat[0]
     for element in flat[1:]:
         result = function(result, element)
@@ -320,7 +338,9 @@ def _split(node: Node, data: Tensor, split: Tensor | None = None) -> list[Tensor
     values = elements_of(data)
     if data.elements is None or values is None or values.ndim != 1:
         return None
-    sizes = node.attr("split", None) if split is None else None if split.array is None else list(split.array.reshape(-1))
+    sizes = (
+        node.attr("split", None) if split is None else None if split.array is None else list(split.array.reshape(-1))
+    )
     if split is not None and sizes is None:
         return None
     if sizes is None:

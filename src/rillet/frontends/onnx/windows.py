@@ -1,4 +1,4 @@
-"""Sliding windows: strides, dilations, pads and output extents of convolutions and poolings, from a node's attributes."""
+"""Sliding windows of convolutions and poolings: strides, dilations, pads and output extents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rillet.ir.builders import Extent
 
 @dataclass(frozen=True)
 class Window:
-    """One entry for each spatial dimension: padding before and after, output extent, stride, dilation, kernel extent."""
+    """For each spatial dimension: padding before and after, output extent, stride, dilation, kernel extent."""
 
     low: Sequence[Extent]
     high: Sequence[Extent]
@@ -25,8 +25,8 @@ class Window:
 def window_of(node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent]) -> Window:
     """The window of a Conv or pooling node over an input with these spatial extents.
 
-    With ``ceil_mode`` the padding after is enlarged so that every window fits; the last window always starts inside the input or
-    the padding before it (ONNX's rule since opset 19, and what every runtime does).
+    With ``ceil_mode`` the padding after is enlarged so that every window fits; the last window always starts inside
+    the input or the padding before it (ONNX's rule since opset 19, and what every runtime does).
     """
     e = node.b.extents
     rank = len(spatial)
@@ -35,7 +35,9 @@ def window_of(node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent]) -
     if isinstance(node.attr("kernel_shape", None), list):
         given = node.attr("kernel_shape")
         if len(given) != rank or any(isinstance(k, int) and k != g for k, g in zip(kernel, given, strict=False)):
-            raise InvalidNode(f"kernel_shape {given} does not fit the weights' {list(kernel)} in {rank} spatial dimensions")
+            raise InvalidNode(
+                f"kernel_shape {given} does not fit the weights' {list(kernel)} in {rank} spatial dimensions"
+            )
     reach = [e.add(e.mul(e.sub(k, 1), d), 1) for k, d in zip(kernel, dilations, strict=True)]
     auto = node.attr("auto_pad", "NOTSET")
     low: list[Extent] = []
@@ -57,7 +59,9 @@ def window_of(node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent]) -
             before, after = (0, 0) if auto == "VALID" else (pads[axis], pads[axis + rank])
             room = e.sub(e.add(extent, before + after), size)
             if isinstance(room, int) and room < 0 and not node.attr("ceil_mode", 0):
-                raise InvalidNode(f"the window of {size} is larger than the padded input of {room + size} in dimension {axis}")
+                raise InvalidNode(
+                    f"the window of {size} is larger than the padded input of {room + size} in dimension {axis}"
+                )
             count = e.add(e.floordiv(room, stride), 1)
             if node.attr("ceil_mode", 0):
                 count, after = _ceil_mode(node, extent, before, after, size, stride, room)

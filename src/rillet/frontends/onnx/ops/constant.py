@@ -17,7 +17,12 @@ def constant_node(node: Node) -> Tensor:
     name = node.proto.output[0]
     if node.has("value"):
         return node.b.constant(node.attr("value"), name=name)
-    for attribute, dtype in (("value_float", "float32"), ("value_floats", "float32"), ("value_int", "int64"), ("value_ints", "int64")):
+    for attribute, dtype in (
+        ("value_float", "float32"),
+        ("value_floats", "float32"),
+        ("value_int", "int64"),
+        ("value_ints", "int64"),
+    ):
         if node.has(attribute):
             return node.b.constant(np.asarray(node.attr(attribute)), dtype, name)
     raise UnsupportedFeature("a constant that is a string, or sparse")
@@ -53,7 +58,9 @@ def dropout(node: Node, x: Tensor, ratio: Tensor | None = None, training: Tensor
 @op("Range", since=11)
 def range_(node: Node, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     b, e = node.b, node.b.extents
-    if scalars.is_integer(start.dtype) and all(t.array is not None or t.elements is not None for t in (start, limit, delta)):
+    if scalars.is_integer(start.dtype) and all(
+        t.array is not None or t.elements is not None for t in (start, limit, delta)
+    ):
         first, last, step = (b.extents_of(t, "a bound")[0] for t in (start, limit, delta))
         if step == 0:
             raise InvalidNode("the step is 0")

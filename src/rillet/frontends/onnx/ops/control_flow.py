@@ -1,7 +1,7 @@
 """If, Loop and Scan: a known condition or trip count is resolved during import, the rest becomes ``scf``.
 
-Extents that change inside a region travel as extra ``index`` results or iteration arguments, so that nothing after it has to ask a
-tensor for its size.
+Extents that change inside a region travel as extra ``index`` results or iteration arguments, so that nothing after it
+has to ask a tensor for its size.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ def _common_shape(node: Node, index: int, a: Tensor, b: Tensor) -> list[Extent |
             f"the branches give output {index} as {a.dtype} of rank {a.rank} and {b.dtype} of rank {b.rank}",
             "make both branches return the same rank and type",
         )
-    return [x if isinstance(x, int) and isinstance(y, int) and x == y else None for x, y in zip(a.shape, b.shape, strict=True)]
+    return [
+        x if isinstance(x, int) and isinstance(y, int) and x == y else None
+        for x, y in zip(a.shape, b.shape, strict=True)
+    ]
 
 
 def _as_type(shape: Sequence[Extent | None]) -> list[Extent]:

@@ -1,8 +1,9 @@
 """Conv and ConvTranspose in 1, 2 and 3 dimensions (any number, in fact).
 
-The canonical form, which later stages look for: ``tensor.pad`` when something is padded, a zero fill, and one generic with loops
-(n, oc, out..., ic, kernel...); grouped convolutions have operands with the group dimension split off, and a depthwise one
-(one input and one output channel a group) has no reduction over channels. The bias is a generic of its own.
+The canonical form, which later stages look for: ``tensor.pad`` when something is padded, a zero fill, and one generic
+with loops (n, oc, out..., ic, kernel...); grouped convolutions have operands with the group dimension split off, and
+a depthwise one (one input and one output channel a group) has no reduction over channels. The bias is a generic of
+its own.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def conv(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None) -> 
 
 
 def convolve(node: Node, x: Tensor, weights: Tensor, groups: int, window: Window, dtype: str | None = None) -> Tensor:
-    """Convolve a padded input. Accumulates in ``dtype`` (default: the type in which the input computes, converted back)."""
+    """Convolve a padded input. Accumulates in ``dtype`` (default: what the input computes in, converted back)."""
     b = node.b
     rank = x.rank - 2
     out_channels = weights.shape[0]
@@ -80,7 +81,9 @@ def convolve(node: Node, x: Tensor, weights: Tensor, groups: int, window: Window
 
 def _check(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None) -> None:
     if x.rank < 3 or weights.rank != x.rank:
-        raise InvalidNode(f"the input has rank {x.rank} and the weights rank {weights.rank}; both need 2 + spatial dimensions")
+        raise InvalidNode(
+            f"the input has rank {x.rank} and the weights rank {weights.rank}; both need 2 + spatial dimensions"
+        )
     if bias is not None and bias.rank != 1:
         raise InvalidNode(f"the bias has rank {bias.rank}, but must have one dimension")
 
@@ -104,7 +107,7 @@ def conv_transpose(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None =
     strides = node.attr("strides", [1] * rank)
     dilations = node.attr("dilations", [1] * rank)
     kernel = [int(k) for k in weights.static_shape[2:]]
-    low, high, out = _transpose_pads(node, x.shape[2:], kernel, strides, dilations)
+    low, out = _transpose_pads(node, x.shape[2:], kernel, strides, dilations)
     spread = _spread(node, x, strides)
     # Padding by (kernel extent - 1 - pad); a negative amount crops instead.
     reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
@@ -120,14 +123,14 @@ def conv_transpose(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None =
 
 def _transpose_pads(
     node: Node, spatial: Sequence[Extent], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> tuple[list[Extent], list[Extent], list[Extent]]:
-    """Pads (low, high) and output extents, as ONNX's ConvTranspose derives them."""
+) -> tuple[list[Extent], list[Extent]]:
+    """Pads before and output extents, as ONNX's ConvTranspose derives them."""
     e = node.b.extents
     rank = len(spatial)
     extra = node.attr("output_padding", [0] * rank)
     full = [
-        e.add(e.mul(s, e.sub(d, 1)), (k - 1) * l + 1 + o)
-        for d, k, s, l, o in zip(spatial, kernel, strides, dilations, extra, strict=True)
+        e.add(e.mul(s, e.sub(d, 1)), (k - 1) * n + 1 + o)
+        for d, k, s, n, o in zip(spatial, kernel, strides, dilations, extra, strict=True)
     ]
     auto = node.attr("auto_pad", "NOTSET")
     target: Sequence[Extent] | None = node.attr("output_shape", None)
@@ -138,12 +141,11 @@ def _transpose_pads(
     if target is None:
         pads = node.attr("pads", [0] * (2 * rank)) if auto != "VALID" else [0] * (2 * rank)
         low, high = list(pads[:rank]), list(pads[rank:])
-        return low, high, [e.sub(f, p + q) for f, p, q in zip(full, low, high, strict=True)]
+        return low, [e.sub(f, p + q) for f, p, q in zip(full, low, high, strict=True)]
     total = [e.maximum(0, e.sub(f, t)) for f, t in zip(full, target, strict=True)]
     half = [e.floordiv(t, 2) for t in total]
     rest = [e.sub(t, h) for t, h in zip(total, half, strict=True)]
-    low, high = (half, rest) if auto == "SAME_UPPER" else (rest, half)
-    return low, high, list(target)
+    return (half if auto == "SAME_UPPER" else rest), list(target)
 
 
 def _spread(node: Node, x: Tensor, strides: Sequence[int]) -> Tensor:

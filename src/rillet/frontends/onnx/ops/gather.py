@@ -79,7 +79,9 @@ def gather_nd(node: Node, data: Tensor, indices: Tensor) -> Tensor:
     batch = node.attr("batch_dims", 0)
     depth = indices.shape[-1]
     if not isinstance(depth, int) or not 1 <= depth <= data.rank - batch:
-        raise InvalidNode(f"indices of {depth} dimensions do not fit data of rank {data.rank} with {batch} batch dimensions")
+        raise InvalidNode(
+            f"indices of {depth} dimensions do not fit data of rank {data.rank} with {batch} batch dimensions"
+        )
     source, positions = b.value(data), b.value(indices)
     lead = indices.rank - 1
     shape = [*indices.shape[:-1], *data.shape[batch + depth :]]

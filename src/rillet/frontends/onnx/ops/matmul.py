@@ -1,7 +1,7 @@
 """MatMul and Gemm: one generic over (batch..., m, n | k) each.
 
-Broadcast batch dimensions are left out of an operand's map. A right operand of rank 2 takes the left operand's batch dimensions
-into m.
+Broadcast batch dimensions are left out of an operand's map. A right operand of rank 2 takes the left operand's batch
+dimensions into m.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def _contract(node: Node, a: Tensor, b: Tensor, batch: list[Extent], dtype: str)
         kept: list[int] = []
         exprs: list[Expr] = []
         own = tensor.rank - 2
-        if any(not builder.extents.equal(d, t) and d != 1 for d, t in zip(tensor.shape, batch[count - own :], strict=False)):
+        if any(
+            not builder.extents.equal(d, t) and d != 1 for d, t in zip(tensor.shape, batch[count - own :], strict=False)
+        ):
             # An extent that may be 1 at run time: spell the broadcast out.
             tensor = builder.broadcast_to(tensor, [*batch[count - own :], *tensor.shape[-2:]])
         for axis in range(own):
@@ -81,7 +83,7 @@ def _contract(node: Node, a: Tensor, b: Tensor, batch: list[Extent], dtype: str)
 
 @op("Gemm")
 def gemm(node: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
-    """alpha * A' * B' + beta * C; transposed operands are read through their maps, a constant B is transposed beforehand."""
+    """alpha * A' * B' + beta * C; maps read transposed operands, a constant one is transposed beforehand."""
     builder = node.b
     alpha, beta = float(node.attr("alpha", 1.0)), float(node.attr("beta", 1.0))
     if node.attr("transA", 0):
@@ -108,7 +110,9 @@ def gemm(node: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
         return v if factor == 1.0 else v * factor
 
     if c is None or beta == 0.0:
-        return product if alpha == 1.0 and dtype == a.dtype else builder.map(lambda v: scale(v, alpha), product, dtype=a.dtype)
-    return builder.map(
-        lambda v, w: scale(v, alpha) + scale(w, beta), product, c, dtype=a.dtype, shape=[m, n]
-    )
+        return (
+            product
+            if alpha == 1.0 and dtype == a.dtype
+            else builder.map(lambda v: scale(v, alpha), product, dtype=a.dtype)
+        )
+    return builder.map(lambda v, w: scale(v, alpha) + scale(w, beta), product, c, dtype=a.dtype, shape=[m, n])

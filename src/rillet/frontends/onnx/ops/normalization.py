@@ -17,7 +17,9 @@ from rillet.ir import builders
 
 
 @op("BatchNormalization", since=6)
-def batch_normalization(node: Node, x: Tensor, scale: Tensor, bias: Tensor, mu: Tensor, variance: Tensor) -> list[Tensor]:
+def batch_normalization(
+    node: Node, x: Tensor, scale: Tensor, bias: Tensor, mu: Tensor, variance: Tensor
+) -> list[Tensor]:
     """y = (x - mean) / sqrt(variance + epsilon) * scale + bias, with known parameters folded to one multiply-add."""
     b = node.b
     epsilon = float(node.attr("epsilon", 1e-5))
@@ -61,7 +63,7 @@ def centered(node: Node, x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor
 
 
 @op("LayerNormalization", since=17)
-def layer_normalization(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> list[Tensor]:
+def layer_normalization(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> list[Tensor | None]:
     """Over the dimensions from ``axis`` on; also returns mean and 1/sqrt(variance + epsilon) when they are used."""
     b = node.b
     axis = node.axis(node.attr("axis", -1), x.rank)

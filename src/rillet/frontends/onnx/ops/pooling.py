@@ -1,7 +1,7 @@
 """Max, average and Lp pooling, windowed and global.
 
-A windowed pool is ``tensor.pad`` when something is padded, a fill, and one generic over (n, c, out..., window...) whose second
-operand is a shape-only tensor that gives the window's extents.
+A windowed pool is ``tensor.pad`` when something is padded, a fill, and one generic over (n, c, out..., window...)
+whose second operand is a shape-only tensor that gives the window's extents.
 """
 
 from __future__ import annotations

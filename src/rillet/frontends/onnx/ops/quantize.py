@@ -1,4 +1,4 @@
-"""Linear quantization: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, and the integer and QLinear ops on top of them.
+"""QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, and the integer and QLinear ops on top of them.
 
 Integer contractions accumulate in int32 over operands extended in the body, which is the form that integer dot-product
 instructions are recognized from.
@@ -58,9 +58,7 @@ def dequantize_linear(node: Node, x: Tensor, scale: Tensor, zero_point: Tensor |
         return value * s
 
     output = (b.empty(dtype, x.shape), loops, dtype, x.shape)
-    return b.generic(
-        [(x, loops), *operands], [output], "p" * x.rank, lambda *arguments: body(*arguments[:-1])
-    )[0]
+    return b.generic([(x, loops), *operands], [output], "p" * x.rank, lambda *arguments: body(*arguments[:-1]))[0]
 
 
 def _operand(node: Node, parameter: Tensor, x: Tensor) -> tuple[Tensor, Sequence[Expr]]:
@@ -117,10 +115,10 @@ def dynamic_quantize_linear(node: Node, x: Tensor) -> list[Tensor]:
     axes = list(range(x.rank))
     low = b.reduce(x, axes, 0.0, lambda v, acc: minimum(acc, v))
     high = b.reduce(x, axes, 0.0, lambda v, acc: maximum(acc, v))
-    scale = b.map(lambda h, l: (h - l) / 255.0, high, low)
+    scale = b.map(lambda h, lo: (h - lo) / 255.0, high, low)
 
-    def zero(l: Scalar, s: Scalar) -> Scalar:
-        return saturate(roundeven(-l / s), "uint8")
+    def zero(least: Scalar, s: Scalar) -> Scalar:
+        return saturate(roundeven(-least / s), "uint8")
 
     zero_point = b.map(zero, low, scale, dtype="uint8")
 
@@ -206,5 +204,3 @@ def _requantize(node: Node, total: Tensor, a_scale: Tensor, b_scale: Tensor, y_s
         return saturate(roundeven(scaled) + convert(z, "float32"), y_zero.dtype)
 
     return node.b.map(body, total, a_scale, b_scale, y_scale, y_zero, dtype=y_zero.dtype)
-
-

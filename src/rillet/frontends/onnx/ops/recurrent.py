@@ -1,7 +1,8 @@
 """LSTM, GRU and RNN: one product for the inputs of all steps, then a host loop over the steps.
 
-The loop carries the output sequence and the states. Each step is a product with the recurrence weights and one elementwise generic
-that reads the gates as [batch, gate, hidden]. Sequences shorter than the longest keep their state and put zeros out.
+The loop carries the output sequence and the states. Each step is a product with the recurrence weights and one
+elementwise generic that reads the gates as [batch, gate, hidden]. Sequences shorter than the longest keep their state
+and put zeros out.
 """
 
 from __future__ import annotations
@@ -103,7 +104,9 @@ def _inputs(node: Node, gates: int) -> _Inputs:
         x = b.transpose(x, [1, 0, 2])
     directions, size = recurrence.static_shape[0], recurrence.static_shape[2]
     if directions != (2 if node.attr("direction", "forward") == "bidirectional" else 1):
-        raise InvalidNode(f"the weights have {directions} direction(s), the node is {node.attr('direction', 'forward')}")
+        raise InvalidNode(
+            f"the weights have {directions} direction(s), the node is {node.attr('direction', 'forward')}"
+        )
     if weights.static_shape[1] != gates * size:
         raise InvalidNode(f"the weights have {weights.static_shape[1]} rows, not {gates} x {size}")
     hidden = node.input(5)
@@ -173,8 +176,10 @@ def _elementwise(
     return b.generic(operands, outputs, "pp", lambda *arguments: body(*arguments[:-count]))
 
 
-def _run(node: Node, inputs: _Inputs, direction: int, projected: Tensor, states: list[Tensor], step: _Step) -> list[Tensor]:
-    """Loop over the steps of one direction: the sequence of the first state [steps, batch, size], then the last states."""
+def _run(
+    node: Node, inputs: _Inputs, direction: int, projected: Tensor, states: list[Tensor], step: _Step
+) -> list[Tensor]:
+    """Loop over the steps of one direction: the first state at each [steps, batch, size], then the last states."""
     b, e = node.b, node.b.extents
     backwards = node.attr("direction", "forward") == "reverse" or direction == 1
     dtype = inputs.x.dtype
@@ -218,9 +223,7 @@ def _mask(
         return [select(inside, new, 0.0), select(inside, new, old)]
 
     results = [
-        _elementwise(
-            node, n.shape, [(lengths, [row]), (n, [row, column]), (o, [row, column])], body, 2, n.dtype
-        )
+        _elementwise(node, n.shape, [(lengths, [row]), (n, [row, column]), (o, [row, column])], body, 2, n.dtype)
         for n, o in zip(after, before, strict=True)
     ]
     return results[0][0], [r[1] for r in results]
@@ -335,7 +338,9 @@ def gru(node: Node, *_: Tensor | None) -> list[Tensor]:
             if after_reset:
                 r = _gates(node, _project(node, hidden, recurrence, [bias]), 3, size)
 
-                def whole(xz: Scalar, xr: Scalar, xh: Scalar, rz: Scalar, rr: Scalar, rh: Scalar, old: Scalar) -> list[Scalar]:
+                def whole(
+                    xz: Scalar, xr: Scalar, xh: Scalar, rz: Scalar, rr: Scalar, rh: Scalar, old: Scalar
+                ) -> list[Scalar]:
                     z, reset = f(clip(xz + rz)), f(clip(xr + rr))
                     return [(1.0 - z) * g(clip(xh + reset * rh)) + z * old]
 
@@ -384,5 +389,3 @@ def rnn(node: Node, *_: Tensor | None) -> list[Tensor]:
 
         runs.append(_run(node, inputs, d, projected, [_initial(node, inputs, inputs.hidden, d)], step))
     return _finish(node, inputs, runs)
-
-

@@ -128,12 +128,11 @@ def arg_extremum(node: Node, x: Tensor) -> Tensor:
     shape = [x.shape[a] for a in kept]
 
     def body(v: Scalar, best: Scalar, at: Scalar) -> list[Scalar]:
-        if largest:
-            better = v >= best if last else v > best
-        else:
-            better = v <= best if last else v < best
+        strictly = v > best if largest else v < best
         # The first element always counts, so that the identity itself can be found.
-        better = better | (at < 0)
+        better = strictly | (at < 0)
+        if last:
+            better = better | (v == best)
         position = convert(Scalar(linalg.IndexOp(axis).result, "index"), "int64")
         return [select(better, v, best), select(better, position, at)]
 
