@@ -32,16 +32,19 @@ class Combiner:
         element = type_.element_type if isinstance(type_, ir.VectorType) else type_
         return constant(self.identity(element), type_)
 
-    def across_lanes(self, value: ir.Value) -> ir.Value:
-        """Combine a vector's lanes (a power of two) pairwise, halving each time."""
-        lanes = ir.VectorType(value.type).shape[0]
-        while lanes > 1:
-            half = lanes // 2
-            low = vector.shuffle(value, value, list(range(half)))
-            high = vector.shuffle(value, value, list(range(half, lanes)))
+    def narrow(self, value: ir.Value, lanes: int) -> ir.Value:
+        """Combine the halves of a vector (a power of two of lanes) until it has ``lanes``."""
+        width = ir.VectorType(value.type).shape[0]
+        while width > lanes:
+            width //= 2
+            low = vector.shuffle(value, value, list(range(width)))
+            high = vector.shuffle(value, value, list(range(width, 2 * width)))
             value = self.apply(low, high)
-            lanes = half
-        return vector.extract(value, [], [0])
+        return value
+
+    def across_lanes(self, value: ir.Value) -> ir.Value:
+        """Combine all lanes of a vector into a scalar."""
+        return vector.extract(self.narrow(value, 1), [], [0])
 
 
 def combiners_of(generic: Generic) -> list[Combiner] | None:

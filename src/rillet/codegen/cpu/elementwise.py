@@ -12,12 +12,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.codegen.cpu import index
-from rillet.codegen.cpu.coordinates import Coordinate, Lane
+from rillet.codegen.cpu.coordinates import Coordinate
 from rillet.codegen.cpu.dispatch import Dispatch, Port
 from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
-from rillet.codegen.cpu.lanes import lanes_for
+from rillet.codegen.cpu.vector_loop import Shape, shape_for, vector_loop
 from rillet.targets import Target
 
 _BLOCK_BYTES = 32 * 1024
@@ -38,9 +38,9 @@ class _Elementwise:
         return dispatch.is_parallel
 
     def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
-        lanes = lanes_for(dispatch, target)
+        shape = shape_for(dispatch, target)
         groups = _groups(dispatch)
-        plans = [_Plan(kernel, dispatch, group, lanes) for group in groups]
+        plans = [_Plan(kernel, dispatch, group, shape) for group in groups]
 
         def grid() -> list[Index]:
             rows: Index = 0
@@ -73,12 +73,13 @@ class _Elementwise:
 class _Plan:
     """How one group of results is cut into blocks."""
 
-    def __init__(self, kernel: Kernel, dispatch: Dispatch, group: _Group, lanes: int):
+    def __init__(self, kernel: Kernel, dispatch: Dispatch, group: _Group, shape: Shape):
         self.kernel = kernel
         self.group = group
-        self.lanes = lanes
+        last = group.ports[0].type.shape[-1] if group.ports[0].type.rank else 1
+        self.shape = shape if last == ir.ShapedType.get_dynamic_size() else shape.limited(last)
         traffic = sum(storage_bytes(storage_type(p.type.element_type)) for p in (*dispatch.arguments, *group.ports))
-        self.block = max(lanes, _BLOCK_BYTES // max(1, traffic) // lanes * lanes)
+        self.block = max(shape.wide, _BLOCK_BYTES // max(1, traffic) // shape.wide * shape.wide)
 
     def _space(self) -> tuple[list[Index], Index]:
         extents = self.kernel.extents(self.group.ports[0].value)
@@ -106,18 +107,16 @@ class _Plan:
 
     def _row(self, where: list[Index], start: Index, end: Index) -> None:
         if not self.group.ports[0].type.rank:
-            self._point([], 1)
+            self._point([], 1, None)
             return
-        vectors = index.mul(index.floordiv(index.sub(end, start), self.lanes), self.lanes)
-        middle = index.add(start, vectors)
-        if self.lanes > 1:
-            with self.kernel.loop(start, middle, self.lanes) as column:
-                self._point([*where, Lane(column.iv)], self.lanes)
-        with self.kernel.loop(middle if self.lanes > 1 else start, end) as column:
-            self._point([*where, column.iv], 1)
 
-    def _point(self, where: list[Coordinate], lanes: int) -> None:
-        evaluator = Evaluator(self.kernel, lanes)
+        def emit(c: Coordinate, lanes: int, mask: ir.Value | None) -> None:
+            self._point([*where, c], lanes, mask)
+
+        vector_loop(self.kernel, start, end, self.shape, emit)
+
+    def _point(self, where: list[Coordinate], lanes: int, mask: ir.Value | None) -> None:
+        evaluator = Evaluator(self.kernel, lanes, mask)
         values = [evaluator.at(port.value, where) for port in self.group.ports]
         for number, value in zip(self.group.numbers, values, strict=True):
             evaluator.store(evaluator.result(number), where, value)

@@ -28,9 +28,9 @@ from rillet.codegen.cpu.dispatch import POINTWISE_OPS, Dispatch, Generic, Port
 from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
-from rillet.codegen.cpu.lanes import is_costly, lanes_for
 from rillet.codegen.cpu.memory import Buffer
 from rillet.codegen.cpu.stages import Stages
+from rillet.codegen.cpu.vector_loop import Shape, reduction_loop, shape_for, tail_mask, vector_loop
 from rillet.errors import CompileError
 from rillet.targets import Target
 
@@ -58,8 +58,8 @@ class _Plan:
     outer: tuple[Dimension, ...]  # fixed one point at a time
     across: Dimension | None  # fixed one vector of lanes at a time
     along: Dimension | None  # vectorized within a row
-    lanes: int
-    unroll: int  # vector accumulators along a row
+    lanes: int  # of a vector across rows
+    shape: Shape  # of runs along a row
     stages: Stages
 
 
@@ -75,17 +75,13 @@ class _Row:
 def _plan(dispatch: Dispatch, target: Target) -> _Plan:
     dimensions = Dimensions(dispatch)
     shared = dimensions.shared()
-    lanes = lanes_for(dispatch, target)
-    along, across = (None, None) if lanes == 1 else _vector_dimension(dispatch, dimensions, shared)
-    costly = any(is_costly(g) for g in dispatch.generics)
+    shape = shape_for(dispatch, target)
+    along, across = (None, None) if shape.lanes == 1 else _vector_dimension(dispatch, dimensions, shared)
+    lanes = 1 if across is None else _lanes_across(dispatch, dimensions, across, shape.wide)
+    if lanes == 1:
+        across = None
     outer = tuple(d for d in shared if d != across)
-    if across is not None:
-        lanes = _lanes_across(dispatch, dimensions, across, lanes, costly)
-        across = across if lanes > 1 else None
-        outer = outer if lanes > 1 else tuple(shared)
-    fixed = set(shared)
-    stages = Stages(dispatch, dimensions, fixed)
-    return _Plan(dispatch, dimensions, outer, across, along, lanes, 2 if costly else 4, stages)
+    return _Plan(dispatch, dimensions, outer, across, along, lanes, shape, Stages(dispatch, dimensions, set(shared)))
 
 
 def _vector_dimension(
@@ -106,9 +102,8 @@ def _vector_dimension(
     return (last[0] if last else None), None
 
 
-def _lanes_across(dispatch: Dispatch, dimensions: Dimensions, across: Dimension, lanes: int, costly: bool) -> int:
+def _lanes_across(dispatch: Dispatch, dimensions: Dimensions, across: Dimension, wide: int) -> int:
     """Several registers of lanes, for independent accumulators and whole cache lines, but no more than there are rows."""
-    wide = lanes * (2 if costly else 4)
     for port in (*dispatch.results, *dispatch.arguments):
         for axis, extent in enumerate(port.type.shape):
             if dimensions.axis(port.value, axis) == across and extent != _DYNAMIC:
@@ -203,12 +198,6 @@ def _emit_across(
         _emit_row(kernel, plan, _Row(Evaluator(kernel, plan.lanes, mask), point, kept), scratch)
 
 
-def tail_mask(lanes: int, remaining: Index) -> ir.Value:
-    """``vector<lanes x i1>`` that holds in the first ``remaining`` lanes."""
-    type_ = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
-    return vector.CreateMaskOp(type_, [index.value(remaining)]).result
-
-
 # --- one row -----------------------------------------------------------------------------------------------------------------
 
 
@@ -242,8 +231,7 @@ def _reduce(kernel: Kernel, plan: _Plan, row: _Row, generic: Generic, number: in
     inner = [n for n in generic.parallel_loops if dims[n] not in row.fixed and not _is_unit(extents[n])]
     reduction = [n for n in generic.reduction_loops if not _is_unit(extents[n])]
     targets = [_target(kernel, plan, row, generic, n, extents, inner, scratch) for n in range(len(generic.results))]
-    vectorized = plan.along if plan.lanes > 1 and plan.across is None else None
-    along = next((n for n in (*reduction, *inner) if dims[n] == vectorized), None)
+    along = next((n for n in (*reduction, *inner) if dims[n] == plan.along), None)
     emitter = _Reduction(kernel, plan, row, generic, number, extents, reduction, targets)
     if along is None:
         emitter.over_parallel(inner, where, row.evaluator)
@@ -340,15 +328,11 @@ class _Reduction:
             with self.kernel.loop(0, self.extents[loop]) as it:
                 self.over_parallel_vectors(rest, along, _with(where, loop, it.iv))
             return
-        lanes, extent = self.plan.lanes, self.extents[along]
-        whole = index.mul(index.floordiv(extent, lanes), lanes)
-        with self.kernel.loop(0, whole, lanes) as it:
-            self._element(_with(where, along, Lane(it.iv)), self.row.evaluator.fork(lanes))
-        if isinstance(extent, int) and extent % lanes == 0:
-            return
-        with self.kernel.loop(whole, extent, lanes) as it:
-            mask = tail_mask(lanes, index.sub(extent, it.iv))
-            self._element(_with(where, along, Lane(it.iv)), self.row.evaluator.fork(lanes, mask))
+
+        def emit(c: Coordinate, lanes: int, mask: ir.Value | None) -> None:
+            self._element(_with(where, along, c), self.row.evaluator.fork(lanes, mask))
+
+        vector_loop(self.kernel, 0, self.extents[along], self._shape(along), emit)
 
     def _element(self, where: list[Coordinate], evaluator: Evaluator) -> None:
         """Compute one element (or one vector of elements) of every result and put it where it belongs."""
@@ -407,60 +391,49 @@ class _Reduction:
             return [r if isinstance(r.type, ir.VectorType) else _splat(r, evaluator.lanes) for r in results]
         return results
 
+    def _shape(self, loop: int) -> Shape:
+        extent = self.extents[loop]
+        return self.plan.shape.limited(extent) if isinstance(extent, int) else self.plan.shape
+
     def _along_the_row(self, where: list[Coordinate], evaluator: Evaluator) -> list[ir.Value]:
-        """Vector accumulators along the contiguous reduction loop; several, so that their additions overlap."""
+        """Lanes accumulate apart along the contiguous reduction loop and are combined at its end."""
         assert self.combiners is not None and self.along is not None
-        lanes, sets = self.plan.lanes, self.plan.unroll
+        shape = self._shape(self.along)
         outer = [n for n in self.reduction if n != self.along]
         inits = self._inits(where, evaluator)
-        identities = [
-            c.identity_of(ir.VectorType.get([lanes], i.type)) for c, i in zip(self.combiners, inits, strict=True)
+        start = [
+            c.identity_of(ir.VectorType.get([shape.wide], i.type)) for c, i in zip(self.combiners, inits, strict=True)
         ]
-        final = self._vector_nest(outer, where, identities * sets)
-        values = []
-        for n, (combiner, init) in enumerate(zip(self.combiners, inits, strict=True)):
-            parts = final[n :: len(identities)]
-            while len(parts) > 1:
-                parts = [combiner.apply(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-            values.append(combiner.apply(init, combiner.across_lanes(parts[0])))
-        return values
+        if outer:  # the accumulators of all runs stay as narrow as what a run ends with
+            start = self._fold(start, shape.lanes)
+            shape = Shape(shape.lanes, shape.lanes, shape.masked)
+        final = self._runs(outer, where, start, shape)
+        return [
+            c.apply(init, c.across_lanes(value)) for c, init, value in zip(self.combiners, inits, final, strict=True)
+        ]
 
-    def _vector_nest(self, loops: list[int], where: list[Coordinate], carried: list[ir.Value]) -> list[ir.Value]:
+    def _runs(self, loops: list[int], where: list[Coordinate], carried: list[ir.Value], shape: Shape) -> list[ir.Value]:
         if loops:
             loop, *rest = loops
             with self.kernel.loop(0, self.extents[loop], carried=carried) as it:
-                it.yield_(*self._vector_nest(rest, _with(where, loop, it.iv), it.carried))
+                it.yield_(*self._runs(rest, _with(where, loop, it.iv), it.carried, shape))
             return it.results
-        assert self.along is not None
-        lanes, sets, count = self.plan.lanes, self.plan.unroll, len(self.generic.results)
-        extent = self.extents[self.along]
-        blocks = index.mul(index.floordiv(extent, lanes * sets), lanes * sets)
-        whole = index.mul(index.floordiv(extent, lanes), lanes)
-        if blocks != 0:
-            with self.kernel.loop(0, blocks, lanes * sets, carried) as it:
-                updated: list[ir.Value] = []
-                for s in range(sets):
-                    point = _with(where, self.along, Lane(index.add(it.iv, s * lanes)))
-                    own = it.carried[s * count : (s + 1) * count]
-                    updated += self._body(point, own, self.row.evaluator.fork(lanes))
-                it.yield_(*updated)
-            carried = it.results
-        first, rest_sets = carried[:count], carried[count:]
-        if not (isinstance(whole, int) and whole == blocks):
-            with self.kernel.loop(blocks, whole, lanes, first) as it:
-                point = _with(where, self.along, Lane(it.iv))
-                it.yield_(*self._body(point, it.carried, self.row.evaluator.fork(lanes)))
-            first = it.results
-        if not (isinstance(extent, int) and extent == whole):
-            with self.kernel.loop(whole, extent, lanes, first) as it:
-                mask = tail_mask(lanes, index.sub(extent, it.iv))
-                point = _with(where, self.along, Lane(it.iv))
-                updated = self._body(point, it.carried, self.row.evaluator.fork(lanes, mask))
-                it.yield_(
-                    *(arith.SelectOp(mask, new, old).result for new, old in zip(updated, it.carried, strict=True))
-                )
-            first = it.results
-        return [*first, *rest_sets]
+        along = self.along
+        assert along is not None
+
+        def emit(c: Coordinate, lanes: int, mask: ir.Value | None, carried: list[ir.Value]) -> list[ir.Value]:
+            new = self._body(_with(where, along, c), carried, self.row.evaluator.fork(lanes, mask))
+            if mask is None:
+                return new
+            return [arith.SelectOp(mask, n, old).result for n, old in zip(new, carried, strict=True)]
+
+        return reduction_loop(
+            self.kernel, self.extents[along], shape, carried, lambda values: self._fold(values, shape.lanes), emit
+        )
+
+    def _fold(self, values: list[ir.Value], lanes: int) -> list[ir.Value]:
+        assert self.combiners is not None
+        return [c.narrow(v, lanes) for c, v in zip(self.combiners, values, strict=True)]
 
 
 # --- results -----------------------------------------------------------------------------------------------------------------
@@ -489,8 +462,8 @@ def _store_results(
     kernel: Kernel, plan: _Plan, row: _Row, numbers: list[int], port: Port, inner: list[int], where: list[Coordinate]
 ) -> None:
     extents = kernel.extents(port.value)
-    lanes = plan.lanes if plan.across is None else 1
-    if len(inner) > 1 or (inner and (lanes == 1 or inner[0] != port.type.rank - 1)):
+    shape = plan.shape if plan.across is None else Shape(1, 1, False)
+    if len(inner) > 1 or (inner and (shape.lanes == 1 or inner[0] != port.type.rank - 1)):
         axis, *rest = inner
         with kernel.loop(0, extents[axis]) as it:
             _store_results(kernel, plan, row, numbers, port, rest, _with(where, axis, it.iv))
@@ -505,14 +478,12 @@ def _store_results(
         point(where, row.evaluator.fork(mask=row.evaluator.mask))
         return
     extent = extents[inner[0]]
-    whole = index.mul(index.floordiv(extent, lanes), lanes)
-    with kernel.loop(0, whole, lanes) as it:
-        point(_with(where, inner[0], Lane(it.iv)), row.evaluator.fork(lanes))
-    if isinstance(extent, int) and extent == whole:
-        return
-    with kernel.loop(whole, extent, lanes) as it:
-        mask = tail_mask(lanes, index.sub(extent, it.iv))
-        point(_with(where, inner[0], Lane(it.iv)), row.evaluator.fork(lanes, mask))
+    shape = shape.limited(extent) if isinstance(extent, int) else shape
+
+    def emit(c: Coordinate, lanes: int, mask: ir.Value | None) -> None:
+        point(_with(where, inner[0], c), row.evaluator.fork(lanes, mask))
+
+    vector_loop(kernel, 0, extent, shape, emit)
 
 
 def _scratch_for_costly(kernel: Kernel, plan: _Plan) -> dict[ir.Value, Buffer]:

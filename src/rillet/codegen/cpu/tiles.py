@@ -216,9 +216,9 @@ def choose_window_tile(target: Target, rows: int, columns: int, window: int, lan
     if rows < most_rows:
         vectors = min(most_vectors, max(1, accumulators // rows))
         return Tile(rows, vectors, lanes)
-    choices = range(max(1, most_rows // 2), most_rows + 1)
-    best = max(choices, key=lambda r: (rows / (math.ceil(rows / r) * r), rows % r == 0, r))
-    return Tile(best, vectors, lanes)
+    # A tile costs about a load for each result and one for the weights, so small tiles at the end of a line cost most.
+    cost = {r: (rows // r) * (r + 1.5) + (rows % r + 1.5 if rows % r else 0) for r in range(1, most_rows + 1)}
+    return Tile(min(cost, key=lambda r: (cost[r], -r)), vectors, lanes)
 
 
 def choose_window_blocks(

@@ -1,0 +1,111 @@
+"""The loop over a contiguous run of elements: wide vectors, then what is left under a mask or one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import vector
+
+from rillet.codegen.cpu import index
+from rillet.codegen.cpu.coordinates import Coordinate, Lane
+from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.cpu.lanes import is_costly, lanes_for
+from rillet.targets import Target
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How runs are vectorized. ``wide``: lanes of the main loop, several registers, so that independent work overlaps and
+    constants are loaded once; ``lanes``: of what is left; ``masked``: whether that runs under a mask, or element by element."""
+
+    wide: int
+    lanes: int
+    masked: bool
+
+    def limited(self, extent: int) -> Shape:
+        """For runs of a known length: no wider than needed."""
+        wide, lanes = self.wide, self.lanes
+        while wide > lanes and wide > extent:
+            wide //= 2
+        while lanes > 1 and lanes >= 2 * extent:
+            lanes //= 2
+        return Shape(max(wide if wide > lanes else lanes, lanes), lanes, self.masked)
+
+
+def shape_for(dispatch: Dispatch, target: Target) -> Shape:
+    """The vectorization of a dispatch's runs. Masked accesses exist for elements of 32 and 64 bits."""
+    lanes = lanes_for(dispatch, target)
+    if lanes == 1:
+        return Shape(1, 1, False)
+    factor = 2 if any(is_costly(g) for g in dispatch.generics) else 4
+    sizes = [storage_bytes(storage_type(p.type.element_type)) for p in (*dispatch.arguments, *dispatch.results)]
+    return Shape(lanes * factor, lanes, min(sizes) >= 4)
+
+
+Emit = Callable[[Coordinate, int, ir.Value | None], None]
+
+
+def vector_loop(kernel: Kernel, start: Index, end: Index, shape: Shape, emit: Emit) -> None:
+    """Call ``emit(coordinate, lanes, mask)`` where it should emit code for the elements from ``start`` to ``end``.
+
+    ``coordinate`` is a ``Lane``, or an index when lanes is 1.
+    """
+    if shape.lanes == 1:
+        with kernel.loop(start, end) as loop:
+            emit(loop.iv, 1, None)
+        return
+    length = index.sub(end, start)
+    whole = index.mul(index.floordiv(length, shape.wide), shape.wide)
+    middle = index.add(start, whole)
+    if whole != 0:
+        with kernel.loop(start, middle, shape.wide) as loop:
+            emit(Lane(loop.iv), shape.wide, None)
+    if isinstance(length, int) and length == whole:
+        return
+    if isinstance(length, int) and isinstance(whole, int) and (length - whole) % shape.lanes == 0:
+        with kernel.loop(middle, end, shape.lanes) as loop:
+            emit(Lane(loop.iv), shape.lanes, None)
+    elif shape.masked:
+        with kernel.loop(middle, end, shape.lanes) as loop:
+            emit(Lane(loop.iv), shape.lanes, tail_mask(shape.lanes, index.sub(end, loop.iv)))
+    else:
+        with kernel.loop(middle, end) as loop:
+            emit(loop.iv, 1, None)
+
+
+def reduction_loop(
+    kernel: Kernel,
+    extent: Index,
+    shape: Shape,
+    accumulators: Sequence[ir.Value],
+    fold: Callable[[list[ir.Value]], list[ir.Value]],
+    emit: Callable[[Coordinate, int, ir.Value | None, list[ir.Value]], list[ir.Value]],
+) -> list[ir.Value]:
+    """As ``vector_loop`` from 0 to ``extent``, carrying accumulators of ``wide`` lanes, which ``fold`` narrows to ``lanes``.
+
+    Returns accumulators of ``lanes``. ``emit`` gives the new accumulators (masked-off lanes are its business).
+    """
+    whole = index.mul(index.floordiv(extent, shape.wide), shape.wide)
+    carried = list(accumulators)
+    if whole != 0:
+        with kernel.loop(0, whole, shape.wide, carried) as loop:
+            loop.yield_(*emit(Lane(loop.iv), shape.wide, None, loop.carried))
+        carried = loop.results
+    carried = fold(carried)
+    if isinstance(extent, int) and extent == whole:
+        return carried
+    exact = isinstance(extent, int) and isinstance(whole, int) and (extent - whole) % shape.lanes == 0
+    with kernel.loop(whole, extent, shape.lanes, carried) as loop:
+        mask = None if exact else tail_mask(shape.lanes, index.sub(extent, loop.iv))
+        loop.yield_(*emit(Lane(loop.iv), shape.lanes, mask, loop.carried))
+    return loop.results
+
+
+def tail_mask(lanes: int, remaining: Index) -> ir.Value:
+    """``vector<lanes x i1>`` that holds in the first ``remaining`` lanes."""
+    type_ = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
+    return vector.CreateMaskOp(type_, [index.value(remaining)]).result
