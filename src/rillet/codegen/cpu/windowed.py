@@ -329,7 +329,7 @@ class _Emitter:
                 if plan.row_loop is not None:
                     moved[plan.row_loop] = r
                 steps.append((j, lead.shift(moved), k, number, moved))
-        steps.sort(key=lambda s: s[:4])
+        steps.sort(key=lambda s: (s[2][:-1], s[1], s[2], s[0], s[3]))
         loaded: dict[tuple[int, tuple[int, ...]], ir.Value] = {}
         count = len(self.root.results)
         for j, _, k, number, moved in steps:
