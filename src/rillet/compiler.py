@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rillet import pipeline, runtime
 from rillet.codegen.cache import default_directory
 from rillet.codegen.library import Progress, compile_library
@@ -43,6 +45,7 @@ def compile(
     *,
     target: str | Sequence[str] = "host",
     inputs: Mapping[str, Shape] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
     threads: int | None = None,
     jobs: int | None = None,
     cache: bool | str | os.PathLike[str] = True,
@@ -58,6 +61,8 @@ def compile(
         target: a target name, or several to put several variants of the code into one file (the best one that the CPU
             supports is chosen at load); see ``rillet targets``.
         inputs: shapes by input name that override or pin the model's own; a string or -1 is a dynamic dimension.
+        values: inputs by name whose value the code may rely on (axes, shapes, ... that shape it). They stay inputs,
+            but are not read: a call with another value gives the results for this one.
         threads: threads a call uses; None: one a core.
         jobs: processes that compile; None: one a core.
         cache: reuse compiled executables: True for the default directory, a path, or False.
@@ -75,7 +80,9 @@ def compile(
         dump_ir=Path(dump_ir) if dump_ir is not None else None,
         optimize_for_size=optimize_for_size,
     )
-    blob = compile_to_bytes(source, targets=resolve_targets(target), inputs=inputs, options=options, progress=progress)
+    blob = compile_to_bytes(
+        source, targets=resolve_targets(target), inputs=inputs, values=values, options=options, progress=progress
+    )
     return runtime.load(blob, threads=threads)
 
 
@@ -84,13 +91,14 @@ def compile_to_bytes(
     *,
     targets: Sequence[Target],
     inputs: Mapping[str, Shape] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
     options: CompileOptions | None = None,
     progress: Progress | None = None,
 ) -> memoryview:
     """Compile ``source`` for ``targets`` and return the module file's bytes. See ``compile``."""
     options = options or CompileOptions()
     trace = pipeline.Trace(options.dump_ir)
-    program = import_source(source, inputs, trace)
+    program = import_source(source, inputs, trace, values)
     steps = pipeline.passes(targets[0])
     pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
     libraries = [_compile_for(target, program, options, progress) for target in targets]
@@ -109,10 +117,13 @@ def lower_until(source: Source, stage: str, *, target: Target, inputs: Mapping[s
 
 
 def import_source(
-    source: Source, inputs: Mapping[str, Shape] | None = None, trace: pipeline.Trace | None = None
+    source: Source,
+    inputs: Mapping[str, Shape] | None = None,
+    trace: pipeline.Trace | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
 ) -> Program:
     """Run the frontend that ``source`` calls for."""
-    program = source_frontend.import_source(source, inputs)
+    program = source_frontend.import_source(source, inputs, values)
     pipeline.verify(program, "frontend")
     if trace:
         trace.dump("frontend", program)

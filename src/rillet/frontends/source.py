@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from torch_mlir import ir
 
 from rillet.errors import CompileError
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
     Source = str | os.PathLike[str] | bytes | onnx.ModelProto | ir.Module
 
 Shapes = Mapping[str, Sequence[int | str]]
+Values = Mapping[str, np.ndarray]
 
 
-def import_source(source: Source, inputs: Shapes | None = None) -> Program:
-    """Import ``source`` into the tensor form. Raises ``CompileError`` when it is none of the accepted kinds."""
+def import_source(source: Source, inputs: Shapes | None = None, values: Values | None = None) -> Program:
+    """Import ``source`` into the tensor form; ``values`` are inputs whose value the code may rely on (ONNX only).
+
+    Raises ``CompileError`` when it is none of the accepted kinds.
+    """
     from rillet.frontends import mlir
 
     if isinstance(source, ir.Module):
@@ -29,17 +34,17 @@ def import_source(source: Source, inputs: Shapes | None = None) -> Program:
     if isinstance(source, str) and _is_mlir_text(source):
         return mlir.import_text(source, inputs)
     if isinstance(source, str | os.PathLike):
-        return _import_path(Path(source), inputs)
+        return _import_path(Path(source), inputs, values)
     if isinstance(source, bytes | bytearray | memoryview):
-        return _import_onnx(bytes(source), inputs)
+        return _import_onnx(bytes(source), inputs, values)
     if hasattr(source, "SerializeToString") and hasattr(source, "graph"):
-        return _import_onnx(source, inputs)
+        return _import_onnx(source, inputs, values)
     raise CompileError(
         f"cannot compile a {type(source).__name__}: give a path, ONNX bytes, an onnx.ModelProto, or MLIR text"
     )
 
 
-def _import_path(path: Path, inputs: Shapes | None) -> Program:
+def _import_path(path: Path, inputs: Shapes | None, values: Values | None) -> Program:
     from rillet.frontends import mlir
 
     if path.is_dir():
@@ -48,13 +53,15 @@ def _import_path(path: Path, inputs: Shapes | None) -> Program:
         raise CompileError(f"{path}: no such file")
     if path.suffix == ".mlir":
         return mlir.import_text(path.read_text(), inputs)
-    return _import_onnx(path, inputs)
+    return _import_onnx(path, inputs, values)
 
 
-def _import_onnx(source: Path | bytes | onnx.ModelProto, inputs: Shapes | None) -> Program:
+def _import_onnx(
+    source: Path | bytes | onnx.ModelProto, inputs: Shapes | None, values: Values | None
+) -> Program:
     from rillet.frontends.onnx import import_model
 
-    return import_model(source, inputs=inputs)
+    return import_model(source, inputs=inputs, values=values)
 
 
 def _is_mlir_text(text: str) -> bool:
