@@ -1,0 +1,70 @@
+"""The C session interface under AddressSanitizer, ThreadSanitizer where threads matter, and on damaged files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import assembler as a
+import pytest
+
+RUNTIME = Path(__file__).parents[2] / "runtime"
+
+
+def build(request: pytest.FixtureRequest, name: str, targets: list[str], *options: str) -> Path:
+    """Build targets of the runtime in pytest's cache, so that later runs only rebuild what has changed."""
+    folder = request.config.cache.mkdir(name)
+    options = ("-DRILLET_BUILD_TESTS=ON", f"-DPython3_EXECUTABLE={sys.executable}", *options)
+    for command in (
+        ["cmake", "-S", str(RUNTIME), "-B", str(folder), "-G", "Ninja", *options],
+        ["cmake", "--build", str(folder), "-j", "2", "--target", *targets],
+    ):
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout[-8000:] + result.stderr[-4000:]
+    return Path(folder)
+
+
+@pytest.fixture(scope="module")
+def runner(request: pytest.FixtureRequest) -> Path:
+    return build(request, "c_runtime", ["session_runner"], "-DRILLET_SANITIZE=ON") / "tests/session/session_runner"
+
+
+def run(runner: Path, module: bytes, folder: Path, threads: int, *mutations: int) -> subprocess.CompletedProcess[str]:
+    path = folder / "module.rlm"
+    path.write_bytes(module)
+    command = [str(runner), str(path), str(threads), "3", *map(str, mutations)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_run(runner: Path, elf: bytes, tmp_path: Path, threads: int) -> None:
+    for image, expected in ((a.static_add(1000), "float32 [1000] sum 999000"), (a.dynamic_add(), "float32 [3] sum 6")):
+        result = run(runner, a.module(image, a.library(elf)), tmp_path, threads)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert result.stdout.splitlines() == [expected] * 3
+
+
+@pytest.mark.timeout(600)
+def test_errors(runner: Path, elf: bytes, tmp_path: Path) -> None:
+    inputs = [(a.spec("table", a.F32, 2), 8, a.READ), (a.spec("indices", a.I64, 3), 24, a.READ)]
+    image = a.one_dispatch(a.GATHER, [2, 3], inputs, a.spec("out", a.F32, 3), 12)
+    result = run(runner, a.module(image, a.library(elf)), tmp_path, 1)
+    assert result.stdout == "TRAP: 'gather': an index in the data is out of bounds\n" and not result.stderr
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("image", [a.static_add(64), a.dynamic_add()], ids=["static", "dynamic"])
+def test_damaged_files_do_not_crash(runner: Path, elf: bytes, tmp_path: Path, image: a.Image) -> None:
+    result = run(runner, a.module(image, a.library(elf)), tmp_path, 1, 5000, 20261127)
+    assert result.returncode == 0, result.stderr[-4000:]
+
+
+@pytest.mark.timeout(600)
+def test_the_task_driver_has_no_data_races(request: pytest.FixtureRequest) -> None:
+    names = ["test_cpu_task", "test_devices", "test_transient_pool", "test_semaphore"]
+    folder = build(request, "c_runtime_tsan", names, "-DCMAKE_C_FLAGS=-fsanitize=thread -O1")
+    for name in names:
+        result = subprocess.run([str(folder / "tests/hal" / name)], capture_output=True, text=True)
+        assert result.returncode == 0, f"{name}: {result.stdout[-2000:]}{result.stderr[-6000:]}"
