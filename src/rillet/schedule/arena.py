@@ -143,7 +143,8 @@ class _Clock:
         for view in execute.regions[0].blocks[0].operations:
             if view.operation.name == "stream.barrier":
                 self._now += 1
-            self.time[view.operation] = (self._now, self._now)
+            else:
+                self.time[view.operation] = (self._now, self._now)
         self.time[execute] = (start, self._now)
 
     def lifetime(self, alloc: ir.Operation) -> _Scratch | None:

@@ -116,7 +116,7 @@ def to_bits(value: ir.Value) -> ir.Value:
 
 
 def _constant_bits(attribute: ir.Attribute, type_: str) -> int:
-    if isinstance(attribute, ir.IntegerAttr):
+    if isinstance(attribute, ir.IntegerAttr | ir.BoolAttr):
         return int(attribute.value) & 1 if type_ == "i1" else int(attribute.value)
     element = next(t for t in dtypes.by_code.values() if t.mlir == type_).numpy
     raw = np.asarray(ir.FloatAttr(attribute).value).astype(element).tobytes()

@@ -6,6 +6,7 @@ the lower bound or comes close (Pisarchyk and Lee, "Efficient Memory Management 
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ class _Attempt:
     total: int
     offsets: list[int]
     order: list[int]
+    downwards: bool
 
 
 _NEVER = 1 << 62
@@ -58,13 +60,14 @@ def pack(items: Sequence[Item], alignment: int, attempts: int = 200) -> Packing:
     sizes = [_round_up(item.size, alignment) for item in items]
     conflicts = _conflicts(items)
 
-    def attempt(order: list[int]) -> _Attempt:
-        offsets = _place(items, sizes, order, conflicts, bound)
-        return _Attempt(max(o + s for o, s in zip(offsets, sizes, strict=True)), offsets, order)
+    def attempt(order: list[int], downwards: bool) -> _Attempt:
+        offsets = _place(items, sizes, order, conflicts, bound, downwards)
+        total = max(o + s for o, s in zip(offsets, sizes, strict=True))
+        return _Attempt(total, offsets, order, downwards)
 
     best: _Attempt | None = None
-    for rank in _ORDERS:
-        found = attempt(sorted(range(len(items)), key=lambda i, rank=rank: rank(items[i])))
+    for rank, downwards in itertools.product(_ORDERS, (False, True)):
+        found = attempt(sorted(range(len(items)), key=lambda i, rank=rank: rank(items[i])), downwards)
         if best is None or found.total < best.total:
             best = found
         if best.total <= bound:
@@ -72,10 +75,10 @@ def pack(items: Sequence[Item], alignment: int, attempts: int = 200) -> Packing:
     assert best is not None
     generator = random.Random(0)
     # Each attempt is linear in the conflicts, so large graphs get fewer.
-    for _ in range(min(attempts, 1_000_000 // (len(items) + sum(map(len, conflicts))))):
+    for _ in range(min(attempts, 300_000 // (len(items) + sum(map(len, conflicts))))):
         if best.total <= bound:
             break
-        found = attempt(_perturbed(best, sizes, generator))
+        found = attempt(_perturbed(best, sizes, generator), best.downwards)
         if found.total <= best.total:
             best = found
     return Packing(tuple(best.offsets), best.total, bound)
@@ -114,11 +117,12 @@ def _place(
     order: Sequence[int],
     conflicts: Sequence[Sequence[int]],
     capacity: int,
+    downwards: bool,
 ) -> list[int]:
     """Give each item of ``order`` the smallest gap it fits between its placed conflicts and the ends of ``capacity``.
 
     In its gap it goes next to the neighbour that dies last (an end never does), which leaves the free space where it
-    soon grows. An item that fits no gap goes above everything it conflicts with.
+    soon grows; ``downwards``: always to the lower end. An item that fits no gap goes above all that it conflicts with.
     """
     offsets = [-1] * len(items)
     for i in order:
@@ -128,7 +132,7 @@ def _place(
         for low, high, dies in (*placed, (capacity, capacity, _NEVER)):
             gap = low - end
             if gap >= size and (best is None or gap < best[0]):
-                best = gap, end if last >= dies else low - size
+                best = gap, end if downwards or last >= dies else low - size
             if high > end:
                 end, last = high, dies
         offsets[i] = best[1] if best else max((high for _, high, _ in placed), default=0)

@@ -125,7 +125,7 @@ class Scalars:
         attribute = op.attributes["value"]
         if isinstance(attribute, ir.FloatAttr):
             return constant(struct.unpack("<q", struct.pack("<d", attribute.value))[0])
-        value = int(ir.IntegerAttr(attribute).value)
+        value = int(attribute.value)
         return constant(value & 1 if _width(op.results[0].type) == 1 else value)
 
     def _compare(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
