@@ -124,9 +124,8 @@ def executable(name: str, arguments: str, results: str, body: str, attributes: s
 
 
 def _garbage(shape: tuple[int, ...], dtype: type) -> np.ndarray:
-    array = np.empty(shape, dtype)
-    array.view(np.uint8).reshape(-1)[...] = 0x5A if array.size else 0
-    return array
+    count = int(np.prod(shape))
+    return np.frombuffer(bytearray(b"\x5a" * (count * np.dtype(dtype).itemsize)), dtype, count).reshape(shape)
 
 
 def _slot(value: int | float) -> int:
@@ -146,3 +145,16 @@ def _load(executable: CompiledExecutable, target: Target) -> ctypes.CDLL:
         command = [linker, "ld.lld", "-shared", "-nostdlib", "--no-undefined", "-znoexecstack"]
         subprocess.run([*command, *map(str, objects), "-o", str(library)], check=True)
         return ctypes.CDLL(str(library))
+
+
+def generic(maps: str, iterators: str, inputs: str, outputs: str, arguments: str, body: str, yielded: str) -> str:
+    """A ``linalg.generic``: maps separated by ``|``, iterators as a string of ``p`` and ``r``, operands as ``values:types``."""
+    kinds = {"p": '"parallel"', "r": '"reduction"'}
+    indexing = ", ".join(f"affine_map<{m}>" for m in maps.split("|"))
+    ins, outs, yields = (part.split(":", 1) for part in (inputs, outputs, yielded))
+    takes = f"ins({ins[0]} : {ins[1]})" if inputs != ":" else ""
+    return (
+        f"linalg.generic {{indexing_maps = [{indexing}], iterator_types = [{', '.join(kinds[i] for i in iterators)}]}} "
+        f"{takes} outs({outs[0]} : {outs[1]}) {{\n^bb0({arguments}):\n{body}\n"
+        f"linalg.yield {yields[0]} : {yields[1]}\n}} -> ({outs[1]})"
+    )

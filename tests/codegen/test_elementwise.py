@@ -1,0 +1,284 @@
+"""Point-wise kernels against numpy: broadcasts, permutations, pads, slices, concatenations, gathers, types, tails."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rillet import targets
+from rillet.codegen import compile_executable
+from rillet.errors import CompileError
+
+from harness import Kernel, executable, generic
+
+TARGETS = ["x86-64-v2", "x86-64-v3", "host"]
+F32 = np.float32
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(F32)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 8), (5, 33), (37, 1001), (1, 20000)])
+def test_add_with_broadcast_row(target: str, shape: tuple[int, int]) -> None:
+    n, m = shape
+    body = f"""
+    %e = tensor.empty() : tensor<{n}x{m}xf32>
+    %r = {generic("(d0,d1)->(d0,d1)|(d0,d1)->(d1)|(d0,d1)->(d0,d1)", "pp", f"%a,%b:tensor<{n}x{m}xf32>,tensor<{m}xf32>",
+                  f"%e:tensor<{n}x{m}xf32>", "%x:f32,%y:f32,%o:f32", "%s = arith.addf %x, %y : f32", "%s:f32")}
+    return %r : tensor<{n}x{m}xf32>"""
+    kernel = Kernel(
+        executable("add", f"%a: tensor<{n}x{m}xf32>, %b: tensor<{m}xf32>", f"tensor<{n}x{m}xf32>", body), target
+    )
+    a, b = random(n, m), random(m, seed=1)
+    (r,) = kernel([a, b], [(shape, F32)])
+    np.testing.assert_array_equal(r, a + b)
+
+
+@pytest.mark.parametrize("perm", [(0, 2, 1), (1, 0, 2), (2, 1, 0), (2, 0, 1), (1, 2, 0)])
+@pytest.mark.parametrize("shape", [(3, 5, 7), (8, 16, 24), (2, 33, 17)])
+def test_permutation(perm: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    out = tuple(shape[p] for p in perm)
+    # Loop i is result axis i; input axis perm[i] is loop i.
+    source = ["", "", ""]
+    for loop, axis in enumerate(perm):
+        source[axis] = f"d{loop}"
+    t, o = "x".join(map(str, shape)), "x".join(map(str, out))
+    body = f"""
+    %e = tensor.empty() : tensor<{o}xf32>
+    %r = {generic(f"(d0,d1,d2)->({','.join(source)})|(d0,d1,d2)->(d0,d1,d2)", "ppp", f"%a:tensor<{t}xf32>",
+                  f"%e:tensor<{o}xf32>", "%x:f32,%o:f32", "", "%x:f32")}
+    return %r : tensor<{o}xf32>"""
+    kernel = Kernel(executable("permute", f"%a: tensor<{t}xf32>", f"tensor<{o}xf32>", body))
+    a = random(*shape)
+    (r,) = kernel([a], [(out, F32)])
+    np.testing.assert_array_equal(r, a.transpose(perm))
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "host"])
+@pytest.mark.parametrize("shape", [(64, 64), (33, 70), (7, 130), (100, 9)])
+@pytest.mark.parametrize("dtype", ["f32", "i8", "f64", "i16"])
+def test_transpose_fused_with_add(target: str, shape: tuple[int, int], dtype: str) -> None:
+    n, m = shape
+    numpy_type = {"f32": np.float32, "i8": np.int8, "f64": np.float64, "i16": np.int16}[dtype]
+    add = "arith.addf" if dtype.startswith("f") else "arith.addi"
+    maps = "(d0,d1)->(d1,d0)|(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)"
+    body = f"""
+    %e = tensor.empty() : tensor<{m}x{n}x{dtype}>
+    %r = {generic(maps, "pp", f"%a,%b:tensor<{n}x{m}x{dtype}>,tensor<{m}x{n}x{dtype}>", f"%e:tensor<{m}x{n}x{dtype}>",
+                  f"%x:{dtype},%y:{dtype},%o:{dtype}", f"%s = {add} %x, %y : {dtype}", f"%s:{dtype}")}
+    return %r : tensor<{m}x{n}x{dtype}>"""
+    arguments = f"%a: tensor<{n}x{m}x{dtype}>, %b: tensor<{m}x{n}x{dtype}>"
+    kernel = Kernel(executable("transpose", arguments, f"tensor<{m}x{n}x{dtype}>", body), target)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-50, 50, s).astype(numpy_type) for s in (shape, shape[::-1]))
+    (r,) = kernel([a, b], [((m, n), numpy_type)])
+    np.testing.assert_array_equal(r, a.T + b)
+
+
+def test_two_results_of_different_shapes() -> None:
+    body = f"""
+    %e = tensor.empty() : tensor<6x10xf32>
+    %f = tensor.empty() : tensor<10x6xf32>
+    %r:2 = {generic("(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)|(d0,d1)->(d1,d0)", "pp", "%a:tensor<6x10xf32>",
+                    "%e,%f:tensor<6x10xf32>,tensor<10x6xf32>", "%x:f32,%o:f32,%p:f32", "%s = arith.addf %x, %x : f32",
+                    "%s,%x:f32,f32")}
+    return %r#0, %r#1 : tensor<6x10xf32>, tensor<10x6xf32>"""
+    kernel = Kernel(executable("two", "%a: tensor<6x10xf32>", "tensor<6x10xf32>, tensor<10x6xf32>", body))
+    a = random(6, 10)
+    doubled, turned = kernel([a], [((6, 10), F32), ((10, 6), F32)])
+    np.testing.assert_array_equal(doubled, a + a)
+    np.testing.assert_array_equal(turned, a.T)
+
+
+@pytest.mark.parametrize("pads", [((1, 2), (0, 0)), ((0, 0), (3, 1)), ((1, 1), (1, 1))])
+def test_pad_of_a_computed_value(pads: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    (t, b), (lo, hi) = pads
+    out = (9 + t + b, 21 + lo + hi)
+    body = f"""
+    %c = arith.constant 7.0 : f32
+    %e = tensor.empty() : tensor<9x21xf32>
+    %d = {generic("(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)", "pp", "%a:tensor<9x21xf32>", "%e:tensor<9x21xf32>",
+                  "%x:f32,%o:f32", "%s = arith.negf %x : f32", "%s:f32")}
+    %r = tensor.pad %d low[{t},{lo}] high[{b},{hi}] {{
+    ^bb0(%i:index,%j:index):
+      tensor.yield %c : f32 }} : tensor<9x21xf32> to tensor<{out[0]}x{out[1]}xf32>
+    return %r : tensor<{out[0]}x{out[1]}xf32>"""
+    kernel = Kernel(executable("pad", "%a: tensor<9x21xf32>", f"tensor<{out[0]}x{out[1]}xf32>", body))
+    a = random(9, 21)
+    (r,) = kernel([a], [(out, F32)])
+    np.testing.assert_array_equal(r, np.pad(-a, pads, constant_values=7))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_concat(axis: int) -> None:
+    shapes = [(4, 11), (4, 5), (4, 20)] if axis else [(4, 11), (1, 11), (3, 11)]
+    types = [f"tensor<{n}x{m}xf32>" for n, m in shapes]
+    out = (4, 36) if axis else (8, 11)
+    body = f"""
+    %r = tensor.concat dim({axis}) %a, %b, %c : ({", ".join(types)}) -> tensor<{out[0]}x{out[1]}xf32>
+    return %r : tensor<{out[0]}x{out[1]}xf32>"""
+    arguments = f"%a: {types[0]}, %b: {types[1]}, %c: {types[2]}"
+    kernel = Kernel(executable("concat", arguments, f"tensor<{out[0]}x{out[1]}xf32>", body))
+    parts = [random(*s, seed=n) for n, s in enumerate(shapes)]
+    (r,) = kernel(parts, [(out, F32)])
+    np.testing.assert_array_equal(r, np.concatenate(parts, axis))
+
+
+def test_strided_slice_and_reshape() -> None:
+    body = """
+    %s = tensor.extract_slice %a[1, 2, 3] [2, 1, 4] [2, 1, 3] : tensor<5x6x20xf32> to tensor<2x4xf32>
+    %r = tensor.collapse_shape %s [[0, 1]] : tensor<2x4xf32> into tensor<8xf32>
+    return %r : tensor<8xf32>"""
+    kernel = Kernel(executable("slice", "%a: tensor<5x6x20xf32>", "tensor<8xf32>", body))
+    a = random(5, 6, 20)
+    (r,) = kernel([a], [((8,), F32)])
+    np.testing.assert_array_equal(r, a[1:5:2, 2, 3:15:3].reshape(8))
+
+
+GATHER = """
+    %e = tensor.empty() : tensor<5x12xf32>
+    %r = GENERIC
+    return %r : tensor<5x12xf32>""".replace(
+    "GENERIC",
+    generic(
+        "(d0,d1)->(d0)|(d0,d1)->(d0,d1)",
+        "pp",
+        "%i:tensor<5xi64>",
+        "%e:tensor<5x12xf32>",
+        "%p:i64,%o:f32",
+        "%q = arith.index_cast %p : i64 to index\n %j = linalg.index 1 : index\n"
+        "%v = tensor.extract %t[%q,%j] : tensor<9x12xf32>",
+        "%v:f32",
+    ),
+)
+
+
+def test_gather_rows() -> None:
+    kernel = Kernel(executable("gather", "%t: tensor<9x12xf32>, %i: tensor<5xi64>", "tensor<5x12xf32>", GATHER))
+    t, i = random(9, 12), np.array([8, 0, 3, 3, 7])
+    (r,) = kernel([t, i], [((5, 12), F32)])
+    np.testing.assert_array_equal(r, t[i])
+
+
+@pytest.mark.parametrize("bad", [9, -1, 2**40])
+def test_gather_out_of_bounds_fails_the_call(bad: int) -> None:
+    kernel = Kernel(executable("gather", "%t: tensor<9x12xf32>, %i: tensor<5xi64>", "tensor<5x12xf32>", GATHER))
+    assert kernel.run([random(9, 12), np.array([1, 2, 3, 4, bad]), np.zeros((5, 12), F32)]) == 1
+
+
+def test_gather_of_single_elements() -> None:
+    body = "    %e = tensor.empty() : tensor<19xf32>\n    %r = " + generic(
+        "(d0)->(d0)|(d0)->(d0)",
+        "p",
+        "%i:tensor<19xi32>",
+        "%e:tensor<19xf32>",
+        "%p:i32,%o:f32",
+        "%q = arith.index_cast %p : i32 to index\n %v = tensor.extract %t[%q] : tensor<50xf32>",
+        "%v:f32",
+    )
+    kernel = Kernel(
+        executable("g", "%t: tensor<50xf32>, %i: tensor<19xi32>", "tensor<19xf32>", f"{body}\n return %r : tensor<19xf32>")
+    )
+    t, i = random(50), np.random.default_rng(0).integers(0, 50, 19).astype(np.int32)
+    (r,) = kernel([t, i], [((19,), F32)])
+    np.testing.assert_array_equal(r, t[i])
+    i[18] = 50
+    assert kernel.run([t, i, np.zeros(19, F32)]) == 1
+
+
+@pytest.mark.parametrize("extents", [(3, 8), (1, 1), (7, 1000), (0, 5), (5, 0)])
+def test_dynamic_extents(extents: tuple[int, int]) -> None:
+    n, m = extents
+    body = """
+    %e = tensor.empty(%n, %m) : tensor<?x?xf32>
+    %r = GENERIC
+    return %r : tensor<?x?xf32>""".replace(
+        "GENERIC",
+        generic(
+            "(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)",
+            "pp",
+            "%a,%b:tensor<?x?xf32>,tensor<?x?xf32>",
+            "%e:tensor<?x?xf32>",
+            "%x:f32,%y:f32,%o:f32",
+            "%s = arith.mulf %x, %y : f32",
+            "%s:f32",
+        ),
+    )
+    dims = "{flow.dims = array<i64: 2, 3>}"
+    arguments = f"%a: tensor<?x?xf32> {dims}, %b: tensor<?x?xf32> {dims}, %n: index, %m: index"
+    kernel = Kernel(executable("dynamic", arguments, f"tensor<?x?xf32> {dims}", body))
+    a, b = random(n, m), random(n, m, seed=1)
+    (r,) = kernel([a, b], [(extents, F32)], [n, m])
+    np.testing.assert_array_equal(r, a * b)
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "host"])
+def test_bool_and_select(target: str) -> None:
+    body = "    %e = tensor.empty() : tensor<27xi1>\n    %r = " + generic(
+        "(d0)->(d0)|(d0)->(d0)|(d0)->(d0)|(d0)->(d0)",
+        "p",
+        "%a,%b,%c:tensor<27xi1>,tensor<27xf32>,tensor<27xf32>",
+        "%e:tensor<27xi1>",
+        "%x:i1,%y:f32,%z:f32,%o:i1",
+        "%l = arith.cmpf olt, %y, %z : f32\n %s = arith.xori %x, %l : i1",
+        "%s:i1",
+    )
+    kernel = Kernel(
+        executable(
+            "b",
+            "%a: tensor<27xi1>, %b: tensor<27xf32>, %c: tensor<27xf32>",
+            "tensor<27xi1>",
+            f"{body}\n return %r : tensor<27xi1>",
+        ),
+        target,
+    )
+    a = np.random.default_rng(0).integers(0, 2, 27).astype(bool)
+    b, c = random(27), random(27, seed=1)
+    (r,) = kernel([a, b, c], [((27,), np.bool_)])
+    np.testing.assert_array_equal(r, a ^ (b < c))
+
+
+def test_scalar_argument_and_rank_zero() -> None:
+    body = "    %e = tensor.empty() : tensor<f32>\n    %r = " + generic(
+        "()->()|()->()", "", "%a:tensor<f32>", "%e:tensor<f32>", "%x:f32,%o:f32", "%s = arith.mulf %x, %k : f32", "%s:f32"
+    )
+    kernel = Kernel(executable("s", "%a: tensor<f32>, %k: f32", "tensor<f32>", f"{body}\n return %r : tensor<f32>"))
+    (r,) = kernel([np.array(3.5, F32)], [((), F32)], [2.0])
+    assert r == 7.0
+
+
+def test_in_place_update_through_aliasing_bindings() -> None:
+    body = "    %e = tensor.empty() : tensor<100xf32>\n    %r = " + generic(
+        "(d0)->(d0)|(d0)->(d0)", "p", "%a:tensor<100xf32>", "%e:tensor<100xf32>", "%x:f32,%o:f32",
+        "%s = arith.addf %x, %x : f32", "%s:f32",
+    )  # fmt: skip
+    text = executable(
+        "inplace", "%a: tensor<100xf32>", "tensor<100xf32>", f"{body}\n return %r : tensor<100xf32>",
+        "attributes {flow.may_alias = array<i64: 0, 0>}",
+    )  # fmt: skip
+    a = random(100)
+    want = a + a
+    assert Kernel(text).run([a, a]) == 0
+    np.testing.assert_array_equal(a, want)
+
+
+def test_object_for_aarch64_needs_nothing_and_is_reproducible() -> None:
+    text = executable(
+        "gather", "%t: tensor<9x12xf32>, %i: tensor<5xi64>", "tensor<5x12xf32>", GATHER
+    )
+    first = compile_executable(text, targets.get("aarch64"))
+    assert first.object == compile_executable(text, targets.get("aarch64")).object
+    assert (first.binding_count, first.constant_count, first.strategy) == (3, 0, "elementwise")
+
+
+def test_invalid_text_is_a_compile_error() -> None:
+    with pytest.raises(CompileError, match="not valid MLIR"):
+        compile_executable("builtin.module @x { nonsense }", targets.get("x86-64-v2"))
+
+
+def test_missing_dims_is_a_compile_error() -> None:
+    body = "return %a : tensor<?xf32>"
+    with pytest.raises(CompileError, match="flow.dims"):
+        compile_executable(executable("x", "%a: tensor<?xf32>, %n: index", "tensor<?xf32>", body), targets.get("x86-64-v2"))
