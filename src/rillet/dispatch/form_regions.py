@@ -10,9 +10,9 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.dispatch.groups import Edge, Group, Limits, edges_between, joined, worthwhile
-from rillet.dispatch.nodes import Kind, Node, node
+from rillet.dispatch.nodes import Kind, Node, host_blocks, node
 from rillet.ir import Program
-from rillet.ir.rewrite import blocks, defining
+from rillet.ir.rewrite import defining
 from rillet.ir.structured import reads
 
 REGION = "flow.region"
@@ -22,7 +22,7 @@ def run(program: Program, limits: Limits) -> None:
     """Mark the members of each dispatch in ``@main`` and in its control flow."""
     number = 0
     with program.context, ir.Location.unknown():
-        for block in blocks(program.main()):
+        for block in host_blocks(program.main()):
             for group in _Former(block, limits).form():
                 attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
                 for member in group.nodes:

@@ -8,13 +8,13 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.dialects import flow
-from rillet.dispatch.nodes import is_device_loop
+from rillet.dispatch.nodes import host_blocks
 from rillet.errors import CompileError
 from rillet.ir import Program, builders
 from rillet.ir.builders import Extent
 from rillet.ir.constants import scalar_attr
 from rillet.ir.extents import add, extents, mixed, multiply, same, segments
-from rillet.ir.rewrite import blocks, erase_dead, run_upstream
+from rillet.ir.rewrite import erase_dead, run_upstream
 from rillet.ir.structured import DYNAMIC
 
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast")
@@ -23,25 +23,12 @@ _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "
 def run(program: Program, options: None) -> None:
     """Convert the view-like operations of the host program (not those inside device loops and kernels' bodies)."""
     with program.context, ir.Location.unknown():
-        for block in _host_blocks(program.main()):
+        for block in host_blocks(program.main()):
             for op in list(block.operations):
                 with op.operation.location, ir.InsertionPoint(op):
                     _convert(op.operation)
         erase_dead(program.main())
         run_upstream(program.module.operation, "builtin.module(func.func(cse))")
-
-
-def _host_blocks(main: ir.Operation) -> list[ir.Block]:
-    return [b for b in blocks(main) if not _in_device_loop(b)]
-
-
-def _in_device_loop(block: ir.Block) -> bool:
-    owner = block.owner
-    while owner is not None and owner.operation.name != "func.func":
-        if is_device_loop(owner.operation):
-            return True
-        owner = owner.operation.parent
-    return False
 
 
 def _convert(op: ir.Operation) -> None:

@@ -20,10 +20,10 @@ def name_of(function: ir.Operation) -> str:
     generics = [v for v in map(structured, ops) if v is not None]
     result = defining(next(iter(list(function.regions[0].blocks[0].operations)[-1].operands)))
     tail = _shape(ir.RankedTensorType(result.results[0].type).shape) if result is not None else ""
-    roots = [v for v in generics if (n := node(v.op, 0)) is not None and n.kind is Kind.ROOT]
-    if roots:
-        return _root(roots[0])
     reductions = [v for v in generics if not all(v.parallel)]
+    roots = [v for v in reductions if (n := node(v.op, 0)) is not None and n.kind is Kind.ROOT]
+    if roots and len(reductions) == 1:
+        return _root(roots[0])
     if reductions:
         # More than one: a row-wise computation such as a softmax or a normalization.
         return _join("reduce" if len(reductions) == 1 else "rows", _shape(reductions[0].extents()))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.ir.rewrite import defining
+from rillet.ir.rewrite import blocks, defining
 from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, captures, is_projected, structured, walk
 
 
@@ -64,6 +64,20 @@ def is_device_loop(op: ir.Operation) -> bool:
     return any(n in ("tensor.extract", "tensor.insert") for n in inner) and not any(
         n.startswith("linalg.") or n in _STRUCTURED for n in inner
     )
+
+
+def host_blocks(main: ir.Operation) -> list[ir.Block]:
+    """The blocks of ``@main`` and of its control flow, outermost first; those of device loops are not host code."""
+    return [block for block in blocks(main) if not _in_device_loop(block)]
+
+
+def _in_device_loop(block: ir.Block) -> bool:
+    owner = block.owner
+    while owner is not None and owner.operation.name != "func.func":
+        if is_device_loop(owner.operation):
+            return True
+        owner = owner.operation.parent
+    return False
 
 
 def is_source(op: ir.Operation | None) -> bool:

@@ -14,11 +14,11 @@ from torch_mlir import ir
 
 from rillet.dispatch.form_regions import REGION
 from rillet.dispatch.host_views import splat
-from rillet.dispatch.nodes import is_source
+from rillet.dispatch.nodes import host_blocks, is_source
 from rillet.ir import Program, builders
 from rillet.ir.builders import Extent
 from rillet.ir.extents import extents
-from rillet.ir.rewrite import blocks, defining, erase_dead, fused_location, int_constant, remap, sweep_constants
+from rillet.ir.rewrite import defining, erase_dead, fused_location, int_constant, remap, sweep_constants
 from rillet.ir.structured import reads, walk
 
 EXECUTABLE = "flow.executable"
@@ -33,7 +33,7 @@ def run(program: Program, options: None) -> None:
             )
         holder.regions[0].blocks.append()
         outliner = _Outliner(program, holder.regions[0].blocks[0])
-        for block in blocks(program.main()):
+        for block in host_blocks(program.main()):
             outliner.outline(block)
         _materialize_sources(program)
         erase_dead(program.main())

@@ -23,12 +23,15 @@ from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, is_projected, s
 
 @dataclass(frozen=True)
 class Options:
-    """``panel``: columns of a panel (the target's ``pack_n``). A computed operand is packed from ``rows`` rows on, when
-    its columns are not contiguous or it has more than ``bytes`` bytes.
+    """``panel``: columns of a panel (the target's ``pack_n``).
+
+    A computed operand is packed from ``rows`` rows on, when its columns are not contiguous, or when they are more than
+    ``narrow`` panels and ``bytes`` bytes.
     """
 
     panel: int = 16
     rows: int = 64
+    narrow: int = 4
     bytes: int = 128 * 1024
 
 
@@ -113,8 +116,10 @@ def _pays(view: Structured, roles: Contraction, options: Options) -> bool:
     if not isinstance(element, ir.F32Type | ir.F64Type):
         return False
     depth = _product([sizes[d] for d in (*roles.k, *roles.n)])
-    is_contiguous = view.maps[roles.rhs][-1] == roles.n[0]
-    return not is_contiguous or depth is None or depth * 4 > options.bytes
+    if view.maps[roles.rhs][-1] != roles.n[0]:
+        return True
+    is_narrow = columns != DYNAMIC and columns <= options.narrow * options.panel
+    return not is_narrow and (depth is None or depth * 4 > options.bytes)
 
 
 def _product(sizes: list[int]) -> int | None:
