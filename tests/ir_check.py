@@ -31,6 +31,11 @@ def lower(
     return program
 
 
+def main_text(program: Program) -> str:
+    """``@main`` as text. (An operation does not keep its module alive: never print one of a temporary program.)"""
+    return str(program.main())
+
+
 def check(output: str, checks: str) -> None:
     """Assert that ``output`` matches the CHECK lines of ``checks``."""
     with tempfile.NamedTemporaryFile("w", suffix=".check") as file:

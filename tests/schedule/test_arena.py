@@ -5,7 +5,7 @@ from collections.abc import Callable
 import networks
 import pytest
 from flow_text import Executable, module
-from ir_check import check, lower
+from ir_check import check, lower, main_text
 from torch_mlir import ir
 
 from rillet import schedule
@@ -54,7 +54,7 @@ def test_static_ranges() -> None:
     )
     # While %3 is computed from %2, %1 waits: 448 + 64 + 448, each rounded up to 64 bytes.
     program = lower(text, schedule.passes())
-    check(str(program.main()), text)
+    check(main_text(program), text)
     assert attribute(program, "stream.arena_bytes") == attribute(program, "stream.arena_lower_bound") == 960
 
 
@@ -81,5 +81,5 @@ def test_sizes_of_one_extent_share_an_arena() -> None:
         """,
     )
     program = lower(text, schedule.passes())
-    check(str(program.main()), text)
+    check(main_text(program), text)
     assert attribute(program, "stream.arena_bytes") == 0  # counts static memory only

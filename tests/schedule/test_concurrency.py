@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import networks
 from flow_text import Executable, module
-from ir_check import check, lower
+from ir_check import check, lower, main_text
 
 from rillet import schedule
 from rillet.schedule.concurrency import Buffer, Command, order
@@ -29,7 +29,7 @@ def test_independent_dispatches_share_a_wave() -> None:
         }
         """,
     )
-    check(str(lower(text, schedule.passes(), until="concurrency").main()), text)
+    check(main_text(lower(text, schedule.passes(), until="concurrency")), text)
 
 
 def test_the_host_waits_only_for_what_it_reads() -> None:
@@ -56,11 +56,11 @@ def test_the_host_waits_only_for_what_it_reads() -> None:
         func.func private @g(tensor<8xf32>, i64) -> tensor<8xf32> attributes {flow.executable = @executables::@g}
         """,
     )
-    check(str(lower(text, schedule.passes(), until="concurrency").main()), text)
+    check(main_text(lower(text, schedule.passes(), until="concurrency")), text)
 
 
 def test_branches_run_concurrently_where_memory_allows() -> None:
-    waves = str(lower(networks.inception(9), schedule.passes()).main()).split("stream.barrier")
+    waves = main_text(lower(networks.inception(9), schedule.passes())).split("stream.barrier")
     dispatches = [wave.count("stream.dispatch") for wave in waves]
     assert sum(dispatches) == 9 * 8
     assert len(waves) <= sum(dispatches) / 2

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 from flow_text import Executable, module
-from ir_check import check, lower
+from ir_check import check, lower, main_text
 from torch_mlir import ir
 
 from rillet import schedule
@@ -29,7 +29,7 @@ def test_equal_contents_share_bytes() -> None:
         names,
     )
     program = lower(text, schedule.passes(), constants={"a": a, "b": b, "c": a.reshape(15).copy()})
-    check(str(program.main()), text)
+    check(main_text(program), text)
     [layout] = ir.ArrayAttr(program.module.operation.attributes["stream.segments"])
     assert ir.IntegerAttr(ir.DictAttr(layout)["length"]).value == 64 + 448
     assert [ir.StringAttr(n).value for n in ir.ArrayAttr(ir.DictAttr(layout)["names"])] == ["a", "b"]
@@ -61,7 +61,7 @@ def test_constants_that_escape_or_are_read_by_the_host() -> None:
     )
     constants = {"a": np.array([1, 2], np.float32), "b": np.array([3, 4], np.int64)}
     program = lower(text, schedule.passes(), constants=constants)
-    check(str(program.main()), text)
+    check(main_text(program), text)
 
 
 def test_no_constants() -> None:

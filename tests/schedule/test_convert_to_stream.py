@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from flow_text import Executable, module
-from ir_check import check, lower
+from ir_check import check, lower, main_text
 
 from rillet import schedule
 from rillet.errors import CompileError
@@ -13,7 +13,7 @@ F = Executable("tensor<8xf32>", ("tensor<8xf32>",))
 
 def assert_converts(text: str, **constants: np.ndarray) -> None:
     program = lower(text, schedule.passes(), until="convert-to-stream", constants=constants)
-    check(str(program.main()), text)
+    check(main_text(program), text)
 
 
 def test_dispatch_scalars_and_constants() -> None:
@@ -131,7 +131,7 @@ def test_splats_small_and_large() -> None:
     )
     np.testing.assert_array_equal(program.constants["splat"], np.full(4, 2.5, np.float32))
     check(
-        str(program.main()),
+        main_text(program),
         """
         // CHECK: symbol = "splat"
         // CHECK: "stream.fill"(%c65534_i64, %{{.*}}, %c0, %c2000000) {pattern_size = 2 : i64}

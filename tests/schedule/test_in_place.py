@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from flow_text import Executable, module
-from ir_check import check, lower
+from ir_check import check, lower, main_text
 
 from rillet import schedule
 
@@ -13,7 +13,7 @@ EXECUTABLES = {"f": F, "add": ADD, "put": PUT}
 
 def assert_schedules(main: str, until: str = "in-place-after-loops") -> None:
     text = module(EXECUTABLES, main)
-    check(str(lower(text, schedule.passes(), until=until).main()), text)
+    check(main_text(lower(text, schedule.passes(), until=until)), text)
 
 
 def test_a_result_takes_the_memory_of_a_dying_argument() -> None:

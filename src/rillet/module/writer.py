@@ -18,7 +18,8 @@ from rillet.module.schema import IDENTIFIER, Place, serialize
 
 VERSION = 1
 PRODUCER = "rillet"
-_HEADER = struct.Struct("<4sIQ")
+# Magic, version, size and CRC-32 of the FlatBuffer.
+_HEADER = struct.Struct("<4sIII")
 _ALIGNMENT, _CONSTANT_ALIGNMENT = 64, 4096
 # Zeros between parts are written in pieces of at most this size.
 _ZEROS = bytes(1 << 16)
@@ -93,7 +94,7 @@ def module_file(image: Image, libraries: Sequence[CompiledLibrary], stats: dict[
     table = serialize(image, libraries, constants, executables, all_stats, PRODUCER)
     if len(table) != length:
         raise CompileError("internal: the module table changed its size with its offsets")
-    return ModuleFile(_HEADER.pack(IDENTIFIER, VERSION, length) + table, tuple(pieces), end)
+    return ModuleFile(_HEADER.pack(IDENTIFIER, VERSION, length, zlib.crc32(table)) + table, tuple(pieces), end)
 
 
 def _raw(content: bytes | np.ndarray) -> Iterator[bytes | memoryview]:
