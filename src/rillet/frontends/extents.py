@@ -40,6 +40,7 @@ class Extents:
         self._memo: list[dict[object, ir.Value]] = [{}]
         self._atoms = 0
         self._non_negative: set[int] = set()
+        self._clamped: dict[ir.Value, list[Extent]] = {}  # min(x, c) with a constant c > 1 -> [x]
 
     # --- scopes: a value made inside a region must not be reused outside it ---
 
@@ -180,7 +181,12 @@ class Extents:
             return min(a, b)
         if self.provably_le(a, b):
             return a
-        return b if self.provably_le(b, a) else self._opaque("min", a, b, arith.minsi, commutes=True)
+        if self.provably_le(b, a):
+            return b
+        result = self._opaque("min", a, b, arith.minsi, commutes=True)
+        if isinstance(result, ir.Value):
+            self._clamped[result] = [x for x, y in ((a, b), (b, a)) if isinstance(y, int) and y > 1]
+        return result
 
     def maximum(self, a: Extent, b: Extent) -> Extent:
         """The larger of two extents."""
@@ -215,6 +221,27 @@ class Extents:
         """Whether the two extents are known to be equal."""
         return self._form(a) == self._form(b)
 
+    def divides(self, a: Extent, b: Extent) -> bool:
+        """Whether ``b`` is known to be a multiple of ``a``."""
+        return _exact_quotient(self._form(b), self._form(a)) is not None
+
+    def same_if_valid(self, a: Extent, b: Extent) -> bool:
+        """Whether two extents that broadcast must be equal.
+
+        That is so when they are known to be, and for ``x`` and ``min(x, c)``, c > 1, as a slice of a table of c rows
+        has: if the minimum is not x, it is c, and neither is 1.
+        """
+        if self.equal(a, b):
+            return True
+        return any(
+            isinstance(x, ir.Value) and any(self.equal(part, y) for part in self._clamped.get(x, ()))
+            for x, y in ((a, b), (b, a))
+        )
+
+    def unclamped(self, a: Extent, b: Extent) -> Extent:
+        """Of two extents that are ``same_if_valid``, the one that is not a minimum."""
+        return b if isinstance(a, ir.Value) and a in self._clamped else a
+
     def provably_le(self, a: Extent, b: Extent) -> bool:
         """Whether a <= b is known, given that the extents of dimensions are not negative."""
         form = dict(self._form(b))
@@ -230,12 +257,18 @@ class Extents:
         difference = {m: c for m, c in self._form(self.sub(a, b)).items() if c}
         if not difference:
             return fold(0, 0)
+        # Extents are not negative, so a - b >= 0 or a - b <= 0 may be known, and decides some predicates.
+        opposite = {m: -c for m, c in difference.items()}
+        if self._is_non_negative(difference) and predicate in ("ge", "lt"):
+            return predicate == "ge"
+        if self._is_non_negative(opposite) and predicate in ("le", "gt"):
+            return predicate == "le"
         # a - b >= c > 0 (or <= c < 0) for a constant c decides every predicate.
         shifted = dict(difference)
         shifted[()] = shifted.get((), 0) - 1
         if self._is_non_negative({m: c for m, c in shifted.items() if c}):
             return fold(1, 0)
-        negated = {m: -c for m, c in difference.items()}
+        negated = opposite
         negated[()] = negated.get((), 0) - 1
         if self._is_non_negative({m: c for m, c in negated.items() if c}):
             return fold(0, 1)

@@ -77,9 +77,10 @@ class Builder(TensorBuilder):
             left, right = [i], [j]
             a, b = source[i], target[j]
             while not self.extents.equal(a, b):
-                # Extend the side that is provably smaller; with unknown order, the one whose factor is missing on the
-                # other side.
-                extend_left = self.extents.provably_le(a, b)
+                # Extend the side that is a factor of the other, else the smaller one.
+                extend_left = self.extents.divides(a, b) or (
+                    self.extents.provably_le(a, b) and not self.extents.divides(b, a)
+                )
                 if extend_left and i + 1 < len(source):
                     i += 1
                     left.append(i)
@@ -185,6 +186,8 @@ class Builder(TensorBuilder):
                 for o, n, s in zip(offsets, sizes, strides, strict=True)
             )
             return self.constant(tensor.array[index], name=tensor.name)
+        if any(isinstance(n, int) and n == 0 for n in sizes):
+            return self.tensor(self.empty(tensor.dtype, sizes), tensor.dtype, sizes)
         value = builders.extract_slice(self.value(tensor), offsets, sizes, strides)
         return self.tensor(value, tensor.dtype, sizes)
 

@@ -240,6 +240,8 @@ class TensorBuilder:
             raise InvalidNode(f"dimensions {a} and {b} do not broadcast")
         if isinstance(a, int) or isinstance(b, int):
             return a if isinstance(a, int) else b
+        if self.extents.same_if_valid(a, b):
+            return self.extents.unclamped(a, b)
         # Either may be 1 at run time; what is not 1 wins.
         return self.extents.select(self.extents.compare("eq", a, 1), b, a)
 
@@ -293,7 +295,7 @@ class TensorBuilder:
         for extent, target in zip(tensor.shape, shape[len(shape) - tensor.rank :], strict=True):
             if isinstance(extent, int):
                 flags.append(extent == 1 and target != 1)
-            elif self.extents.equal(extent, target):
+            elif self.extents.same_if_valid(extent, target):
                 flags.append(False)
             else:
                 flags.append(self.extents.compare("eq", extent, 1))

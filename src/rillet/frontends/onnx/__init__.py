@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from torch_mlir.ir import MLIRError
 
 from rillet.errors import CompileError, UnsupportedError, UnsupportedNode
 from rillet.ir import Program
@@ -38,8 +39,12 @@ def import_model(
     program, unsupported = _import(source, inputs, values)
     if unsupported:
         raise UnsupportedError(unsupported)
-    if not program.module.operation.verify():
-        raise CompileError("the imported module does not verify; this is a defect in Rillet's ONNX frontend")
+    try:
+        program.module.operation.verify()
+    except MLIRError as error:
+        raise CompileError(
+            f"the imported module does not verify; this is a defect in Rillet's frontend: {error}"
+        ) from error
     return program
 
 

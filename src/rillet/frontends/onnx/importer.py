@@ -382,7 +382,9 @@ class GraphImporter:
         scope: _Scope,
     ) -> Sequence[Value | None]:
         declared = {a.name: functions.attribute_value(a) for a in function.attribute_proto}
-        opsets = {o.domain if o.domain != "ai.onnx" else "": o.version for o in function.opset_import} or scope.opsets
+        # Some bodies that onnx builds name only their own domain; what they leave out is the caller's.
+        named = {o.domain if o.domain != "ai.onnx" else "": o.version for o in function.opset_import}
+        opsets = {**scope.opsets, **named}
         body = _Scope(opsets, None, {**defaults, **declared, **attributes}, {}, self._deeper(scope))
         for formal, actual in zip(function.input, inputs, strict=False):
             if actual is not None:

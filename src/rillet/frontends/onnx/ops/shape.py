@@ -212,12 +212,16 @@ def _slice(
     return reverse(node, result, backwards) if backwards else result
 
 
+# Exporters write 10^9, INT32_MAX or INT64_MAX for "to the end"; no dimension is that long.
+_TO_THE_END = 10**9
+
+
 def _clamp(node: Node, position: Extent, extent: Extent, low: int, high: Extent) -> Extent:
     """A start or end as a position: negative ones count from the end, and all are clamped to ``low..high``."""
     e = node.b.extents
-    if isinstance(position, int) and position >= (1 << 31) - 1:
-        return high  # the customary "to the end"
-    if isinstance(position, int) and position <= -(1 << 31):
+    if isinstance(position, int) and position >= _TO_THE_END:
+        return high
+    if isinstance(position, int) and position <= -_TO_THE_END:
         return low
     if isinstance(position, int):
         position = position if position >= 0 else e.add(extent, position)

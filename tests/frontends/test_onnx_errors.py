@@ -1,0 +1,214 @@
+"""Every diagnostic of the ONNX frontend."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnx_models import model, single
+
+from rillet.errors import CompileError, UnsupportedError
+from rillet.frontends.onnx import coverage, import_model
+
+X = {"x": ("float32", (2, 3))}
+
+
+def relu(**options: Any) -> onnx.ModelProto:
+    return model([helper.make_node("Relu", ["x"], ["y"], name="act")], X, ["y"], **options)
+
+
+def test_every_unsupported_node_is_listed() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="fine"),
+        helper.make_node("Frobnicate", ["a"], ["b"], name="first"),
+        helper.make_node("Relu", ["b"], ["c"], name="after"),
+        helper.make_node("Widget", ["c"], ["d"], name="second", domain="com.example"),
+    ]
+    proto = model(nodes, X, ["d"])
+    proto.opset_import.append(helper.make_opsetid("com.example", 1))
+    with pytest.raises(UnsupportedError) as caught:
+        import_model(proto)
+    assert [n.name for n in caught.value.nodes] == ["first", "second"]
+    assert "ONNX has no op of this name" in str(caught.value)
+    assert "domain 'com.example' is not known" in str(caught.value)
+    assert coverage(proto) == list(caught.value.nodes)
+    assert coverage(relu()) == []
+
+
+def test_domain_without_opset() -> None:
+    proto = model([helper.make_node("Widget", ["x"], ["y"], domain="com.example")], X, ["y"])
+    with pytest.raises(UnsupportedError, match=r"imports no opset for domain 'com.example'"):
+        import_model(proto)
+
+
+def test_operand_that_must_be_known() -> None:
+    proto, _ = single("ReduceSum", [np.zeros((2, 3), np.float32), np.array([1])])
+    with pytest.raises(UnsupportedError, match="axes must be known at compile time; make axes an initializer"):
+        import_model(proto)
+
+
+@pytest.mark.parametrize("data", [b"", b"hello, this is text", b"\x00" * 64, b"PK\x03\x04" + bytes(range(60))])
+def test_not_an_onnx_file(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.onnx"
+    path.write_bytes(data)
+    with pytest.raises(CompileError, match="not an ONNX model"):
+        import_model(path)
+    with pytest.raises(CompileError, match="not an ONNX model"):
+        import_model(data)
+
+
+def test_truncated_file() -> None:
+    data = relu().SerializeToString()
+    for length in range(0, len(data), 7):
+        with pytest.raises(CompileError):
+            import_model(data[:length])
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=r"cannot read '.*none.onnx': No such file"):
+        import_model(tmp_path / "none.onnx")
+
+
+def test_unknown_opset() -> None:
+    with pytest.raises(CompileError, match="uses ONNX opset 999, which is not known"):
+        import_model(relu(opset=999))
+
+
+def test_input_that_does_not_exist() -> None:
+    with pytest.raises(CompileError, match="no input 'z'; its inputs are: x"):
+        import_model(relu(), inputs={"z": (1,)})
+
+
+def test_input_of_another_rank() -> None:
+    with pytest.raises(CompileError, match=r"inputs\['x'\] has 1 dimensions, but the model declares 2"):
+        import_model(relu(), inputs={"x": (1,)})
+
+
+def test_input_without_shape() -> None:
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": ("float32", None)}, ["y"])
+    with pytest.raises(CompileError, match="input 'x' has no shape in the model; give one"):
+        import_model(proto)
+    import_model(proto, inputs={"x": (2, 3)})
+
+
+def test_input_that_is_not_a_tensor() -> None:
+    proto = relu()
+    proto.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("x", onnx.TensorProto.FLOAT, [2]))
+    with pytest.raises(CompileError, match="input 'x' is a sequence_type"):
+        import_model(proto)
+
+
+def test_value_that_does_not_fit() -> None:
+    with pytest.raises(CompileError, match=r"values\['x'\] \(int64, rank 1\) does not fit"):
+        import_model(relu(), values={"x": np.array([1])})
+
+
+def test_undefined_name() -> None:
+    proto = model([helper.make_node("Relu", ["nothing"], ["y"], name="act")], X, ["y"])
+    with pytest.raises(CompileError, match="Relu 'act' reads 'nothing', which no input"):
+        import_model(proto)
+
+
+def test_name_defined_twice() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"], name="a"), helper.make_node("Exp", ["x"], ["y"], name="b")]
+    with pytest.raises(CompileError, match="Exp 'b' defines 'y', which is defined already"):
+        import_model(model(nodes, X, ["y"]))
+
+
+def test_output_that_nothing_computes() -> None:
+    with pytest.raises(CompileError, match="output 'z' is not computed"):
+        import_model(model([helper.make_node("Relu", ["x"], ["y"])], X, ["z"]))
+
+
+@pytest.mark.parametrize(
+    "op_type, arrays, attributes, message",
+    [
+        ("Add", [np.zeros((2, 3)), np.zeros(4)], {}, "dimensions 3 and 4 do not broadcast"),
+        ("MatMul", [np.zeros((2, 3)), np.zeros((4, 5))], {}, "inner dimensions 3 and 4 differ"),
+        ("Softmax", [np.zeros((2, 3))], {"axis": 2}, "axis 2 is out of range for rank 2"),
+        ("Transpose", [np.zeros((2, 3))], {"perm": [0, 0]}, "not a permutation"),
+        ("Conv", [np.zeros((1, 3, 4, 4)), np.zeros((2, 2, 3, 3))], {}, "3 input channels"),
+        ("Conv", [np.zeros((1, 1, 4, 4)), np.zeros((2, 1, 3, 3)), np.zeros(())], {}, "the bias has rank 0"),
+        ("Conv", [np.zeros((1, 1, 2, 2)), np.zeros((2, 1, 3, 3))], {}, "larger than the padded input"),
+        ("Concat", [np.zeros((2, 3)), np.zeros((3, 3))], {"axis": 1}, "cannot concatenate"),
+        ("Concat", [np.zeros((2, 3))], {}, "attribute 'axis' is missing"),
+    ],
+)
+def test_invalid_node(op_type: str, arrays: list[np.ndarray], attributes: dict[str, Any], message: str) -> None:
+    proto, _ = single(op_type, [a.astype(np.float32) for a in arrays], **attributes)
+    with pytest.raises(CompileError, match=f"{op_type} 'node': .*{message}"):
+        import_model(proto)
+
+
+@pytest.mark.parametrize(
+    "shape, message", [([-1, -1], "more than one -1"), ([4, 2], "cannot reshape"), ([0, 0, 0], "rank 2")]
+)
+def test_invalid_reshape(shape: list[int], message: str) -> None:
+    proto, _ = single("Reshape", [np.zeros((2, 3), np.float32), np.array(shape)], known=[1])
+    with pytest.raises(CompileError, match=message):
+        import_model(proto)
+
+
+def test_malformed_node() -> None:
+    proto = model([helper.make_node("Conv", ["x"], ["y"], name="c")], {"x": ("float32", (1, 1, 3, 3))}, ["y"])
+    with pytest.raises(CompileError, match="Conv 'c' cannot be imported"):
+        import_model(proto)
+
+
+def test_recursive_function() -> None:
+    body = [helper.make_node("F", ["a"], ["b"], domain="local")]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+    proto = model([helper.make_node("F", ["x"], ["y"], domain="local")], X, ["y"])
+    proto.opset_import.append(opsets[1])
+    proto.functions.append(helper.make_function("local", "F", ["a"], ["b"], body, opsets))
+    with pytest.raises(CompileError, match="nest deeper than"):
+        import_model(proto)
+
+
+def _external(folder: Path, location: str) -> Path:
+    proto = model([helper.make_node("Add", ["x", "w"], ["y"])], X, ["y"], {"w": np.zeros(3, np.float32)})
+    tensor = proto.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=location)
+    path = folder / "model.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+def test_external_data(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(np.arange(3, dtype=np.float32).tobytes())
+    path = _external(tmp_path, "w.bin")
+    program = import_model(path)
+    assert program.constants["w"].tolist() == [0, 1, 2]
+    with pytest.raises(CompileError, match="pass its path, not its bytes"):
+        import_model(path.read_bytes())
+
+
+def test_external_data_outside_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    target = tmp_path / "secret.bin"
+    target.write_bytes(bytes(12))
+    for location in ("../secret.bin", str(target), "a/../../secret.bin", ""):
+        with pytest.raises(CompileError, match="outside the model's folder"):
+            import_model(_external(folder, location))
+    os.symlink(target, folder / "link.bin")
+    with pytest.raises(CompileError, match="through a symbolic link"):
+        import_model(_external(folder, "link.bin"))
+    os.link(target, folder / "hard.bin")
+    with pytest.raises(CompileError, match="is a hard link"):
+        import_model(_external(folder, "hard.bin"))
+    with pytest.raises(CompileError, match="does not exist"):
+        import_model(_external(folder, "none.bin"))
+
+
+def test_external_data_too_short(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(4))
+    with pytest.raises(CompileError, match="'w'"):
+        import_model(_external(tmp_path, "w.bin"))
