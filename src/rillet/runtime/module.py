@@ -11,6 +11,7 @@ import numpy as np
 
 from rillet.errors import LoadError
 from rillet.runtime import _native, inputs
+from rillet.runtime.cpus import available_cores
 from rillet.runtime.files import write_atomically
 from rillet.runtime.specs import TensorSpec, tensor_spec
 
@@ -103,12 +104,12 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, thread
     Args:
         source: a path, whose file is mapped and must not be changed in place while the module is in use; or the file's
             bytes. Memory at a multiple of 64 bytes is used in place and must not change; other memory is copied.
-        threads: threads a call uses, the calling one included; None: one for each CPU this process may run on.
+        threads: threads a call uses, the calling one included; None: one for each core this process may use.
 
     Raises:
         LoadError: the file is missing, damaged, of another version, or for another CPU.
     """
-    count = _available_cpus() if threads is None else threads
+    count = available_cores() if threads is None else threads
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1024:
         raise LoadError(f"threads must be a number from 1 to 1024, not {threads!r}")
     if isinstance(source, str | os.PathLike):
@@ -116,9 +117,3 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, thread
     if isinstance(source, bytes | bytearray | memoryview):
         return Module(_native.load_bytes(source, count))
     raise LoadError(f"cannot load a module from {type(source).__name__}: pass a path or the file's bytes")
-
-
-def _available_cpus() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
