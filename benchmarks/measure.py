@@ -8,11 +8,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from benchmarks.engines import Call
 
@@ -42,19 +40,6 @@ def interleaved(calls: Mapping[str, Call], seconds: float, rounds: int) -> dict[
                 if stop >= end:
                     break
     return times
-
-
-def error_ratio(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
-    """The largest ``max|a - b| / (1e-4 max|b| + 1e-5)`` over the outputs: 1 or less is agreement."""
-    if len(actual) != len(expected):
-        return float("inf")
-    worst = 0.0
-    for a, b in zip(actual, expected, strict=True):
-        if a.shape != b.shape or a.dtype != b.dtype or not np.array_equal(np.isnan(a), np.isnan(b)):
-            return float("inf")
-        difference = np.abs(a.astype(np.float64) - b).max(initial=0.0)
-        worst = max(worst, float(difference / (1e-4 * np.abs(b).max(initial=0.0) + 1e-5)))
-    return worst
 
 
 def in_fresh_process(kind: str, engine: str, file: Path, folder: Path, *threads: int) -> dict[str, Any]:

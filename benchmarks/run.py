@@ -20,8 +20,9 @@ import numpy as np
 
 from benchmarks import cases, machine, report
 from benchmarks.engines import ENGINES, missing
-from benchmarks.measure import error_ratio, in_fresh_process, interleaved
+from benchmarks.measure import in_fresh_process, interleaved
 from benchmarks.worker import INPUTS_FILE
+from models.compare import error_ratio
 from models.fetch import FetchError
 
 REFERENCES = ("ort", "openvino", "iree", "rillet")

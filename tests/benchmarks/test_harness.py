@@ -1,4 +1,4 @@
-"""The benchmark harness: comparison, interleaving, fresh-process figures, tables and exit status."""
+"""The benchmark harness: interleaving, fresh-process figures, tables and exit status."""
 
 from __future__ import annotations
 
@@ -12,24 +12,9 @@ import pytest
 
 from benchmarks import cases, report, run
 from benchmarks.engines import ENGINES, missing
-from benchmarks.measure import error_ratio, in_fresh_process, interleaved
+from benchmarks.measure import in_fresh_process, interleaved
 
 ONE = np.ones(4, np.float32)
-
-
-def test_error_ratio_is_one_at_the_tolerance() -> None:
-    assert error_ratio([ONE], [ONE]) == 0
-    assert error_ratio([ONE + np.float32(1.1e-4)], [ONE]) == pytest.approx(1, rel=2e-3)
-    assert error_ratio([ONE * 2], [ONE]) > 1000
-
-
-@pytest.mark.parametrize(
-    "actual",
-    [[], [ONE[:2]], [ONE.astype(np.float64)], [np.array([1, 1, 1, np.nan], np.float32)]],
-    ids=["count", "shape", "dtype", "nan"],
-)
-def test_error_ratio_is_infinite_for_another_kind_of_output(actual: list[np.ndarray]) -> None:
-    assert error_ratio(actual, [ONE]) == float("inf")
 
 
 def test_rounds_are_interleaved_and_rotated() -> None:
