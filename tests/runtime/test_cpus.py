@@ -19,17 +19,17 @@ def test_threads_of_one_core_count_once(tmp_path: Path) -> None:
         folder = tmp_path / f"devices/system/cpu/cpu{cpu}/topology"
         folder.mkdir(parents=True)
         (folder / "thread_siblings_list").write_text(siblings + "\n")
-    assert count_cores({0, 1, 2, 3}, tmp_path) == 2
-    assert count_cores({0, 2}, tmp_path) == 1
-    assert count_cores({0, 7, 8}, tmp_path) == 3
-    assert count_cores((), tmp_path) == 1
+    assert count_cores({0, 1, 2, 3}, str(tmp_path)) == 2
+    assert count_cores({0, 2}, str(tmp_path)) == 1
+    assert count_cores({0, 7, 8}, str(tmp_path)) == 3
+    assert count_cores((), str(tmp_path)) == 1
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("max 100000", None), ("150000 100000", 1.5), ("x", None), ("5 0", None)]
 )
 def test_quotas(tmp_path: Path, text: str, expected: float | None) -> None:
-    assert cpu_quota(tmp_path) is None
+    assert cpu_quota(str(tmp_path)) is None
     (tmp_path / "fs/cgroup").mkdir(parents=True)
     (tmp_path / "fs/cgroup/cpu.max").write_text(text)
-    assert cpu_quota(tmp_path) == expected
+    assert cpu_quota(str(tmp_path)) == expected

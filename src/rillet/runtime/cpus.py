@@ -6,9 +6,8 @@ import functools
 import math
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
-_SYSTEM = Path("/sys")
+_SYSTEM = "/sys"
 
 
 @functools.cache
@@ -24,21 +23,26 @@ def available_cores() -> int:
     return cores if quota is None else max(1, min(cores, math.ceil(quota)))
 
 
-def count_cores(cpus: Iterable[int], system: Path) -> int:
+def count_cores(cpus: Iterable[int], system: str) -> int:
     """The number of cores that ``cpus`` belong to, by ``system``'s topology; without one, each is its own."""
     siblings = set()
     for cpu in cpus:
         try:
-            siblings.add((system / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text())
+            siblings.add(_read(f"{system}/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))
         except OSError:
             siblings.add(str(cpu))
     return max(1, len(siblings))
 
 
-def cpu_quota(system: Path) -> float | None:
+def cpu_quota(system: str) -> float | None:
     """CPUs' worth of time that the control group grants (version 2 of the interface); None for no limit."""
     try:
-        quota, period = (system / "fs/cgroup/cpu.max").read_text().split()
+        quota, period = _read(f"{system}/fs/cgroup/cpu.max").split()
         return None if quota == "max" else int(quota) / int(period)
     except (OSError, ValueError, ZeroDivisionError):
         return None
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read()

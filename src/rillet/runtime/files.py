@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import secrets
-from pathlib import Path
 
 _CHUNK = 1 << 24
 
 
-def write_atomically(path: Path, data: memoryview) -> None:
+def write_atomically(path: str | os.PathLike[str], data: memoryview) -> None:
     """Write ``data`` to ``path``: beside it first, then renamed over it once it is safely on the disk.
 
     Raises ``OSError`` (a full disk, say) and then leaves what was at ``path`` as it was.
     """
-    target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    beside = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
     file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:
         try:
@@ -25,9 +24,9 @@ def write_atomically(path: Path, data: memoryview) -> None:
             os.close(file)
         os.replace(beside, target)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        os.unlink(beside)
         raise
-    _sync_folder(target.parent)
+    _sync_folder(folder)
 
 
 def _write_all(file: int, data: memoryview) -> None:
@@ -36,7 +35,7 @@ def _write_all(file: int, data: memoryview) -> None:
         position += os.write(file, data[position : position + _CHUNK])
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync_folder(folder: str) -> None:
     """Makes the rename itself last; not every system can."""
     try:
         handle = os.open(folder, os.O_RDONLY)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,7 +90,7 @@ class Module:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the module to a file that ``rillet.load`` reads; all of it or, on an ``OSError``, nothing."""
-        write_atomically(Path(path), memoryview(self._native))
+        write_atomically(path, memoryview(self._native))
 
     def __repr__(self) -> str:
         sides = [", ".join(str(spec) for spec in specs) for specs in (self._inputs, self._outputs)]
