@@ -68,3 +68,16 @@ def test_the_task_driver_has_no_data_races(request: pytest.FixtureRequest) -> No
     for name in names:
         result = subprocess.run([str(folder / "tests/hal" / name)], capture_output=True, text=True)
         assert result.returncode == 0, f"{name}: {result.stdout[-2000:]}{result.stderr[-6000:]}"
+
+
+@pytest.mark.timeout(600)
+def test_without_an_operating_system_nothing_of_libc_is_needed(request: pytest.FixtureRequest) -> None:
+    """Sessions, the in-order driver and static kernel libraries on bare metal: only mem* remain."""
+    options = ("-DRILLET_FREESTANDING=ON", "-DRILLET_BUILD_TESTS=OFF")
+    folder = build(request, "c_runtime_freestanding_hal", ["rillet_runtime"], *options)
+    partial = folder / "whole.o"
+    archive = folder / "librillet_runtime.a"
+    subprocess.run(["ld", "-r", "--whole-archive", str(archive), "-o", str(partial)], check=True)
+    command = ["nm", "--undefined-only", "--format=just-symbols", str(partial)]
+    names = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert names <= {"memcpy", "memmove", "memset", "memcmp", "_GLOBAL_OFFSET_TABLE_"}
