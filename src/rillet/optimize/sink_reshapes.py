@@ -16,9 +16,19 @@ from torch_mlir import ir
 
 from rillet.ir import Program, builders
 from rillet.ir.builders import Extent
+from rillet.ir.contraction import contraction
 from rillet.ir.extents import extents, multiply
 from rillet.ir.rewrite import blocks, defining, erase_dead, rebuild_generic, run_upstream
-from rillet.ir.structured import Map, Structured, captures, is_permutation, is_projected, structured, walk
+from rillet.ir.structured import (
+    Map,
+    Structured,
+    captures,
+    copy_permutation,
+    is_permutation,
+    is_projected,
+    structured,
+    walk,
+)
 from rillet.optimize.layouts import groups_of, is_flexible
 
 
@@ -48,6 +58,9 @@ def _is_plain(view: Structured) -> bool:
     """Only plain loops in the maps, and a body that depends on nothing but its operands."""
     if not all(is_projected(m) for m in view.maps) or captures_tensor(view.op):
         return False
+    roles = contraction(view)
+    if roles is not None and roles.batch:
+        return False  # its operands may be transpositions of the expanded value
     return not any(inner.name == "linalg.index" for inner in walk(view.op))
 
 
@@ -60,12 +73,13 @@ def _sink(view: Structured) -> None:
         reshape = defining(value)
         if reshape is None or is_flexible(reshape.operands[0] if len(reshape.operands) else value):
             continue
-        if reshape.name == "tensor.expand_shape":
+        if reshape.name == "tensor.expand_shape" and copy_permutation(view.op) is None:
+            # (Transpositions stay in front of the contractions that can absorb them.)
             plan = _collapsing(view, map_, groups_of(reshape))
             if plan is not None:
                 _collapse(plan)
                 return
-        elif reshape.name == "tensor.collapse_shape" and _is_epilogue(view, map_) and _made_by_reduction(reshape):
+        elif reshape.name == "tensor.collapse_shape" and _is_epilogue(view, map_) and _may_expand(view, reshape):
             _expand(_expanding(view, map_, reshape))
             return
 
@@ -73,6 +87,10 @@ def _sink(view: Structured) -> None:
 def _is_epilogue(view: Structured, map_: Map) -> bool:
     """An elementwise operation that reads all of the reshaped value once."""
     return view.is_elementwise and is_permutation(map_, view.loops)
+
+
+def _may_expand(view: Structured, reshape: ir.Operation) -> bool:
+    return copy_permutation(view.op) is not None or _made_by_reduction(reshape)
 
 
 def _made_by_reduction(reshape: ir.Operation) -> bool:
