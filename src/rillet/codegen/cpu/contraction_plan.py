@@ -40,6 +40,7 @@ class Plan:
     batches: tuple[Axis, ...]
     rows: tuple[Axis, ...]
     reductions: tuple[Axis, ...]
+    left_is_flat: bool  # all rows together are one axis of the left operand, whatever the epilogue needs
     tile: Tile
     blocks: Blocks
     pack: bool  # copy the right-hand side's panel to scratch first
@@ -66,6 +67,9 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
     def batches_merge(outer: int, inner: int) -> bool:
         return rows_merge(outer, inner) and right.merges(outer, inner, extents[inner])
 
+    def left_merge(outer: int, inner: int) -> bool:
+        return left.merges(outer, inner, extents[inner])
+
     batches = merge(contraction.batch_loops, extents, batches_merge)
     rows = merge(contraction.row_loops, extents, rows_merge)
     reductions = merge(contraction.reduction_loops, extents, reductions_merge)
@@ -80,6 +84,7 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
         accumulator_bytes=element_bytes(contraction.product.accumulator_type),
         gather=len(rows) > 1,
     )
+    left_is_flat = len(merge(contraction.row_loops, extents, left_merge)) == 1
     blocks = tiles.choose_blocks(
         target,
         tile,
@@ -99,7 +104,7 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
     block = 0
     if pack:
         block = tiles.choose_reduction_block(target, first, math.prod(inner), tile, right_bytes)
-    return Plan(contraction, after, batches, rows, reductions, tile, blocks, pack, block)
+    return Plan(contraction, after, batches, rows, reductions, left_is_flat, tile, blocks, pack, block)
 
 
 def merge(loops: Sequence[int], extents: Sequence[int], merges: Callable[[int, int], bool]) -> tuple[Axis, ...]:

@@ -87,7 +87,8 @@ class TileEmitter:
         where = self._rows_at(m, count, valid)
         masks = column_masks(self.lanes, width, vectors)
         sums = [self._initial(self._at(batch, w, n, j), masks[j]) for w in where for j in range(vectors)]
-        sums = self._reduce(batch, where, n, vectors, masks, sums, Segment.whole(self.reduction_sizes))
+        left = self._left_rows(batch, where, m, valid)
+        sums = self._reduce(batch, left, n, vectors, masks, sums, Segment.whole(self.reduction_sizes))
         if self.plan.epilogue.cost * count * vectors > _INLINE_EPILOGUE and count > 1:
             self._store_in_loop(sums, batch, m, count, valid, n, masks)
             return
@@ -125,8 +126,8 @@ class TileEmitter:
         first = index.sub(m, rows[0])
         spots = [(index.add(first, r), j) for r in range(count) for j in range(vectors)]
         sums = [self._load_sum(*spot) for spot in spots]
-        where = self._rows_at(m, count, valid)
-        sums = self._reduce(batch, where, n, vectors, column_masks(self.lanes, width, vectors), sums, segment)
+        left = self._left_rows(batch, self._rows_at(m, count, valid), m, valid)
+        sums = self._reduce(batch, left, n, vectors, column_masks(self.lanes, width, vectors), sums, segment)
         for spot, value in zip(spots, sums, strict=True):
             self._store_sum(*spot, value)
 
@@ -167,6 +168,16 @@ class TileEmitter:
 
     def _rows_at(self, m: Index, count: int, valid: Index) -> list[dict[int, Index]]:
         return [self._coordinates(self.plan.rows, p) for p in self._row_positions(m, count, valid)]
+
+    def _left_rows(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
+        """Where each of the tile's rows starts in the left operand."""
+        if not self.plan.left_is_flat:
+            return [self.left.offset(batch | w) for w in where]
+        stride = self.left.strides[self.plan.rows[-1].inner]
+        start = index.add(self.left.offset(batch), index.mul(m, stride))
+        last = index.sub(valid, 1)
+        exact = isinstance(valid, int)
+        return [index.add(start, index.mul(r if exact else index.minimum(r, last), stride)) for r in range(len(where))]
 
     def _row_positions(self, m: Index, count: int, valid: Index) -> list[list[Index]]:
         """The position on each row axis of each of the tile's rows. Rows that are not valid repeat the last one that
@@ -227,16 +238,15 @@ class TileEmitter:
     def _reduce(
         self,
         batch: Batch,
-        where: Sequence[dict[int, Index]],
+        rows: Sequence[Index],
         n: Index,
         vectors: int,
         masks: Sequence[ir.Value | None],
         sums: Sequence[ir.Value],
         segment: Segment,
     ) -> list[ir.Value]:
-        """Add a segment of the reduction to ``sums``."""
-        tile = Tile(len(where), vectors, self.lanes)
-        rows = [self.left.offset(batch | w) for w in where]
+        """Add a segment of the reduction to ``sums``; ``rows``: where each row starts in the left operand."""
+        tile = Tile(len(rows), vectors, self.lanes)
         columns = self._column_offsets(batch, n, vectors)
         axes = self._reduction_axes(segment)
         if axes:

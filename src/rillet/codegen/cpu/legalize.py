@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_mlir import ir, passmanager
 
-from rillet.codegen.cpu import math
+from rillet.codegen.cpu import clamps, math
 from rillet.targets import Target
 
 _WIDEN_SMALL_FLOATS = (
@@ -16,7 +16,8 @@ _WIDEN_SMALL_FLOATS = (
 
 
 def run(module: ir.Module, target: Target) -> None:
-    """Compute small floats in f32, then expand what the target lacks. Mutates ``module``."""
+    """Compute small floats in f32, simplify clamps, then expand what the target lacks. Mutates ``module``."""
     manager = passmanager.PassManager.parse(f"builtin.module({','.join(_WIDEN_SMALL_FLOATS)})", module.context)
     manager.run(module.operation)
+    clamps.run(module)
     math.expand(module, target)
