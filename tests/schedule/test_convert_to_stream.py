@@ -217,5 +217,3 @@ def test_a_result_without_its_extents() -> None:
     )
     with pytest.raises(CompileError, match="result 0 of executable 'f' lacks"):
         lower(text, schedule.passes(), until="convert-to-stream")
-
-

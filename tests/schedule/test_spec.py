@@ -6,7 +6,7 @@ from rillet import schedule
 from rillet.errors import CompileError
 from rillet.ir import Program
 
-ATTRIBUTES = 'module attributes {stream.segments = [], stream.entries = [], stream.arena_bytes = 0 : i64}'
+ATTRIBUTES = "module attributes {stream.segments = [], stream.entries = [], stream.arena_bytes = 0 : i64}"
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ ATTRIBUTES = 'module attributes {stream.segments = [], stream.entries = [], stre
         ("%0 = tensor.empty() : tensor<4xf32>", "'tensor.empty' is left"),
         ('%0 = "stream.constant"() {symbol = "a"} : () -> !stream.resource', "constant is left unpacked"),
         (
-            '%c = arith.constant 0 : index\n%p = arith.constant 0 : i64\n'
+            "%c = arith.constant 0 : index\n%p = arith.constant 0 : i64\n"
             '%0 = "stream.alloc"(%c) {lifetime = "transient"} : (index) -> !stream.resource\n'
             '"stream.fill"(%p, %0, %c, %c) {pattern_size = 1 : i64} : (i64, !stream.resource, index, index) -> ()',
             "'stream.fill' is outside stream.execute",

@@ -1,8 +1,9 @@
 """The stream dialect: what runs, in which order, in which memory.
 
-A tensor has become a byte range of a ``!stream.resource``. Commands (``dispatch``, ``fill``, ``copy``) name the resource,
-the byte offset and the byte length of each range they touch. They sit in ``stream.execute`` regions once ordered; between
-two barriers of a region they are independent. Host arithmetic around them stays upstream's (``arith``, ``scf``).
+A tensor has become a byte range of a ``!stream.resource``. Commands (``dispatch``, ``fill``, ``copy``) name the
+resource, the byte offset and the byte length of each range they touch. They sit in ``stream.execute`` regions once
+ordered; between two barriers of a region they are independent. Host arithmetic around them stays upstream's
+(``arith``, ``scf``).
 
 Annotations are evaluated by the dialect machinery, so this file has no ``from __future__ import annotations``.
 """

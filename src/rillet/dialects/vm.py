@@ -1,7 +1,7 @@
 """The vm dialect: one operation for each instruction of the bytecode (docs/architecture.md, section 5).
 
-Integers of every width, booleans and the bits of f64 are ``i64``; every object is a ``!vm.ref``. Branches are upstream's
-``cf.br`` and ``cf.cond_br``, functions ``func.func`` with ``func.return``.
+Integers of every width, booleans and the bits of f64 are ``i64``; every object is a ``!vm.ref``. Branches are
+upstream's ``cf.br`` and ``cf.cond_br``, functions ``func.func`` with ``func.return``.
 
 Annotations are evaluated by the dialect machinery, so this file has no ``from __future__ import annotations``.
 """
@@ -24,9 +24,7 @@ _COMPARE = "cmp_eq cmp_ne cmp_lt_s cmp_le_s cmp_lt_u cmp_le_u"
 _EXTEND = "ext_s8 ext_s16 ext_s32 ext_u8 ext_u16 ext_u32"
 _FLOAT = "add_f64 sub_f64 mul_f64 div_f64 min_f64 max_f64"
 _FLOAT_COMPARE = "cmp_eq_f64 cmp_lt_f64 cmp_le_f64"
-_FLOAT_UNARY = (
-    "neg_f64 abs_f64 ceil_f64 floor_f64 sqrt_f64 trunc_f64 f64_from_i64 f64_to_i64 f64_from_f32 f64_to_f32"
-)
+_FLOAT_UNARY = "neg_f64 abs_f64 ceil_f64 floor_f64 sqrt_f64 trunc_f64 f64_from_i64 f64_to_i64 f64_from_f32 f64_to_f32"
 SELECT, SELECT_REF = 50, 51
 
 
@@ -59,7 +57,10 @@ class ConstOp(Vm.Operation, name="const", traits=[ext.Pure]):
 
 
 class CallOp(Vm.Operation, name="call"):
-    """Calls the import ``callee``, a name such as ``hal.execute``. Integers and references are separate groups, each in the order of the signature."""
+    """Calls the import ``callee``, a name such as ``hal.execute``.
+
+    Integers and references are separate groups, each in the order of the signature.
+    """
 
     ints: Sequence[Result[I64]]
     refs: Sequence[Result[RefType]]

@@ -1,7 +1,7 @@
 """stream → hal: regions become command buffers, resources become buffers.
 
-A region whose sizes, offsets and constants are all known is recorded once, in ``@__init``, into a module global and replayed
-at each call with that call's binding table. Any other region is recorded where it runs.
+A region whose sizes, offsets and constants are all known is recorded once, in ``@__init``, into a module global and
+replayed at each call with that call's binding table. Any other region is recorded where it runs.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class _Converter:
         with ir.InsertionPoint(self.main):
             init = self._function("__init", ir.FunctionType.get([], []))
             type_ = ir.FunctionType(ir.TypeAttr(self.main.attributes["function_type"]).value)
-            new_type = ir.FunctionType.get([self._type(t) for t in type_.inputs], [self._type(t) for t in type_.results])
+            new_type = ir.FunctionType.get(
+                [self._type(t) for t in type_.inputs], [self._type(t) for t in type_.results]
+            )
             new = self._function("main", new_type)
         for name in ("arg_attrs", "res_attrs"):
             new.attributes[name] = self.main.attributes[name]

@@ -27,9 +27,8 @@ class Region:
     @property
     def is_static(self) -> bool:
         """Whether nothing but the binding table changes between calls."""
-        return all(
-            _is_constant(value) for op in self.commands for value in op.operands if value not in self.slots
-        )
+        slots = set(self.slots)
+        return all(_is_constant(value) for op in self.commands for value in op.operands if value not in slots)
 
     @property
     def dispatch_count(self) -> int:
@@ -71,7 +70,7 @@ def _dispatch(
     entries: dict[str, int],
     value_of: Callable[[ir.Value], ir.Value],
 ) -> None:
-    constant_count = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))[0]
+    constant_count = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0]
     if constant_count:
         hal.CmdConstantsOp(commands, [value_of(v) for v in list(op.operands)[:constant_count]])
     for binding, (touch, (slot, offset, length)) in enumerate(zip(stream.touches(op), ranges, strict=True)):

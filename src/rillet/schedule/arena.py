@@ -1,8 +1,8 @@
 """Packs transient memory into arenas.
 
-All scratch of static size shares one arena with static offsets. Scratch whose size is a multiple of the same product of
-unknown extents shares an arena whose offsets are multiples of that product: packing works on the factors at compile time
-and holds for every extent. What escapes into control flow keeps an allocation of its own.
+All scratch of static size shares one arena with static offsets. Scratch whose size is a multiple of the same product
+of unknown extents shares an arena whose offsets are multiples of that product: packing works on the factors at compile
+time and holds for every extent. What escapes into control flow keeps an allocation of its own.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _static(block: ir.Block, members: list[_Scratch], alignment: int) -> tuple[i
 
 
 def _dynamic(members: list[_Scratch], atoms: tuple[ir.Value, ...], alignment: int) -> None:
-    """Sizes are ``factor * unit``, ``unit`` being the product of ``atoms`` rounded up so that all offsets are aligned."""
+    """Sizes are ``factor * unit``; ``unit`` is the product of ``atoms``, rounded up so that all offsets are aligned."""
     packing = pack([Item(m.factor, m.first, m.last) for m in members], 1)
     granule = alignment // math.gcd(alignment, *(m.factor for m in members))
     with ir.InsertionPoint(members[0].alloc):

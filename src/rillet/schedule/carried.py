@@ -9,8 +9,11 @@ from torch_mlir import ir
 
 @dataclass(frozen=True)
 class Carried:
-    """One loop-carried value. ``init``: operand number of the loop; ``argument``: of the block that yields;
-    ``yielded``: operand number of that block's terminator. ``entry`` is the argument of a while loop's condition block."""
+    """One loop-carried value.
+
+    ``init``: operand number of the loop; ``argument``: of the block that yields; ``yielded``: operand number of that
+    block's terminator; ``entry``: the argument of a while loop's condition block.
+    """
 
     init: int
     argument: ir.Value

@@ -1,10 +1,10 @@
 """Orders commands into waves and gathers them in ``stream.execute`` regions.
 
-A region holds the commands between two points where the host needs their effect: control flow, a load of what they write,
-the return. In it, a barrier separates waves of independent commands.
+A region holds the commands between two points where the host needs their effect: control flow, a load of what they
+write, the return. In it, a barrier separates waves of independent commands.
 
-Program order already keeps memory low, so a command runs earlier than written only within a small window, and only while
-the live bytes of the wave stay below the peak that program order needs.
+Program order already keeps memory low, so a command runs earlier than written only within a small window, and only
+while the live bytes of the wave stay below the peak that program order needs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Packs the constants that the program reads into one segment of the module file.
 
-Arrays stay where they are: the segment is a list of (name, offset), and the writer streams them. Equal contents share bytes.
+Arrays stay where they are: the segment is a list of (name, offset), and the writer streams them. Equal contents share
+bytes.
 """
 
 from __future__ import annotations
@@ -57,9 +58,7 @@ def _collect(op: ir.Operation, into: list[ir.Operation]) -> None:
                 _collect(inner.operation, into)
 
 
-def _layout(
-    program: Program, names: list[str], alignment: int
-) -> tuple[dict[str, int], list[tuple[str, int]], int]:
+def _layout(program: Program, names: list[str], alignment: int) -> tuple[dict[str, int], list[tuple[str, int]], int]:
     """The offset of every name, the arrays to write, and the length of the segment."""
     seen: dict[tuple[int, bytes], int] = {}
     offsets: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""flow → stream: every tensor becomes a byte range of a resource, every dispatch a command with explicit destinations.
+"""flow → stream: a tensor becomes a byte range of a resource, a dispatch a command with explicit destinations.
 
-Each result gets memory of its own here, and an update in place becomes a copy followed by the update; later passes merge
-what may share memory. Tensors that pass through control flow travel as a resource and their dynamic extents.
+Each result gets memory of its own here, and an update in place becomes a copy followed by the update; later passes
+merge what may share memory. Tensors that pass through control flow travel as a resource and their dynamic extents.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rillet.schedule.carried import carried
 
 @dataclass(frozen=True)
 class Options:
-    """``splat_constant_bytes``: splat tensors up to this size are stored in the file; larger ones are filled at each call."""
+    """``splat_constant_bytes``: splats up to this size are stored in the file, larger ones filled at each call."""
 
     splat_constant_bytes: int = 64 * 1024
 
@@ -52,9 +52,7 @@ def run(program: Program, options: Options) -> None:
         host.simplify(program)
         body = program.module.body
         for op in list(body.operations):
-            if op.operation.name == "func.func" and op.operation.attributes.get("flow.executable") is not None:
-                op.operation.erase()
-            elif op.operation.name == "ml_program.global":
+            if "flow.executable" in op.operation.attributes or op.operation.name == "ml_program.global":
                 op.operation.erase()
 
 
@@ -263,8 +261,8 @@ class _Converter:
     def _splat_constant(self, op: ir.Operation) -> None:
         tensor = ir.RankedTensorType(op.results[0].type)
         if 0 in tensor.shape:
-            element = dtypes.by_code[host.element_code(tensor.element_type)].numpy
-            self._constant_range(op.results[0], self.program.constants.add(np.empty(tensor.shape, element), "empty"))
+            nothing = np.empty(tensor.shape, dtypes.by_code[host.element_code(tensor.element_type)].numpy)
+            self._constant_range(op.results[0], self.program.constants.add(nothing, "empty"))
             return
         attribute = op.attributes["value"]
         if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
@@ -298,7 +296,7 @@ class _Converter:
 
     def _return(self, op: ir.Operation) -> None:
         results = []
-        attributes = self.main.attributes["res_attrs"] if "res_attrs" in self.main.attributes else None
+        attributes = self.main.attributes.get("res_attrs", None)
         exported: set[ir.Value] = set()
         for number, value in enumerate(op.operands):
             source = self.ranges[value]
@@ -349,7 +347,7 @@ def _pairs(callee: ir.Operation, name: str) -> list[tuple[int, int]]:
 
 def _result_dims(callee: ir.Operation, call: ir.Operation) -> list[list[ir.Value]]:
     """For each result of a dispatch, the scalar operands that hold its dynamic extents."""
-    attributes = callee.attributes["res_attrs"] if "res_attrs" in callee.attributes else None
+    attributes = callee.attributes.get("res_attrs", None)
     dims = []
     for number in range(len(call.results)):
         named = ir.DictAttr(attributes[number]) if attributes else {}
@@ -363,7 +361,7 @@ def _result_dims(callee: ir.Operation, call: ir.Operation) -> list[list[ir.Value
 
 def _io_attributes(main: ir.Operation, which: str, types: Sequence[ir.Type]) -> ir.ArrayAttr:
     """Name, element type and dimension names of every argument or result, complete and in one form."""
-    given = main.attributes[which] if which in main.attributes else None
+    given = main.attributes.get(which, None)
     complete = []
     for number, type_ in enumerate(types):
         tensor = ir.RankedTensorType(type_)
@@ -372,9 +370,7 @@ def _io_attributes(main: ir.Operation, which: str, types: Sequence[ir.Type]) -> 
         name = ir.StringAttr(attribute["rillet.name"]).value if "rillet.name" in attribute else default
         names = [ir.StringAttr(d).value for d in attribute["rillet.dims"]] if "rillet.dims" in attribute else []
         names = names or ["?"] * tensor.rank
-        dims = [
-            name if tensor.is_dynamic_dim(i) else str(tensor.get_dim_size(i)) for i, name in enumerate(names)
-        ]
+        dims = [name if tensor.is_dynamic_dim(i) else str(tensor.get_dim_size(i)) for i, name in enumerate(names)]
         complete.append(
             ir.DictAttr.get(
                 {
@@ -399,5 +395,7 @@ def _entries(module: ir.Module) -> ir.ArrayAttr:
     names = []
     for op in module.body.operations:
         if op.operation.name == "builtin.module":
-            names = [ir.StringAttr(e.operation.attributes["sym_name"]) for e in op.operation.regions[0].blocks[0].operations]
+            names = [
+                ir.StringAttr(e.operation.attributes["sym_name"]) for e in op.operation.regions[0].blocks[0].operations
+            ]
     return ir.ArrayAttr.get(names)

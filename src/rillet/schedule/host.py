@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from torch_mlir import ir
-
 from torch_mlir.passmanager import PassManager
 
 from rillet.errors import CompileError
@@ -96,7 +95,10 @@ def element_code(element: ir.Type) -> int:
 
 
 def to_bits(value: ir.Value) -> ir.Value:
-    """A scalar as the 64-bit slot in which kernels get it: integers sign-extended, ``i1`` zero-extended, floats as bits."""
+    """A scalar as the 64-bit slot in which kernels get it.
+
+    Integers are sign-extended, ``i1`` zero-extended, floats their bits. Raises ``CompileError`` for other types.
+    """
     text = str(value.type)
     i64_type = ir.IntegerType.get_signless(64)
     owner = value.owner

@@ -23,7 +23,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Packing:
-    """``offsets[i]`` belongs to item ``i``; ``total`` is the size of the range; ``lower_bound`` what no packing can beat."""
+    """``offsets[i]`` belongs to item ``i``; ``total`` is the size of the range, ``lower_bound`` unbeatable."""
 
     offsets: tuple[int, ...]
     total: int
@@ -67,7 +67,8 @@ def pack(items: Sequence[Item], alignment: int, attempts: int = 200) -> Packing:
 
     best: _Attempt | None = None
     for rank, downwards in itertools.product(_ORDERS, (False, True)):
-        found = attempt(sorted(range(len(items)), key=lambda i, rank=rank: rank(items[i])), downwards)
+        ranks = [rank(item) for item in items]
+        found = attempt(sorted(range(len(items)), key=ranks.__getitem__), downwards)
         if best is None or found.total < best.total:
             best = found
         if best.total <= bound:

@@ -139,14 +139,16 @@ class _Encoder:
             return
         targets = edges(op)
         if op.name == "cf.br":
-            (target, operands), = targets
+            ((target, operands),) = targets
             self._moves(target, operands)
             if target != following:
                 self._emit(vm.BRANCH)
                 self._reference(target)
             return
         # A side that passes values branches to a stub that moves them.
-        stubs = [(object(), target, operands) if operands else (target, target, operands) for target, operands in targets]
+        stubs = [
+            (object(), target, operands) if operands else (target, target, operands) for target, operands in targets
+        ]
         self._emit(vm.BRANCH_IF, self._register(reads(op)[0]))
         for label, _, _ in stubs:
             self._reference(label)

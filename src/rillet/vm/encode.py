@@ -31,9 +31,7 @@ def encode(program: Program) -> Image:
             if "arg_attrs" in function.attributes or "res_attrs" in function.attributes
         )
         segments = tuple(_segment(program, ir.DictAttr(a)) for a in ir.ArrayAttr(attributes["stream.segments"]))
-        stats = {
-            key: int(ir.IntegerAttr(attributes[name]).value) for key, name in _STATS.items() if name in attributes
-        }
+        stats = {key: int(ir.IntegerAttr(attributes[name]).value) for key, name in _STATS.items() if name in attributes}
         stats["constant_bytes"] = sum(segment.length for segment in segments)
         stats["bytecode_bytes"] = 2 * sum(len(f.code) for f in encoded)
         return Image(

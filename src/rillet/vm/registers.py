@@ -1,7 +1,7 @@
-"""Register allocation: linear scan over the blocks in order (Poletto and Sarkar, "Linear Scan Register Allocation", 1999).
+"""Register allocation by linear scan over the blocks (Poletto and Sarkar, "Linear Scan Register Allocation", 1999).
 
-There are as many registers as a function needs, so nothing is ever spilled; reuse keeps frames small. A value passed to a
-block argument prefers that argument's register, which saves the move at the branch.
+There are as many registers as a function needs, so nothing is ever spilled; reuse keeps frames small. A value passed
+to a block argument prefers that argument's register, which saves the move at the branch.
 """
 
 from __future__ import annotations
