@@ -79,7 +79,9 @@ def compile_facts(engine: str, model: Path, folder: Path) -> dict[str, Any]:
     facts = in_fresh_process("compile", engine, model, folder)
     if "error" in facts:
         return facts
-    facts["compile_peak_bytes"] = facts.pop("tree_peak_bytes")
+    peak = facts.pop("tree_peak_bytes")
+    if "compile_s" in facts:
+        facts["compile_peak_bytes"] = peak
     if engine == "rillet":
         facts["warm_compile_s"] = in_fresh_process("compile", engine, model, folder).get("compile_s")
     return facts
