@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from torch_mlir import ir
@@ -71,6 +72,12 @@ def _copy(element_size: int, source: Sequence[int], target: Sequence[int]) -> No
     views[1][...] = views[0]
 
 
+def _libm() -> str:
+    """The path of the C math library, which the JIT does not find among the process's symbols."""
+    ctypes.CDLL("libm.so.6")
+    return next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libm.so" in line)
+
+
 def evaluate(program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Run ``@main`` on arrays, one for each argument, and return its results. The program is consumed."""
     with program.context, ir.Location.unknown():
@@ -89,7 +96,7 @@ def evaluate(program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]
         main.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
         _run_transform(program.module)
         PassManager.parse(f"builtin.module({_PIPELINE})").run(program.module.operation)
-        engine = ExecutionEngine(program.module, opt_level=1)
+        engine = ExecutionEngine(program.module, opt_level=1, shared_libs=[_libm()])
         engine.raw_register_runtime("memrefCopy", ctypes.cast(_copy, ctypes.c_void_p))
         arguments = [_Descriptor.of(np.ascontiguousarray(a)) for a in [*inputs, *constants]]
         results = (ctypes.c_int64 * sum(3 + 2 * len(s) for s in shapes))()

@@ -1,13 +1,13 @@
 """ONNX functions: local ones of the model, and the bodies that onnx defines for many ops.
 
 Function bodies are imported in place, in a scope of their own with their own opset imports; an attribute reference
-reads the calling node's attribute.
+is replaced by the calling node's attribute before the node is looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rillet.frontends.tensors import Tensor
 from rillet.ir import dtypes
@@ -15,10 +15,12 @@ from rillet.ir import dtypes
 if TYPE_CHECKING:
     import onnx
 
+    Attributes: TypeAlias = Mapping[str, onnx.AttributeProto]
+
 
 def body_of(
     proto: onnx.NodeProto, opset: int, inputs: Sequence[Tensor | None]
-) -> tuple[onnx.FunctionProto, dict[str, Any]] | None:
+) -> tuple[onnx.FunctionProto, dict[str, onnx.AttributeProto]] | None:
     """The function body that onnx defines for an op, with the schema's default attributes, or None."""
     import onnx
 
@@ -38,7 +40,7 @@ def body_of(
     function = onnx.FunctionProto()
     function.ParseFromString(data)
     defaults = {
-        name: attribute_value(a.default_value)
+        name: a.default_value
         for name, a in schema.attributes.items()
         if a.default_value.type != onnx.AttributeProto.UNDEFINED
     }
@@ -87,12 +89,25 @@ def attribute_value(attribute: onnx.AttributeProto) -> Any:
     return list(value) if attribute.type in (kinds.INTS, kinds.FLOATS, kinds.GRAPHS) else value
 
 
-def attributes_of(proto: onnx.NodeProto, enclosing: Mapping[str, Any]) -> dict[str, Any]:
-    """All attributes of a node; references resolve to the enclosing call's attributes, or vanish when absent there."""
-    result: dict[str, Any] = {}
+def attributes_of(proto: onnx.NodeProto) -> dict[str, Any]:
+    """All attributes of a node as Python values."""
+    return {a.name: attribute_value(a) for a in proto.attribute}
+
+
+def resolve(proto: onnx.NodeProto, enclosing: Attributes) -> onnx.NodeProto:
+    """The node with attribute references replaced by the enclosing call's attributes, or left out when absent there."""
+    import onnx
+
+    if not any(a.ref_attr_name for a in proto.attribute):
+        return proto
+    result = onnx.NodeProto()
+    result.CopyFrom(proto)
+    del result.attribute[:]
     for attribute in proto.attribute:
         if not attribute.ref_attr_name:
-            result[attribute.name] = attribute_value(attribute)
+            result.attribute.append(attribute)
         elif attribute.ref_attr_name in enclosing:
-            result[attribute.name] = enclosing[attribute.ref_attr_name]
+            added = result.attribute.add()
+            added.CopyFrom(enclosing[attribute.ref_attr_name])
+            added.name = attribute.name
     return result

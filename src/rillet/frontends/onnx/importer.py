@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from torch_mlir import ir
@@ -46,7 +46,7 @@ class _Scope:
 
     opsets: Mapping[str, int]
     parent: _Scope | None = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: functions.Attributes = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
     depth: int = 0
 
@@ -261,7 +261,8 @@ class GraphImporter:
     # --- nodes ---
 
     def _import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: _Scope) -> None:
-        for proto in nodes:
+        for written in nodes:
+            proto = functions.resolve(written, scope.attributes)
             self._counter += 1
             name = proto.name or f"{proto.op_type}_{self._counter}"
             inputs: list[Tensor | None] = []
@@ -345,10 +346,10 @@ class GraphImporter:
     ) -> Sequence[Value | None]:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         opset = scope.opsets.get(domain, 0)
-        attributes = functions.attributes_of(proto, scope.attributes)
+        attributes = functions.attributes_of(proto)
         local = self._functions.get((proto.domain, proto.op_type, proto.overload))
         if local is not None:
-            return self._call(local, {}, attributes, inputs, scope)
+            return self._call(local, {}, proto, inputs, scope)
         if all(t is None or t.array is not None for t in inputs):
             folded = fold(proto, scope.opsets, [None if t is None else t.array for t in inputs], self.model.ir_version)
             if folded is not None:
@@ -369,23 +370,23 @@ class GraphImporter:
         expansion = functions.body_of(proto, opset, inputs)
         if expansion is None:
             raise UnsupportedFeature(*self._unknown(proto, domain, opset))
-        return self._call(expansion[0], expansion[1], attributes, inputs, scope)
+        return self._call(expansion[0], expansion[1], proto, inputs, scope)
 
     # --- functions and subgraphs ---
 
     def _call(
         self,
         function: onnx.FunctionProto,
-        defaults: Mapping[str, Any],
-        attributes: Mapping[str, Any],
+        defaults: functions.Attributes,
+        proto: onnx.NodeProto,
         inputs: Sequence[Tensor | None],
         scope: _Scope,
     ) -> Sequence[Value | None]:
-        declared = {a.name: functions.attribute_value(a) for a in function.attribute_proto}
+        attributes = {**defaults, **{a.name: a for a in (*function.attribute_proto, *proto.attribute)}}
         # Some bodies that onnx builds name only their own domain; what they leave out is the caller's.
         named = {o.domain if o.domain != "ai.onnx" else "": o.version for o in function.opset_import}
         opsets = {**scope.opsets, **named}
-        body = _Scope(opsets, None, {**defaults, **declared, **attributes}, {}, self._deeper(scope))
+        body = _Scope(opsets, None, attributes, {}, self._deeper(scope))
         for formal, actual in zip(function.input, inputs, strict=False):
             if actual is not None:
                 body.values[formal] = actual

@@ -15,9 +15,7 @@ from rillet.ir.builders import Extent
 _PASSES = 40  # rows of up to 2^40 elements
 
 
-def argsort(
-    b: Builder, rows: Extent, count: Extent, before: Callable[[Scalar, Scalar, Scalar], Scalar]
-) -> Tensor:
+def argsort(b: Builder, rows: Extent, count: Extent, before: Callable[[Scalar, Scalar, Scalar], Scalar]) -> Tensor:
     """The positions [rows, count] (int64) that sort each row: ``before(row, i, j)`` says whether element ``i`` comes
     strictly before element ``j``. Elements that are equal keep their order.
     """

@@ -22,7 +22,24 @@ def reshape_attribute(node: Node, x: Tensor) -> Tensor:
 
 @op("Reshape", since=5)
 def reshape(node: Node, x: Tensor, shape: Tensor) -> Tensor:
-    return _reshape(node, x, node.b.extents_of(shape, "the shape"))
+    target = node.b.extents_of(shape, "the shape")
+    if shape.array is None and shape.elements is None:
+        target = _resolve_at_run_time(node, x, target)
+    return _reshape(node, x, target)
+
+
+def _resolve_at_run_time(node: Node, x: Tensor, target: Sequence[Extent]) -> list[Extent]:
+    """Replace the 0 and -1 that a shape read from data may hold, as ``_reshape`` does for a known one."""
+    e = node.b.extents
+    dims: list[Extent] = []
+    for axis, d in enumerate(target):
+        copies = axis < x.rank and not node.attr("allowzero", 0)
+        dims.append(e.select(e.compare("eq", d, 0), x.shape[axis], d) if copies else d)
+    inferred = [e.compare("eq", d, -1) for d in dims]
+    rest = e.product(e.select(flag, 1, d) for flag, d in zip(inferred, dims, strict=True))
+    # A zero-size tensor has no dimension left to infer; dividing by at least 1 keeps the division defined.
+    left = e.floordiv(e.product(x.shape), e.maximum(rest, 1))
+    return [e.select(flag, left, d) for flag, d in zip(inferred, dims, strict=True)]
 
 
 def _reshape(node: Node, x: Tensor, target: Sequence[Extent]) -> Tensor:
@@ -340,5 +357,6 @@ def space_to_depth(node: Node, x: Tensor) -> Tensor:
     size = node.attr("blocksize")
     n, c, h, w = x.shape
     rows, columns = e.floordiv(h, size), e.floordiv(w, size)
-    moved = b.transpose(b.reshape(x, [n, c, rows, size, columns, size]), [0, 3, 5, 1, 2, 4])
+    order = [0, 1, 3, 5, 2, 4] if node.attr("mode", "DCR") == "CRD" else [0, 3, 5, 1, 2, 4]
+    moved = b.transpose(b.reshape(x, [n, c, rows, size, columns, size]), order)
     return b.reshape(moved, [n, e.mul(c, size * size), rows, columns])
