@@ -96,7 +96,7 @@ def report(name: str, thread_counts: Sequence[int]) -> bool:
     try:
         ratios = dict(compare(name, thread_counts))
     except (rillet.RilletError, FetchError) as error:
-        print(f"{name:24} FAILED  {str(error).strip().splitlines()[0]}", flush=True)
+        print(f"{name:24} FAILED  " + "\n    ".join(str(error).strip().splitlines()), flush=True)
         return False
     worst = max(ratios, key=ratios.__getitem__)
     agrees = ratios[worst] <= 1

@@ -56,7 +56,7 @@ def test_report_names_a_failure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
     monkeypatch.setattr(compare, "compare", refuse)
     assert compare.main(["magika"]) == 1
-    assert capsys.readouterr().out == f"{'magika':24} FAILED  no network\n"
+    assert capsys.readouterr().out == f"{'magika':24} FAILED  no network\n    more\n"
 
 
 def test_unknown_model_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
