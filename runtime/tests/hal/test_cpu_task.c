@@ -47,6 +47,60 @@ static void test_concurrent_callers(void) {
   rlt_device_release(device);
 }
 
+// Notes which thread ran each workgroup, after constants[1] nanoseconds; constants[0] workgroups.
+static int note_thread(const rlt_dispatch_state_t* state, const uint32_t id[3]) {
+  if (state->constants[1]) nanosleep(&(struct timespec){0, (long)state->constants[1]}, NULL);
+  ((pthread_t*)state->bindings[0])[id[0]] = pthread_self();
+  return 0;
+}
+
+static void note_count(const int64_t* constants, uint32_t count[3]) {
+  count[0] = (uint32_t)constants[0];
+  count[1] = count[2] = 1;
+}
+
+static const rlt_executable_library_t* query_notes(uint32_t abi_version) {
+  static const rlt_executable_entry_t entry = {"note", note_thread, note_count, 1, 2, 0, 0};
+  static const rlt_executable_library_t library = {RLT_EXECUTABLE_ABI_VERSION, 1, &entry};
+  (void)abi_version;
+  return &library;
+}
+
+enum { NOTES = 4 };
+
+// Executes the notes `repeats` times or until another thread ran one; true in that case.
+static bool other_threads_run(int64_t nanoseconds, int warm, int repeats) {
+  rlt_error_t error;
+  rlt_executable_t* executable = NULL;
+  rlt_command_buffer_t* commands = NULL;
+  pthread_t threads[NOTES];
+  const int64_t constants[2] = {NOTES, nanoseconds};
+  CHECK_OK(rlt_executable_create(query_notes, NULL, NULL, 0, rlt_allocator_system(), &error, &executable));
+  CHECK_OK(rlt_command_buffer_create(1, executable, rlt_allocator_system(), &error, &commands));
+  CHECK_OK(rlt_command_buffer_constants(commands, 2, constants, &error));
+  CHECK_OK(bind(commands, 0, 0, RLT_ACCESS_WRITE, 0, sizeof(threads), &error));
+  CHECK_OK(rlt_command_buffer_dispatch(commands, 0, &error));
+  CHECK_OK(rlt_command_buffer_end(commands, &error));
+  rlt_buffer_t* table[1] = {wrap(threads, sizeof(threads), RLT_ACCESS_WRITE)};
+  bool seen = false;
+  for (int i = 0; i < warm + repeats && !seen; ++i) {
+    CHECK_OK(rlt_device_execute(device, commands, 1, table, &error));
+    for (int k = 0; k < NOTES && i >= warm; ++k) seen = seen || !pthread_equal(threads[k], pthread_self());
+  }
+  rlt_buffer_release(table[0]);
+  rlt_command_buffer_release(commands);
+  rlt_executable_release(executable);
+  return seen;
+}
+
+static void test_only_long_runs_are_shared(void) {
+  rlt_error_t error;
+  CHECK_OK(rlt_cpu_task_device_create(2, rlt_allocator_system(), &error, &device));
+  CHECK(other_threads_run(1000000, 0, 100));
+  CHECK(!other_threads_run(0, 1000, 1000));
+  rlt_device_release(device);
+}
+
 typedef struct job_t {
   atomic_uint pieces, workers_seen;
 } job_t;
@@ -89,6 +143,7 @@ static void test_a_closed_job_is_left_alone(void) {
 
 int main(void) {
   RUN_TEST(test_concurrent_callers);
+  RUN_TEST(test_only_long_runs_are_shared);
   RUN_TEST(test_sleeping_workers_are_woken);
   RUN_TEST(test_a_closed_job_is_left_alone);
   return 0;

@@ -7,8 +7,13 @@
 #include "drivers/cpu_common.h"
 #include "drivers/cpu_task/thread_pool.h"
 
-// Work below this many nanoseconds is not worth waking a sleeping thread for.
-enum { WAKE_NANOSECONDS = 20000 };
+// A run below this many nanoseconds is not shared: handing work over and back costs a microsecond or two.
+enum { SHARE_NANOSECONDS = 8000 };
+// Shareable work below this many nanoseconds is not worth waking a sleeping thread for.
+enum { WAKE_NANOSECONDS = 40000 };
+// Executions in which the time of a command's pieces is measured; the shortest counts.
+enum { MEASUREMENTS = 4, MEASUREMENT_LIMIT = (1 << 28) - 1 };
+#define UNKNOWN_COST UINT64_MAX
 // Each thread claims about this many times from a command, to balance the end.
 enum { CLAIMS_PER_THREAD = 8 };
 // Executions at the same time that keep their scratch for the next.
@@ -35,6 +40,7 @@ typedef struct run_t {
   void* const* addresses;
   atomic_uint_fast64_t* claimed;
   uint32_t first, last;
+  uint64_t shareable;            // nanoseconds of shareable work from this run on; 0 while that is not known
   atomic_uint_fast64_t failure;  // 0, or a command's index + 1 in the high half and its kernel's code in the low
 } run_t;
 
@@ -128,59 +134,97 @@ static void worker_entry(void* job, uint32_t worker_index) {
   if (status == RLT_OK) work_on_all(run, scratch->block);
 }
 
-// Runs one piece of a command and tells from its time whether what is left is worth waking threads for.
-static bool worth_waking(run_t* run, uint32_t index, void* local_memory) {
-  const uint64_t start = rlt_thread_pool_now();
-  if (!work_on(run, index, local_memory, true)) return false;
-  const uint64_t elapsed = rlt_thread_pool_now() - start;
-  const uint64_t pieces_left = run->commands->commands[index].unit_count - 1;
-  return elapsed * pieces_left >= WAKE_NANOSECONDS || (elapsed >= WAKE_NANOSECONDS && index + 1 < run->last);
+// `learned` of a command holds the shortest time of a piece in the low 28 bits, and how often it was measured above.
+static void learn(rlt_command_t* command, uint64_t elapsed) {
+  const uint32_t learned = atomic_load_explicit(&command->learned, memory_order_relaxed);
+  const uint32_t times = learned >> 28, shortest = learned & MEASUREMENT_LIMIT;
+  if (times >= MEASUREMENTS) return;
+  uint32_t time = elapsed < MEASUREMENT_LIMIT ? (uint32_t)elapsed : MEASUREMENT_LIMIT;
+  if (times > 0 && shortest < time) time = shortest;
+  atomic_store_explicit(&command->learned, (times + 1) << 28 | time, memory_order_relaxed);
 }
 
-// Offers the run to the pool and works on it. Threads that are awake join at once, sleeping ones when it pays.
-static void run_shared(run_t* run, void* local_memory) {
-  rlt_thread_pool_t* pool = run->device->pool;
-  if (!rlt_thread_pool_try_open(pool, worker_entry, run)) {
-    work_on_all(run, local_memory);
-    return;
+// The nanoseconds that one thread takes for the commands [first, last), or UNKNOWN_COST. What cannot be shared costs 0.
+static uint64_t run_cost(const rlt_command_buffer_t* commands, uint32_t first, uint32_t last) {
+  uint64_t cost = 0, units = 0;
+  bool known = true;
+  for (uint32_t i = first; i < last; ++i) {
+    const rlt_command_t* command = &commands->commands[i];
+    const uint32_t learned = atomic_load_explicit(&command->learned, memory_order_relaxed);
+    units += command->unit_count;
+    cost += (learned & MEASUREMENT_LIMIT) * command->unit_count;
+    known = known && (learned >> 28 >= MEASUREMENTS || command->unit_count == 0);
   }
+  if (units <= 1) return 0;
+  return known ? cost : UNKNOWN_COST;
+}
+
+static uint32_t run_end(const rlt_command_buffer_t* commands, uint32_t first) {
+  while (first < commands->command_count && commands->commands[first].kind != RLT_COMMAND_BARRIER) ++first;
+  return first;
+}
+
+// The nanoseconds of all runs worth sharing; 0 while that is not known.
+static uint64_t shareable_cost(const rlt_command_buffer_t* commands) {
+  uint64_t total = 0;
+  for (uint32_t first = 0, last; first < commands->command_count; first = last + 1) {
+    last = run_end(commands, first);
+    const uint64_t cost = run_cost(commands, first, last);
+    if (cost == UNKNOWN_COST) return 0;
+    if (cost >= SHARE_NANOSECONDS) total += cost;
+  }
+  return total;
+}
+
+// Works on an open run whose cost is not known: times one piece of each command, and wakes threads as soon as what is
+// left is seen to be worth it.
+static void work_and_learn(run_t* run, void* local_memory) {
   bool woken = false;
   for (uint32_t i = run->first; i < run->last; ++i) {
-    if (!woken && worth_waking(run, i, local_memory)) {
-      rlt_thread_pool_wake(pool);
-      woken = true;
+    rlt_command_t* command = &run->commands->commands[i];
+    const uint64_t start = rlt_thread_pool_now();
+    if (work_on(run, i, local_memory, true)) {
+      const uint64_t elapsed = rlt_thread_pool_now() - start;
+      learn(command, elapsed);
+      if (!woken && elapsed * (command->unit_count - 1) >= WAKE_NANOSECONDS) {
+        rlt_thread_pool_wake(run->device->pool);
+        woken = true;
+      }
     }
     work_on(run, i, local_memory, false);
   }
-  rlt_thread_pool_close(pool);
 }
 
-static rlt_status_t run_one(run_t* run, void* local_memory, rlt_error_t* error) {
-  uint64_t total = 0;
-  for (uint32_t i = run->first; i < run->last; ++i) total += run->commands->commands[i].unit_count;
-  if (total > 1) {
-    run_shared(run, local_memory);
+static void run_one(run_t* run, void* local_memory) {
+  rlt_thread_pool_t* pool = run->device->pool;
+  const uint64_t cost = run_cost(run->commands, run->first, run->last);
+  if (cost < SHARE_NANOSECONDS || !rlt_thread_pool_try_open(pool, worker_entry, run)) {
+    work_on_all(run, local_memory);
+    return;
+  }
+  if (cost == UNKNOWN_COST) {
+    work_and_learn(run, local_memory);
   } else {
+    // Threads that are awake stay so from one run to the next, unless what lies between is long.
+    if (run->shareable >= WAKE_NANOSECONDS) rlt_thread_pool_wake(pool);
+    run->shareable = run->shareable > cost ? run->shareable - cost : 0;
     work_on_all(run, local_memory);
   }
-  const uint64_t failure = atomic_load(&run->failure);
-  if (RLT_LIKELY(failure == 0)) return RLT_OK;
-  return rlt_cpu_kernel_error(&run->commands->commands[(failure >> 32) - 1], (int)(uint32_t)failure, error);
+  rlt_thread_pool_close(pool);
 }
 
 static rlt_status_t run_all(task_device_t* device, const rlt_command_buffer_t* commands, execution_t* execution,
                             rlt_error_t* error) {
   run_t run = {.device = device, .commands = commands, .claimed = execution->claimed};
   run.addresses = rlt_cpu_scratch_addresses(&execution->scratch);
-  for (uint32_t first = 0; first < commands->command_count; first = run.last + 1) {
-    run.first = first;
-    run.last = first;
-    while (run.last < commands->command_count && commands->commands[run.last].kind != RLT_COMMAND_BARRIER) {
-      atomic_store_explicit(&run.claimed[run.last], 0, memory_order_relaxed);
-      ++run.last;
-    }
-    if (run.first == run.last) continue;
-    RLT_RETURN_IF_ERROR(run_one(&run, execution->scratch.block, error));
+  run.shareable = shareable_cost(commands);
+  for (run.first = 0; run.first < commands->command_count; run.first = run.last + 1) {
+    run.last = run_end(commands, run.first);
+    for (uint32_t i = run.first; i < run.last; ++i) atomic_store_explicit(&run.claimed[i], 0, memory_order_relaxed);
+    run_one(&run, execution->scratch.block);
+    const uint64_t failure = atomic_load_explicit(&run.failure, memory_order_relaxed);
+    if (RLT_LIKELY(failure == 0)) continue;
+    return rlt_cpu_kernel_error(&commands->commands[(failure >> 32) - 1], (int)(uint32_t)failure, error);
   }
   return RLT_OK;
 }
