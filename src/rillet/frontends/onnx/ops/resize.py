@@ -113,7 +113,7 @@ def _sized(
         if isinstance(size, int) and isinstance(out, int):
             scale_of = out / size if size else 1.0
         else:
-            scale_of = convert(convert(scalar_of(out), "int64"), _F64) / convert(convert(scalar_of(size), "int64"), _F64)
+            scale_of = _coordinate(scalar_of(out)) / _coordinate(scalar_of(size))
         result.append(_Axis(axis, size, out, scale_of, roi))
     return result
 
