@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from harness import Kernel, executable
@@ -50,6 +52,32 @@ def test_a_costly_epilogue_and_a_residual_input(target: str) -> None:
     [y] = kernel([a, pack(b), r], [((m, n), np.float32)])
     z = a.astype(np.float64) @ b
     assert_close(y, z / (1 + np.exp(-z)) + r)
+
+
+def test_a_costly_epilogue_with_dynamic_rows() -> None:
+    n, k = 40, 24
+    result, left, right = f"tensor<?x{n}xf32>", f"tensor<?x{k}xf32>", tensor((3, k, PACK))
+    maps = ("m, k", f"n floordiv {PACK}, k, n mod {PACK}", "m, n")
+    body = zero_init(result, dynamic="%m") + reduction(result, left, right, "m, n, k", maps, "ppr")
+    gelu = """  %h = arith.constant 0.5 : f32
+  %f = math.erf %i0 : f32
+  %g = arith.mulf %i0, %f : f32
+  %s = arith.mulf %g, %h : f32
+  linalg.yield %s : f32"""
+    body += _pointwise("%1", "%0", result, result, gelu, 2, 1)
+    dims = "{flow.dims = array<i64: 2>}"
+    text = executable(
+        "gelu", f"%a: {left} {dims}, %b: {right}, %m: index", f"{result} {dims}", f"{body}\nreturn %1 : {result}"
+    )
+    kernel = Kernel(text)
+    assert kernel.executable.strategy == "contraction"
+    rng = np.random.default_rng(0)
+    b = rng.standard_normal((k, n), np.float32)
+    for m in (1, 5, 6, 26):
+        a = rng.standard_normal((m, k), np.float32)
+        [y] = kernel([a, pack(b)], [((m, n), np.float32)], [m])
+        z = a.astype(np.float64) @ b
+        assert_close(y, z * np.vectorize(math.erf)(z) / 2)
 
 
 def test_two_results_one_of_them_the_sum_itself() -> None:

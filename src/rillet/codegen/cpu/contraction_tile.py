@@ -69,6 +69,8 @@ class TileEmitter:
             self._panel = kernel.local([steps * plan.tile.columns], element(c, c.right))
         if plan.reduction_block:
             self._scratch = self._sums(plan.blocks.rows)
+        elif self._is_costly(plan.tile.rows, plan.tile.vectors):
+            self._scratch = self._sums(plan.tile.rows)
 
     def _bind(self, number: int) -> Bound:
         which = self.c.left_access if number == self.c.left else self.c.right_access
@@ -80,6 +82,10 @@ class TileEmitter:
         local = self.kernel.local([rows * self.plan.tile.columns], self.sum_type)
         return memory.Buffer.whole(local, self.sum_type)
 
+    def _is_costly(self, rows: int, vectors: int) -> bool:
+        """Whether the epilogue of a tile is too long to be emitted once for each of its vectors."""
+        return rows > 1 and self.plan.epilogue.cost * rows * vectors > _INLINE_EPILOGUE
+
     # --- tiles ----------------------------------------------------------------------------------------------------
 
     def tile(self, batch: Batch, m: Index, count: int, valid: Index, n: Index, vectors: int, width: Index) -> None:
@@ -89,7 +95,7 @@ class TileEmitter:
         sums = [self._initial(self._at(batch, w, n, j), masks[j]) for w in where for j in range(vectors)]
         left = self._left_rows(batch, where, m, valid)
         sums = self._reduce(batch, left, n, vectors, masks, sums, Segment.whole(self.reduction_sizes))
-        if self.plan.epilogue.cost * count * vectors > _INLINE_EPILOGUE and count > 1:
+        if self._is_costly(count, vectors):
             self._store_in_loop(sums, batch, m, count, valid, n, masks)
             return
         for r, w in enumerate(where):
@@ -335,8 +341,6 @@ class TileEmitter:
         masks: Sequence[ir.Value | None],
     ) -> None:
         """Spill the tile to scratch and run the epilogue row by row, so that its code exists once."""
-        if self._scratch is None:
-            self._scratch = self._sums(self.plan.tile.rows)
         for number, value in enumerate(sums):
             self._store_sum(*divmod(number, len(masks)), value)
         with self.kernel.loop(0, count if isinstance(valid, int) else valid) as loop:

@@ -16,6 +16,7 @@ from rillet.targets import Target
 
 FMA_LATENCY = 4  # cycles from one multiply-add to the next on the same accumulator
 LOAD_PORTS = 2  # vector loads a cycle
+ISSUE_WIDTH = 6  # instructions a cycle
 L2_BYTES_PER_CYCLE = 32
 OVERLAP_LOSS = 0.1  # share of the other resources' time that does not hide behind the busiest one's
 TILE_OVERHEAD = 16  # cycles to set a tile's addresses up and leave its loop
@@ -53,10 +54,10 @@ def fits(target: Target, rows: int, vectors: int) -> bool:
     """Whether accumulators, one step's right-hand vectors and one broadcast fit the vector registers.
 
     With a single row each right-hand vector is used once, as a memory operand, and needs no register of its own.
-    Without fused multiply-add the product needs one.
+    Without fused multiply-add products need two.
     """
     held = vectors if rows > 1 else 1
-    product = 0 if target.fma else 1
+    product = 0 if target.fma else 2
     return rows * vectors + held + 1 + product <= target.vector_registers
 
 
@@ -67,7 +68,11 @@ def step_cycles(target: Target, tile: Tile, k: int, element_bytes: int) -> float
     loads = (tile.rows + tile.vectors) / LOAD_PORTS
     panel_bytes = tile.columns * element_bytes
     streamed = panel_bytes / L2_BYTES_PER_CYCLE if k * panel_bytes > target.l1d_bytes // 2 else 0.0
-    terms = (arithmetic, loads, streamed, FMA_LATENCY)
+    # Without fused multiply-add there are no three-operand instructions and no broadcasting loads either (SSE): a product
+    # is a copy, a multiplication and an addition, a broadcast a load and a shuffle.
+    per_product, per_broadcast = (1, 1) if target.fma else (3, 2)
+    issue = (tile.vectors + per_broadcast * tile.rows + per_product * tile.rows * tile.vectors) / ISSUE_WIDTH
+    terms = (arithmetic, loads, issue, streamed, FMA_LATENCY)
     return (1 - OVERLAP_LOSS) * max(terms) + OVERLAP_LOSS * sum(terms)
 
 
