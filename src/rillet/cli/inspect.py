@@ -22,6 +22,7 @@ def handle(options: argparse.Namespace) -> int:
     facts = {
         "inputs": [_spec(s) for s in module.inputs],
         "outputs": [_spec(s) for s in module.outputs],
+        "executables": module.executables,
         "stats": module.stats,
     }
     if options.json:
@@ -31,6 +32,10 @@ def handle(options: argparse.Namespace) -> int:
         print(f"{kind}:")
         for spec in facts[kind]:
             print(f"  {spec['name']}: {spec['dtype']} {spec['shape']}")
+    print("executables, best first:")
+    for variant in facts["executables"]:
+        mark = "  <- this machine" if variant["selected"] else ""
+        print(f"  {variant['target']}: {variant['bytes']:,} bytes, {len(variant['entries'])} entries{mark}")
     print("stats:")
     for key, value in facts["stats"].items():
         print(f"  {key:24} {value:,}")

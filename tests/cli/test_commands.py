@@ -1,0 +1,174 @@
+"""The command line: what each command prints, writes and returns, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import models
+from rillet.cli import main
+
+MLIR = """
+func.func @main(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %e = tensor.empty() : tensor<2x3xf32>
+  %0 = linalg.add ins(%a, %b : tensor<2x3xf32>, tensor<2x3xf32>) outs(%e : tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+"""
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "add.mlir"
+    path.write_text(MLIR)
+    return path
+
+
+@pytest.fixture
+def artifact(source, capsys):
+    assert main(["compile", str(source)]) == 0
+    capsys.readouterr()
+    return source.with_suffix(".rlm")
+
+
+def test_compile_writes_beside_the_model_and_reports(source, capsys):
+    assert main(["compile", str(source), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["output"] == str(source.with_suffix(".rlm"))
+    assert facts["bytes"] == source.with_suffix(".rlm").stat().st_size
+    assert facts["stats"]["dispatch_count"] == 1
+
+
+def test_dump_ir_writes_every_stage_numbered(source, tmp_path):
+    assert main(["compile", str(source), "--dump-ir", str(tmp_path / "ir")]) == 0
+    names = sorted(p.name for p in (tmp_path / "ir").iterdir() if p.suffix == ".mlir")
+    assert names == [
+        "00-frontend.mlir",
+        "01-optimize.mlir",
+        "02-dispatch.mlir",
+        "03-schedule.mlir",
+        "04-hal.mlir",
+        "05-vm.mlir",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stage", "sign"),
+    [
+        ("frontend", "linalg.generic"),
+        ("optimize", "linalg.generic"),
+        ("dispatch", "flow.executable"),
+        ("schedule", "stream.dispatch"),
+        ("hal", "hal.cmd_dispatch"),
+        ("vm", "vm.call"),
+    ],
+)
+def test_until_prints_the_stage_and_what_it_prints_parses(source, capsys, stage, sign):
+    from rillet.ir import Program
+
+    assert main(["compile", str(source), "--until", stage]) == 0
+    text = capsys.readouterr().out
+    assert sign in text
+    assert Program.parse(text).module.operation.verify()
+
+
+def test_until_an_unknown_stage_lists_the_known(source, capsys):
+    assert main(["compile", str(source), "--until", "nowhere"]) == 1
+    assert "unknown stage 'nowhere'; stages: frontend, optimize" in capsys.readouterr().err
+
+
+def test_run_takes_and_gives_arrays(artifact, tmp_path, capsys):
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "a.npy", a)
+    arguments = ["--input", f"argument0={tmp_path / 'a.npy'}", "--input", f"argument1={tmp_path / 'a.npy'}"]
+    assert main(["run", str(artifact), *arguments, "--output", str(tmp_path / "out")]) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "out" / "result0.npy"), a + a)
+    assert "result0: float32 [2, 3]" in capsys.readouterr().out
+
+
+def test_random_inputs_are_seeded(artifact, capsys):
+    results = []
+    for seed in ("1", "1", "2"):
+        assert main(["run", str(artifact), "--seed", seed, "--json"]) == 0
+        results.append(json.loads(capsys.readouterr().out)["outputs"])
+    assert results[0] == results[1] != results[2]
+
+
+def test_inspect_and_targets_give_facts(artifact, capsys):
+    assert main(["inspect", str(artifact), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["inputs"][0] == {"name": "argument0", "dtype": "float32", "shape": [2, 3]}
+    assert facts["executables"][0]["selected"]
+    assert main(["targets", "--json"]) == 0
+    assert "x86-64-v3" in [t["name"] for t in json.loads(capsys.readouterr().out)]
+
+
+def test_bench_measures(artifact, capsys):
+    assert main(["bench", str(artifact), "--seconds", "0.05", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["calls"] >= 5
+
+
+def test_several_variants_share_a_file_and_the_best_one_is_chosen(source, capsys):
+    assert (
+        main(["compile", str(source), "--target", "x86-64-v2", "--target", "x86-64-v3", "--target", "x86-64-v4"]) == 0
+    )
+    assert main(["inspect", str(source.with_suffix(".rlm")), "--json"]) == 0
+    variants = json.loads(capsys.readouterr().out.partition("{")[2].join(["{", ""]))["executables"]
+    assert [v["target"] for v in variants] == ["x86-64-v4", "x86-64-v3", "x86-64-v2"]
+    assert sum(v["selected"] for v in variants) == 1
+    assert main(["run", str(source.with_suffix(".rlm"))]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compile", "absent.onnx"], "absent.onnx: no such file"),
+        (["run", "absent.rlm"], "absent.rlm"),
+        (["compile", "SOURCE", "--target", "vax"], "unknown target 'vax'"),
+        (["compile", "SOURCE", "--shape", "nonsense"], "--shape nonsense: expected NAME=1x3xHx224"),
+        (["compile", "SOURCE", "--shape", "a=1x!"], "'!' is neither a number nor a name"),
+        (["compile", "SOURCE", "--target", "x86-64-v3", "--target", "aarch64"], "cannot share one file"),
+        (["run", "SOURCE", "--input", "b=absent.npy"], "cannot read an array"),
+        (["run", "SOURCE", "--input", "b"], "--input b: expected NAME=FILE.npy"),
+    ],
+)
+def test_failures_are_one_message_and_status_1(source, capsys, arguments, message):
+    assert main([str(source) if a == "SOURCE" else a for a in arguments]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_unknown_input_names_the_known_ones(artifact, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.zeros((2, 3), np.float32))
+    assert main(["run", str(artifact), "--input", f"x={tmp_path / 'x.npy'}"]) == 1
+    assert "the model has no input x; its inputs: argument0, argument1" in capsys.readouterr().err
+
+
+def test_interrupt_during_a_compile_ends_quietly_and_writes_nothing(tmp_path):
+    output = tmp_path / "model.rlm"
+    command = [sys.executable, "-m", "rillet.cli", "compile", str(models.path("mobilenet_v2")), "-o", str(output)]
+    environment = {**os.environ, "RILLET_CACHE": str(tmp_path / "cache")}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment, text=True)
+    wait_for(lambda: list((tmp_path / "cache").rglob("objects/*/*")), process)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error.strip() == "rillet: interrupted"
+    assert list(tmp_path.glob("*.rlm*")) == []
+
+
+def wait_for(condition, process):
+    """Until the compile is in the middle of its kernels: some are in the cache."""
+    end = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < end
+        time.sleep(0.05)
