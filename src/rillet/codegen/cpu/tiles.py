@@ -68,8 +68,8 @@ def step_cycles(target: Target, tile: Tile, k: int, element_bytes: int) -> float
     loads = (tile.rows + tile.vectors) / LOAD_PORTS
     panel_bytes = tile.columns * element_bytes
     streamed = panel_bytes / L2_BYTES_PER_CYCLE if k * panel_bytes > target.l1d_bytes // 2 else 0.0
-    # Without fused multiply-add there are no three-operand instructions and no broadcasting loads either (SSE): a product
-    # is a copy, a multiplication and an addition, a broadcast a load and a shuffle.
+    # Without fused multiply-add there are no three-operand instructions and no broadcasting loads either (SSE): a
+    # product is a copy, a multiplication and an addition, a broadcast a load and a shuffle.
     per_product, per_broadcast = (1, 1) if target.fma else (3, 2)
     issue = (tile.vectors + per_broadcast * tile.rows + per_product * tile.rows * tile.vectors) / ISSUE_WIDTH
     terms = (arithmetic, loads, issue, streamed, FMA_LATENCY)
