@@ -22,10 +22,7 @@ from rillet.targets import Target, get
 from rillet.vm import encode
 
 if TYPE_CHECKING:
-    import onnx
-    from torch_mlir import ir
-
-    Source = str | os.PathLike[str] | bytes | onnx.ModelProto | ir.Module
+    from rillet.frontends.source import Source
 
 Shape = Sequence[int | str]
 
@@ -103,7 +100,9 @@ def compile_to_bytes(
     pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
     libraries = [_compile_for(target, program, options, progress) for target in targets]
     pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal", "vm")], trace)
-    return write_module(encode(program), libraries)
+    memory = write_module(encode(program), libraries)
+    assert memory is not None  # there was no sink
+    return memory
 
 
 def lower_until(source: Source, stage: str, *, target: Target, inputs: Mapping[str, Shape] | None = None) -> Program:

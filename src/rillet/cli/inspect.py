@@ -19,7 +19,7 @@ def handle(options: argparse.Namespace) -> int:
     from rillet.runtime import load
 
     module = load(options.module)
-    facts = {
+    facts: dict[str, Any] = {
         "inputs": [_spec(s) for s in module.inputs],
         "outputs": [_spec(s) for s in module.outputs],
         "executables": module.executables,

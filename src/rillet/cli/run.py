@@ -36,7 +36,7 @@ def handle(options: argparse.Namespace) -> int:
         for ordinal, (name, array) in enumerate(outputs.items()):
             safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name) or f"output_{ordinal}"
             np.save(folder / f"{safe}.npy", array)
-    facts = {
+    facts: dict[str, Any] = {
         "seconds": seconds,
         "outputs": {name: _describe(array) for name, array in outputs.items()},
         "stats": module.stats,

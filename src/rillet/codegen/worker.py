@@ -11,6 +11,7 @@ import pickle
 import sys
 import traceback
 
+from rillet.codegen.result import CompiledExecutable
 from rillet.errors import CompileError
 
 
@@ -24,6 +25,7 @@ def main() -> None:
             text, target, options = pickle.load(requests)
         except EOFError:
             return
+        reply: CompiledExecutable | CompileError
         try:
             reply = codegen.compile_executable(text, target, options)
         except CompileError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from torch_mlir import ir
@@ -16,7 +16,7 @@ from rillet.ir import Program
 if TYPE_CHECKING:
     import onnx
 
-    Source = str | os.PathLike[str] | bytes | onnx.ModelProto | ir.Module
+    Source: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | ir.Module
 
 Shapes = Mapping[str, Sequence[int | str]]
 Values = Mapping[str, np.ndarray]
