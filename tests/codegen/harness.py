@@ -148,13 +148,14 @@ def _load(executable: CompiledExecutable, target: Target) -> ctypes.CDLL:
 
 
 def generic(maps: str, iterators: str, inputs: str, outputs: str, arguments: str, body: str, yielded: str) -> str:
-    """A ``linalg.generic``: maps separated by ``|``, iterators as a string of ``p`` and ``r``, operands as ``values:types``."""
+    """A ``linalg.generic``: maps separated by ``|``, iterators as a string of ``p`` and ``r``, operands as ``values:types``,
+    the body's ops separated by ``;`` or newlines."""
     kinds = {"p": '"parallel"', "r": '"reduction"'}
     indexing = ", ".join(f"affine_map<{m}>" for m in maps.split("|"))
     ins, outs, yields = (part.split(":", 1) for part in (inputs, outputs, yielded))
     takes = f"ins({ins[0]} : {ins[1]})" if inputs != ":" else ""
     return (
         f"linalg.generic {{indexing_maps = [{indexing}], iterator_types = [{', '.join(kinds[i] for i in iterators)}]}} "
-        f"{takes} outs({outs[0]} : {outs[1]}) {{\n^bb0({arguments}):\n{body}\n"
+        f"{takes} outs({outs[0]} : {outs[1]}) {{\n^bb0({arguments}):\n" + body.replace(";", "\n") + "\n"
         f"linalg.yield {yields[0]} : {yields[1]}\n}} -> ({outs[1]})"
     )

@@ -58,7 +58,7 @@ def remainder(x: E, y: E) -> E:
     d = y.abs()
     valid = (x.abs() < float("inf")) & (d > 0.0)
     scale = (d < 2.0 ** (2 - form.bias)).where(x.constant(2.0 ** (form.mantissa + 2)), x.constant(1.0))
-    d = d * scale
+    d = valid.where(d * scale, x.constant(1.0))  # a zero divisor would never end
     r = _reduce(valid.where(x.abs(), x.constant(0.0)), d)
     r = _reduce(r * scale, d) / scale
     invalid = valid.negate() | y.is_nan()

@@ -1,0 +1,236 @@
+"""Math functions against numpy in extended precision: error in units of the last place, special values, conversions."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from harness import Kernel, executable, generic
+
+TARGETS = ["x86-64-v2", "host"]
+NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0]
+
+
+def apply(op: str, arrays: list[np.ndarray], source: str, target: str, result: str = "", signature: str = "") -> np.ndarray:
+    """Run ``op`` elementwise on arrays of MLIR type ``source``; the result has type ``result``."""
+    result = result or source
+    n = arrays[0].size
+    types = [f"tensor<{n}x{source}>"] * len(arrays)
+    names = [f"%a{i}" for i in range(len(arrays))]
+    maps = "|".join(["(d0)->(d0)"] * (len(arrays) + 1))
+    arguments = ",".join([*(f"%x{i}:{source}" for i in range(len(arrays))), f"%o:{result}"])
+    body = f"%s = {op} {', '.join(f'%x{i}' for i in range(len(arrays)))} : {signature or source}"
+    text = executable(
+        "f",
+        ", ".join(f"{v}: {t}" for v, t in zip(names, types, strict=True)),
+        f"tensor<{n}x{result}>",
+        f"%e = tensor.empty() : tensor<{n}x{result}>\n%r = "
+        + generic(maps, "p", f"{','.join(names)}:{','.join(types)}", f"%e:tensor<{n}x{result}>", arguments, body, f"%s:{result}")
+        + f"\nreturn %r : tensor<{n}x{result}>",
+    )
+    (out,) = Kernel(text, target)(arrays, [((n,), DTYPES.get(result, arrays[0].dtype.type))])
+    return out
+
+
+DTYPES = {
+    **NUMPY,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+}
+
+# op: (reference, range for f32, range for f64, ULP)
+FUNCTIONS = {
+    "exp": (np.exp, (-104, 88.7), (-745, 709), 1.0),
+    "exp2": (np.exp2, (-150, 127.9), (-1075, 1023), 1.0),
+    "expm1": (np.expm1, (-20, 88), (-40, 709), 2.0),
+    "tanh": (np.tanh, (-12, 12), (-22, 22), 2.0),
+    "sinh": (np.sinh, (-89, 89), (-710, 710), 2.5),
+    "cosh": (np.cosh, (-89, 89), (-710, 710), 2.5),
+    "log": (np.log, (1e-3, 50), (1e-3, 50), 1.0),
+    "log2": (np.log2, (1e-3, 50), (1e-3, 50), 2.0),
+    "log10": (np.log10, (1e-3, 50), (1e-3, 50), 2.0),
+    "log1p": (np.log1p, (-0.99, 5), (-0.99, 5), 2.0),
+    "sin": (np.sin, (-1000, 1000), (-1000, 1000), 2.0),
+    "cos": (np.cos, (-1000, 1000), (-1000, 1000), 2.0),
+    "tan": (np.tan, (-100, 100), (-100, 100), 3.0),
+    "asin": (np.arcsin, (-1, 1), (-1, 1), 2.0),
+    "acos": (np.arccos, (-1, 1), (-1, 1), 2.0),
+    "atan": (np.arctan, (-10, 10), (-10, 10), 2.0),
+    "asinh": (np.arcsinh, (-100, 100), (-100, 100), 2.0),
+    "acosh": (np.arccosh, (1, 100), (1, 100), 2.0),
+    "atanh": (np.arctanh, (-1, 1), (-1, 1), 2.0),
+    "cbrt": (np.cbrt, (-100, 100), (-100, 100), 1.0),
+    "sqrt": (np.sqrt, (0, 100), (0, 100), 0.51),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), (1e-3, 100), (1e-3, 100), 1.5),
+    "floor": (np.floor, (-9, 9), (-9, 9), 0),
+    "ceil": (np.ceil, (-9, 9), (-9, 9), 0),
+    "trunc": (np.trunc, (-9, 9), (-9, 9), 0),
+    "roundeven": (np.rint, (-9, 9), (-9, 9), 0),
+    "absf": (np.abs, (-9, 9), (-9, 9), 0),
+}
+
+
+def ulps(actual: np.ndarray, exact: np.ndarray) -> float:
+    """The largest error in units of the last place of the rounded exact value, where that is finite."""
+    rounded = exact.astype(actual.dtype)
+    finite = np.isfinite(rounded)
+    assert (np.isnan(actual) == np.isnan(rounded)).all()
+    assert (actual[~finite & ~np.isnan(rounded)] == rounded[~finite & ~np.isnan(rounded)]).all()
+    error = np.abs(actual[finite].astype(np.longdouble) - exact[finite])
+    return float((error / np.spacing(np.abs(rounded[finite])).astype(np.longdouble)).max(initial=0))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function(name: str, dtype: str, target: str) -> None:
+    reference, single, double, bound = FUNCTIONS[name]
+    low, high = single if dtype == "f32" else double
+    rng = np.random.default_rng(0)
+    tiny = 10.0 ** rng.uniform(-37 if dtype == "f32" else -300, 0, 300)
+    values = np.concatenate([rng.uniform(low, high, 1500), tiny if low < 0 or low == 0 else tiny + max(low, 0)])
+    x = values.astype(NUMPY[dtype])
+    exact = reference(x.astype(np.longdouble))  # type: ignore[operator]
+    assert ulps(apply(f"math.{name}", [x], dtype, target), exact) <= bound
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_special_values(name: str, dtype: str, target: str) -> None:
+    if name in ("acosh", "log", "log2", "log10", "rsqrt", "sqrt") and dtype == "f64" and target != "host":
+        pytest.skip("the same formula as in f32")
+    x = np.array([*SPECIAL, np.finfo(NUMPY[dtype]).smallest_subnormal], NUMPY[dtype])
+    with np.errstate(all="ignore"):
+        want = FUNCTIONS[name][0](x)  # type: ignore[operator]
+    got = apply(f"math.{name}", [x], dtype, target)
+    np.testing.assert_allclose(got, want, rtol=1e-6 if dtype == "f32" else 1e-14)
+    ordinary = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[ordinary]), np.signbit(want[ordinary]))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_error_functions(dtype: str, target: str) -> None:
+    from math import erf, erfc
+
+    x = np.concatenate([np.linspace(-6, 6, 2001), 10.0 ** np.linspace(-30, 0, 300)]).astype(NUMPY[dtype])
+    exact = np.array([erf(float(v)) for v in x], np.longdouble)
+    assert ulps(apply("math.erf", [x], dtype, target), exact) <= 2.5
+    positive = np.linspace(-5, 9, 2001).astype(NUMPY[dtype])
+    exact = np.array([erfc(float(v)) for v in positive], np.longdouble)
+    assert ulps(apply("math.erfc", [positive], dtype, target), exact) <= (0.51 if dtype == "f32" else 40)
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], NUMPY[dtype])
+    np.testing.assert_array_equal(apply("math.erf", [special], dtype, target), [np.nan, 1, -1, 0, -0.0])
+    np.testing.assert_array_equal(apply("math.erfc", [special], dtype, target), [np.nan, 0, 2, 1, 1])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_power(dtype: str, target: str) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(0, 20, 500).astype(NUMPY[dtype]), rng.uniform(-8, 8, 500).astype(NUMPY[dtype])
+    got = apply("math.powf", [x, y], dtype, target)
+    exact = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
+    assert ulps(got, exact) <= (0.51 if dtype == "f32" else 60)
+    grid = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 2.5, 1e30])
+    x, y = (a.ravel().astype(NUMPY[dtype]) for a in np.meshgrid(grid, grid))
+    with np.errstate(all="ignore"):
+        want = np.power(x, y)
+    np.testing.assert_allclose(apply("math.powf", [x, y], dtype, target), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_two_argument_functions(dtype: str, target: str) -> None:
+    grid = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.3, -0.3, 7.5, -1e5, 1e30], NUMPY[dtype])
+    x, y = (a.ravel() for a in np.meshgrid(grid, grid))
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(apply("math.atan2", [x, y], dtype, target), np.arctan2(x, y), rtol=1e-6)
+        got, want = apply("arith.remf", [x, y], dtype, target), np.fmod(x, y)
+    np.testing.assert_array_equal(got, want)
+    tiny = np.finfo(NUMPY[dtype]).smallest_subnormal
+    a, b = np.array([7 * tiny, 1.5, 1e30], NUMPY[dtype]), np.array([3 * tiny, 5 * tiny, 7 * tiny], NUMPY[dtype])
+    np.testing.assert_array_equal(apply("arith.remf", [a, b], dtype, target), np.fmod(a, b))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_round_half_away(dtype: str) -> None:
+    x = np.array([0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, 0.49999999999999994, 8388609.0, -0.2], NUMPY[dtype])
+    want = np.trunc(x.astype(np.longdouble) + np.copysign(np.longdouble(0.5), x))
+    np.testing.assert_array_equal(apply("math.round", [x], dtype, "host"), want.astype(NUMPY[dtype]))
+
+
+@pytest.mark.parametrize("dtype", ["i32", "i64"])
+def test_integer_power(dtype: str) -> None:
+    x = np.array([2, -3, 7, 1, -1, -1, 0, 5, 3], NUMPY[dtype])
+    n = np.array([10, 3, 0, -5, -3, -2, 4, 40, 19], NUMPY[dtype])
+    want = np.array([int(a) ** int(b) if b >= 0 else int(a) ** (int(b) % 2) for a, b in zip(x, n, strict=True)], object)
+    wrapped = np.array([(int(v) & ((1 << (8 * x.itemsize)) - 1)) for v in want], f"u{x.itemsize}").astype(NUMPY[dtype])
+    np.testing.assert_array_equal(apply("math.ipowi", [x, n], dtype, "host"), wrapped)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("small", ["f16", "bf16", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"])
+def test_small_floats_extend_exactly(small: str, target: str) -> None:
+    dtype = DTYPES[small]
+    bits = np.arange(1 << (8 * np.dtype(dtype).itemsize), dtype=np.uint32)
+    values = bits.astype(f"u{np.dtype(dtype).itemsize}").view(dtype)
+    got = apply("arith.extf", [values], small, target, "f32", f"{small} to f32")
+    np.testing.assert_array_equal(got, values.astype(np.float32))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("wide", ["f32", "f64"])
+@pytest.mark.parametrize("small", ["f16", "bf16", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"])
+def test_small_floats_round_to_nearest_even(small: str, wide: str, target: str) -> None:
+    dtype = np.dtype(DTYPES[small])
+    every = np.arange(1 << min(16, 8 * dtype.itemsize), dtype=np.uint32).astype(f"u{dtype.itemsize}").view(dtype)
+    exact = np.unique(every[np.isfinite(every.astype(np.float32))].astype(np.float64))
+    between = (exact[1:] + exact[:-1]) / 2
+    rng = np.random.default_rng(0)
+    x = np.concatenate([exact, between, between * (1 + 1e-6), rng.uniform(exact[0], exact[-1], 500), [np.nan, np.inf, -np.inf]])
+    x = x[np.abs(x) <= np.float64(exact[-1])].astype(NUMPY[wide])
+    got = apply("arith.truncf", [x], wide, target, small, f"{wide} to {small}")
+    # Rounding to nearest even by searching the exact values, independent of any library's double rounding.
+    order = np.searchsorted(exact, x.astype(np.float64))
+    lower, upper = exact[np.maximum(order - 1, 0)], exact[np.minimum(order, len(exact) - 1)]
+    middle = (lower + upper) / 2
+    values = x.astype(np.float64)
+    even = (lower.astype(dtype).view(f"u{dtype.itemsize}") & 1) == 0
+    want = np.where(values < middle, lower, np.where(values > middle, upper, np.where(even, lower, upper)))
+    np.testing.assert_array_equal(got.astype(np.float64), want)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_half_overflows_to_infinity(target: str) -> None:
+    x = np.array([65504, 65519.99, 65520, 1e30, np.inf, -np.inf, -7e4, np.nan], np.float32)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(apply("arith.truncf", [x], "f32", target, "f16", "f32 to f16"), x.astype(np.float16))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("small", ["f16", "bf16"])
+def test_small_float_arithmetic_is_done_in_f32(small: str, target: str) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(37).astype(DTYPES[small]) for _ in range(2))
+    want = (x.astype(np.float32) + y.astype(np.float32)).astype(DTYPES[small])
+    np.testing.assert_array_equal(apply("arith.addf", [x, y], small, target).astype(np.float32), want.astype(np.float32))
+    want = np.tanh(x.astype(np.float32)).astype(DTYPES[small]).astype(np.float32)
+    got = apply("math.tanh", [x], small, target).astype(np.float32)
+    np.testing.assert_allclose(got, want, rtol=2e-2 if small == "bf16" else 2e-3)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("small", ["f16", "bf16"])
+def test_small_floats_and_integers(small: str, target: str) -> None:
+    x = np.array([0, 1, -7, 100, 2049, -30000], np.int32)
+    got = apply("arith.sitofp", [x], "i32", target, small, f"i32 to {small}")
+    np.testing.assert_array_equal(got.astype(np.float32), x.astype(DTYPES[small]).astype(np.float32))
+    back = apply("arith.fptosi", [got], small, target, "i32", f"{small} to i32")
+    np.testing.assert_array_equal(back, got.astype(np.float32).astype(np.int32))
