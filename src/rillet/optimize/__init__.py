@@ -9,8 +9,7 @@ from rillet.optimize import (
     channels_last,
     fold_constants,
     fold_scale,
-    sink_reshapes,
-    sink_transposes,
+    sink,
 )
 from rillet.optimize.spec import check
 
@@ -19,8 +18,7 @@ PASSES = [
     Pass("fold-constants", "optimize", fold_constants.run, fold_constants.Options()),
     Pass("fold-scale", "optimize", fold_scale.run),
     Pass("channels-last", "optimize", channels_last.run),
-    Pass("sink-transposes", "optimize", sink_transposes.run),
-    Pass("sink-reshapes", "optimize", sink_reshapes.run),
+    Pass("sink", "optimize", sink.run, sink.Options()),
     Pass("absorb-transposes", "optimize", absorb_transposes.run),
     Pass("fold-constants-again", "optimize", fold_constants.run, fold_constants.Options()),
     Pass("fold-scale-again", "optimize", fold_scale.run),

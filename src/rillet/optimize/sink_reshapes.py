@@ -18,7 +18,7 @@ from rillet.ir import Program, builders
 from rillet.ir.builders import Extent
 from rillet.ir.contraction import contraction
 from rillet.ir.extents import extents, multiply
-from rillet.ir.rewrite import blocks, defining, erase_dead, rebuild_generic, run_upstream
+from rillet.ir.rewrite import blocks, defining, rebuild_generic
 from rillet.ir.structured import (
     Map,
     Structured,
@@ -41,17 +41,17 @@ class _Plan:
     new_extents: list[Extent]  # of the new loops
 
 
-def run(program: Program, options: None) -> None:
-    """Sink reshapes in ``@main`` and its control flow, one pass in program order."""
+def sink(program: Program) -> bool:
+    """Sink reshapes in ``@main`` and its control flow, once in program order. True when anything moved."""
+    moved = False
     with program.context, ir.Location.unknown():
         for block in blocks(program.main()):
             for op in list(block.operations):
                 view = structured(op)
                 if view is not None and _is_plain(view):
                     with ir.InsertionPoint(op), op.location:
-                        _sink(view)
-        erase_dead(program.main())
-        run_upstream(program.module.operation, "builtin.module(func.func(canonicalize,cse))")
+                        moved |= _sink(view)
+    return moved
 
 
 def _is_plain(view: Structured) -> bool:
@@ -68,7 +68,7 @@ def captures_tensor(op: ir.Operation) -> bool:
     return any(isinstance(v.type, ir.RankedTensorType) for v in captures(op))
 
 
-def _sink(view: Structured) -> None:
+def _sink(view: Structured) -> bool:
     for value, map_ in zip(view.inputs, view.input_maps, strict=True):
         reshape = defining(value)
         if reshape is None or is_flexible(reshape.operands[0] if len(reshape.operands) else value):
@@ -78,10 +78,11 @@ def _sink(view: Structured) -> None:
             plan = _collapsing(view, map_, groups_of(reshape))
             if plan is not None:
                 _collapse(plan)
-                return
+                return True
         elif reshape.name == "tensor.collapse_shape" and _is_epilogue(view, map_) and _may_expand(view, reshape):
             _expand(_expanding(view, map_, reshape))
-            return
+            return True
+    return False
 
 
 def _is_epilogue(view: Structured, map_: Map) -> bool:
@@ -90,7 +91,8 @@ def _is_epilogue(view: Structured, map_: Map) -> bool:
 
 
 def _may_expand(view: Structured, reshape: ir.Operation) -> bool:
-    return copy_permutation(view.op) is not None or _made_by_reduction(reshape)
+    """Where expanding pays: one operand alone has nothing else to reshape; after a contraction it is an epilogue."""
+    return sum(bool(m) for m in view.input_maps) == 1 or _made_by_reduction(reshape)
 
 
 def _made_by_reduction(reshape: ir.Operation) -> bool:

@@ -16,8 +16,9 @@ from rillet.ir.shapes import transpose
 from rillet.ir.structured import Structured, copy_permutation, inverse, is_permutation, rename, structured
 
 
-def run(program: Program, options: None) -> None:
-    """Sink transpositions in ``@main`` and its control flow, one pass in program order."""
+def sink(program: Program) -> bool:
+    """Sink transpositions in ``@main`` and its control flow, once in program order. True when anything moved."""
+    moved = False
     with program.context, ir.Location.unknown():
         for block in blocks(program.main()):
             for op in list(block.operations):
@@ -26,10 +27,12 @@ def run(program: Program, options: None) -> None:
                 if view is not None and number is not None:
                     with ir.InsertionPoint(op), op.location:
                         _sink(view, number)
+                    moved = True
+    return moved
 
 
 def _transposed_input(view: Structured) -> int | None:
-    """The input that is a transposition, if that is the only tensor of full rank, read once, which nothing else uses."""
+    """The input that is a transposition, if it is the only tensor of full rank, read once, and used nowhere else."""
     if not view.is_elementwise or len(view.inits) != 1 or view.init_is_read() or copy_permutation(view.op) is not None:
         return None
     tensors = [i for i, v in enumerate(view.inputs) if isinstance(v.type, ir.RankedTensorType)]
