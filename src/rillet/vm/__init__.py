@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rillet.ir.passes import Pass
 from rillet.vm import convert_to_vm
+from rillet.vm.disassemble import disassemble
 from rillet.vm.encode import encode
 from rillet.vm.spec import check
 
-__all__ = ["check", "encode", "passes"]
+__all__ = ["check", "disassemble", "encode", "passes"]
 
 
 def passes() -> list[Pass]:

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rillet.errors import LoadError
+from rillet.ir.image import Export, Function, Image, Import, Segment, TensorSpec
+from rillet.module import CompiledLibrary, module_file, read_module, write_module
+
+
+def test_what_was_written_is_read_back() -> None:
+    spec = TensorSpec("x", 10, (-1, 3), ("N", ""))
+    scalar = TensorSpec("é", 7, (), ())
+    functions = (Function("__init", "", "", 0, 0, (8, 0, 0)), Function("main", "r", "rr", 7, 3, (0, 65535)))
+    imports = (Import("hal.execute", "rr*", ""), Import("hal.constant", "i", "r"))
+    exports = (Export("main", 1, (spec,), (spec, scalar)),)
+    array = np.arange(6, dtype=np.float32)
+    image = Image(functions, imports, exports, 0, 4, (Segment(64, ((0, array),)),), ("f", "g"), {"macs": 1 << 40})
+    libraries = [CompiledLibrary("x86-64-v3", "x86_64", ("avx2", "fma"), 0, b"kernels", ["f", "g"])]
+    memory = write_module(image, libraries)
+    assert memory is not None
+    contents = read_module(memory)
+    assert contents.functions == functions
+    assert contents.imports == imports
+    assert contents.exports == exports
+    assert (contents.int_globals, contents.ref_globals) == (0, 4)
+    assert contents.stats == {"macs": 1 << 40, "code_bytes": 7}
+    [executable] = contents.executables
+    assert (executable.target, executable.arch, executable.features) == ("x86-64-v3", "x86_64", ("avx2", "fma"))
+    assert executable.entries == ("f", "g")
+    offset = executable.place.offset
+    assert bytes(memory[offset : offset + executable.place.length]) == b"kernels"
+    [segment] = contents.constants
+    assert segment.offset == module_file(image, libraries).pieces[-1][0]
+    assert bytes(memory[segment.offset : segment.offset + array.nbytes]) == array.tobytes()
+
+
+@pytest.mark.parametrize("data", [b"", b"RLM1", b"ELF!" + bytes(100)])
+def test_something_else(data: bytes) -> None:
+    with pytest.raises(LoadError, match="not a Rillet module file"):
+        read_module(data)
