@@ -8,6 +8,7 @@ from rillet.dispatch import (
     aliases,
     form_regions,
     host_views,
+    loop_scalars,
     outline,
     pack_rhs,
     resolve_dims,
@@ -22,6 +23,7 @@ from rillet.ir.passes import Pass
 PASSES = [
     Pass("pack-rhs", "dispatch", pack_rhs.run, pack_rhs.Options()),
     Pass("resolve-dims", "dispatch", resolve_dims.run),
+    Pass("loop-scalars", "dispatch", loop_scalars.run),
     Pass("host-views", "dispatch", host_views.run),
     Pass("form-regions", "dispatch", form_regions.run, Limits()),
     Pass("outline", "dispatch", outline.run),

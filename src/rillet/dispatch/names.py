@@ -18,8 +18,8 @@ def name_of(function: ir.Operation) -> str:
     """A name for the executable ``function``; not unique."""
     ops = [op.operation for op in function.regions[0].blocks[0].operations][:-1]
     generics = [v for v in map(structured, ops) if v is not None]
-    result = defining(next(iter(list(function.regions[0].blocks[0].operations)[-1].operands)))
-    tail = _shape(ir.RankedTensorType(result.results[0].type).shape) if result is not None else ""
+    result = next(iter(list(function.regions[0].blocks[0].operations)[-1].operands))
+    tail = _shape(ir.RankedTensorType(result.type).shape) if defining(result) is not None else ""
     reductions = [v for v in generics if not all(v.parallel)]
     roots = [v for v in reductions if (n := node(v.op, 0)) is not None and n.kind is Kind.ROOT]
     if roots and len(reductions) == 1:

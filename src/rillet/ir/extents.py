@@ -144,6 +144,30 @@ def _destination(op: ir.Operation, value: ir.Value, axis: int, known: Known | No
     return extent(op.operands[1], axis, known)
 
 
+def _loop(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
+    """A carried tensor that the body only inserts elements into keeps its size."""
+    number = ir.OpResult(value).result_number
+    if not _keeps_size(op, number):
+        return builders.dim(value, axis)
+    return extent(op.operands[3 + number], axis, known)
+
+
+def _keeps_size(op: ir.Operation, number: int) -> bool:
+    block = op.regions[0].blocks[0]
+    current = list(block.operations)[-1].operands[number]
+    while current != block.arguments[1 + number]:
+        owner = defining(current)
+        if owner is None:
+            return False
+        if owner.name == "tensor.insert":
+            current = owner.operands[1]
+        elif owner.name == "scf.for" and _keeps_size(owner, ir.OpResult(current).result_number):
+            current = owner.operands[3 + ir.OpResult(current).result_number]
+        else:
+            return False
+    return True
+
+
 def _expand(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
     return mixed(op, "static_output_shape", list(op.operands)[1:])[axis]
 
@@ -191,6 +215,7 @@ _DERIVED = {
     "tensor.extract_slice": _slice,
     "tensor.insert_slice": _destination,
     "tensor.insert": _destination,
+    "scf.for": _loop,
     "tensor.expand_shape": _expand,
     "tensor.collapse_shape": _collapse,
     "tensor.cast": _cast,
