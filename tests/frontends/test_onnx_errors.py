@@ -212,3 +212,10 @@ def test_external_data_too_short(tmp_path: Path) -> None:
     (tmp_path / "w.bin").write_bytes(bytes(4))
     with pytest.raises(CompileError, match="'w'"):
         import_model(_external(tmp_path, "w.bin"))
+
+
+def test_attribute_that_the_importer_does_not_know() -> None:
+    """As a later opset may add one: it must not be dropped silently."""
+    proto, _ = single("Relu", [np.zeros(3, np.float32)], slope=0.5)
+    with pytest.raises(UnsupportedError, match="Relu 'node' .*: attribute 'slope' is not implemented"):
+        import_model(proto)

@@ -360,12 +360,13 @@ class GraphImporter:
 
         node = Node(proto, name, opset, self.b, inputs, attributes, run_graph)
         result = symbolic.apply(node)
-        importer = registry.lookup(domain, proto.op_type, opset)
-        if result is None and importer is not None:
-            result = importer(node, *inputs)
+        entry = registry.lookup(domain, proto.op_type, opset)
+        if result is None and entry is not None:
+            result = entry.importer(node, *inputs)
+            _check_attributes(node, entry)
         if result is not None:
             return [result] if isinstance(result, Tensor) else result
-        if importer is not None:
+        if entry is not None:
             return []
         expansion = functions.body_of(proto, opset, inputs)
         if expansion is None:
@@ -417,6 +418,21 @@ class GraphImporter:
     def _located(self, name: str) -> Iterator[None]:
         with ir.Location.name(name):
             yield
+
+
+def _check_attributes(node: Node, entry: registry.Entry) -> None:
+    """Refuse a node with an attribute that its importer does not know, as a newer opset may add."""
+    import onnx
+
+    unread = [name for name in node.unread() if name not in entry.ignores]
+    if not unread:
+        return
+    schema = onnx.defs.get_schema(node.op_type, node.opset, node.proto.domain)
+    for name in unread:
+        default = schema.attributes[name].default_value if name in schema.attributes else None
+        given = next(a for a in node.proto.attribute if a.name == name)
+        if default is None or functions.attribute_value(default) != functions.attribute_value(given):
+            raise UnsupportedFeature(f"attribute '{name}' is not implemented")
 
 
 def _array(tensor: onnx.TensorProto) -> np.ndarray:

@@ -43,6 +43,7 @@ class Node:
         self.inputs = list(inputs)
         self.run_graph = run_graph
         self._attributes = attributes
+        self._read: set[str] = set()
 
     @property
     def op_type(self) -> str:
@@ -58,6 +59,7 @@ class Node:
 
     def has(self, name: str) -> bool:
         """Whether the attribute is given."""
+        self._read.add(name)
         return name in self._attributes
 
     def attr(self, name: str, default: Any = _REQUIRED) -> Any:
@@ -65,6 +67,7 @@ class Node:
 
         Raises InvalidNode when it is missing and has no default.
         """
+        self._read.add(name)
         if name in self._attributes:
             return self._attributes[name]
         if default is _REQUIRED:
@@ -79,6 +82,10 @@ class Node:
                 raise InvalidNode(f"attribute '{name}' is missing")
             return default
         return dtype_name(code)
+
+    def unread(self) -> list[str]:
+        """Attributes that are given but that nothing has asked for."""
+        return [name for name in self._attributes if name not in self._read]
 
     def input(self, index: int) -> Tensor | None:
         """Input ``index``, or None when it is absent."""

@@ -9,6 +9,7 @@ ones may be left out when ``node.wants(i)`` is false; an unused one in the middl
         alpha = node.attr("alpha", 0.01)
         return node.b.map(lambda v: select(v < 0, v * alpha, v), x)
 
+Attributes that it does not read are refused unless they are at their default or listed in ``ignores``.
 A function may carry several decorators: one for each op or opset range. It is called with constants too, but nodes
 whose inputs are all constant are folded first where that pays (``fold.py``), and integer shape arithmetic goes
 through ``symbolic.py``. It raises InvalidNode or UnsupportedFeature (``rillet.frontends.errors``); the graph walk
@@ -30,18 +31,27 @@ LATEST = 1 << 30
 
 
 @dataclass(frozen=True)
-class _Entry:
+class Entry:
+    """An importer, its opset range, and the attributes that it may leave unread (they cannot change the result)."""
+
     since: int
     until: int
     importer: Importer
+    ignores: frozenset[str]
 
 
-_importers: dict[tuple[str, str], list[_Entry]] = {}
+_importers: dict[tuple[str, str], list[Entry]] = {}
 _loaded = False
 
 
-def op(*op_types: str, since: int = 1, until: int = LATEST, domain: str = "") -> Callable[[Importer], Importer]:
-    """Register an importer for ``op_types`` where the opset of ``domain`` is in ``since..until`` (both included)."""
+def op(
+    *op_types: str, since: int = 1, until: int = LATEST, domain: str = "", ignores: Sequence[str] = ()
+) -> Callable[[Importer], Importer]:
+    """Register an importer for ``op_types`` where the opset of ``domain`` is in ``since..until``, both included.
+
+    ``ignores`` lists attributes that cannot change the result. A node with any other attribute that the importer does not
+    read, and that is not at its default, is refused rather than imported without its effect.
+    """
 
     def register(importer: Importer) -> Importer:
         for op_type in op_types:
@@ -49,18 +59,18 @@ def op(*op_types: str, since: int = 1, until: int = LATEST, domain: str = "") ->
             for entry in entries:
                 if since <= entry.until and entry.since <= until:
                     raise ValueError(f"{op_type}: opsets {since}..{until} are registered twice")
-            entries.append(_Entry(since, until, importer))
+            entries.append(Entry(since, until, importer, frozenset(ignores)))
         return importer
 
     return register
 
 
-def lookup(domain: str, op_type: str, opset: int) -> Importer | None:
-    """The importer of an op at an opset, or None."""
+def lookup(domain: str, op_type: str, opset: int) -> Entry | None:
+    """The entry of an op at an opset, or None."""
     _load()
     for entry in _importers.get((domain, op_type), ()):
         if entry.since <= opset <= entry.until:
-            return entry.importer
+            return entry
     return None
 
 

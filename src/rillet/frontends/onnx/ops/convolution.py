@@ -97,7 +97,7 @@ def _bias(node: Node, x: Tensor, bias: Tensor | None) -> Tensor:
     return node.b.map_along(lambda v, c: v + c, x.shape, (x, axes), (bias, [1]), dtype=x.dtype)
 
 
-@op("ConvTranspose")
+@op("ConvTranspose", ignores=["kernel_shape"])
 def conv_transpose(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
     """A convolution of the input, spread out by the strides, with the flipped kernel."""
     b = node.b

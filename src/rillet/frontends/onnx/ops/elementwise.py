@@ -9,7 +9,7 @@ from rillet.frontends import scalars
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node, dtype_name
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, convert, is_float, is_integer, maximum, minimum, select
+from rillet.frontends.scalars import Scalar, convert, is_float, maximum, minimum, select
 from rillet.frontends.tensors import Tensor
 from rillet.ir import dtypes
 
@@ -228,22 +228,25 @@ def cast_like(node: Node, x: Tensor, like: Tensor) -> Tensor:
 _F8_MAX = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
 
 
+def convert_float8(v: Scalar, dtype: str, saturate: bool = True) -> Scalar:
+    """A float as float8: out-of-range values become the largest one, or with ``saturate`` off what truncation gives."""
+    wide = v if v.dtype == "float64" else convert(v, "float32")
+    limit = _F8_MAX[dtype]
+    # NaN passes both bounds.
+    return convert(maximum(minimum(wide, limit), -limit) if saturate else wide, dtype)
+
+
 def cast_to(node: Node, x: Tensor, dtype: str) -> Tensor:
     """Convert as ONNX's Cast does; float8 targets saturate unless ``saturate=0``."""
     if x.dtype == dtype:
         return x
-    saturating = dtype in _F8_MAX and node.attr("saturate", 1)
     if dtype.startswith("float4") or x.dtype.startswith("float4") or scalars.is_complex(dtype):
         raise UnsupportedFeature(f"cast from {x.dtype} to {dtype}")
+    saturate = bool(node.attr("saturate", 1))
+    if dtype in _F8_MAX:
+        return node.b.map(lambda v: convert_float8(_as_float(v), dtype, saturate), x, dtype=dtype)
+    return node.b.map(lambda v: convert(v, dtype), x, dtype=dtype)
 
-    def body(v: Scalar) -> Scalar:
-        if not saturating:
-            return convert(v, dtype)
-        wide = v if v.dtype == "float64" else convert(v, "float32")
-        limit = _F8_MAX[dtype]
-        # NaN passes both bounds.
-        return convert(maximum(minimum(wide, limit), -limit), dtype)
 
-    if is_integer(x.dtype) and dtype == "bool":
-        return node.b.map(lambda v: v != 0, x, dtype="bool")
-    return node.b.map(body, x, dtype=dtype)
+def _as_float(v: Scalar) -> Scalar:
+    return v if is_float(v.dtype) else convert(v, "float32")

@@ -16,7 +16,7 @@ from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 
 
-@op("BatchNormalization", since=6)
+@op("BatchNormalization", since=6, ignores=["momentum"])
 def batch_normalization(
     node: Node, x: Tensor, scale: Tensor, bias: Tensor, mu: Tensor, variance: Tensor
 ) -> list[Tensor]:

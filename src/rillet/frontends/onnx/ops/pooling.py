@@ -70,7 +70,7 @@ def _pool(
     )[0]
 
 
-@op("MaxPool")
+@op("MaxPool", ignores=["storage_order"])
 def max_pool(node: Node, x: Tensor) -> list[Tensor]:
     b = node.b
     window = _window(node, x)

@@ -14,6 +14,7 @@ from rillet.frontends import scalars
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.convolution import convolve
+from rillet.frontends.onnx.ops.elementwise import convert_float8
 from rillet.frontends.onnx.ops.matmul import multiply
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.onnx.windows import window_of
@@ -37,7 +38,7 @@ def saturate(v: Scalar, dtype: str) -> Scalar:
     return convert(convert(maximum(minimum(v, float(high)), float(low)), "int32"), dtype)
 
 
-@op("DequantizeLinear", since=10)
+@op("DequantizeLinear", since=10, ignores=["axis", "block_size"])
 def dequantize_linear(node: Node, x: Tensor, scale: Tensor, zero_point: Tensor | None = None) -> Tensor:
     """(x - zero_point) * scale, per tensor, per axis or per block."""
     b = node.b
@@ -78,34 +79,28 @@ def _operand(node: Node, parameter: Tensor, x: Tensor) -> tuple[Tensor, Sequence
     return parameter, exprs
 
 
-@op("QuantizeLinear", since=10)
+@op("QuantizeLinear", since=10, ignores=["axis", "block_size", "saturate"])
 def quantize_linear(node: Node, x: Tensor, scale: Tensor, zero_point: Tensor | None = None) -> Tensor:
     """saturate(round(x / scale) + zero_point), ties to even."""
     b = node.b
     dtype = zero_point.dtype if zero_point is not None else node.dtype_attr("output_dtype", "uint8")
     if scalars.is_float(dtype) and dtype.startswith("float4"):
         raise UnsupportedFeature(f"quantization to {dtype}")
+    precision = node.dtype_attr("precision") if node.attr("precision", 0) else None
     operands = [_operand(node, p, x) for p in (scale, zero_point) if p is not None]
     loops = builders.dims(x.rank)
 
     def body(v: Scalar, s: Scalar, *rest: Scalar) -> Scalar:
-        wide = "float32" if v.dtype != "float64" else "float64"
-        ratio = convert(v, wide) / convert(s, wide)
+        wide = "float64" if "float64" in (v.dtype, precision) else "float32"
+        # A narrower precision rounds the quotient.
+        ratio = convert(convert(convert(v, wide) / convert(s, wide), precision or wide), wide)
         if scalars.is_float(dtype):
-            return _to_float8(ratio, dtype)
+            return convert_float8(ratio, dtype, bool(node.attr("saturate", 1)))
         rounded = roundeven(ratio)
         return saturate(rounded + convert(rest[0], wide) if rest else rounded, dtype)
 
     output = (b.empty(dtype, x.shape), loops, dtype, x.shape)
     return b.generic([(x, loops), *operands], [output], "p" * x.rank, lambda *arguments: body(*arguments[:-1]))[0]
-
-
-def _to_float8(v: Scalar, dtype: str) -> Scalar:
-    largest = float(np.finfo(np.float32).max) if dtype not in _FLOAT8_MAX else _FLOAT8_MAX[dtype]
-    return convert(maximum(minimum(v, largest), -largest), dtype)
-
-
-_FLOAT8_MAX = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
 
 
 @op("DynamicQuantizeLinear", since=11)

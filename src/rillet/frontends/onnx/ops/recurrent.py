@@ -248,7 +248,7 @@ def _finish(node: Node, inputs: _Inputs, runs: Sequence[list[Tensor]]) -> list[T
     return stacked[: max(1, node.output_count)]
 
 
-@op("LSTM", since=7)
+@op("LSTM", since=7, ignores=["hidden_size"])
 def lstm(node: Node, *_: Tensor | None) -> list[Tensor]:
     """Gates in the order input, output, forget, cell; optional peepholes."""
     b = node.b
@@ -307,7 +307,7 @@ def lstm(node: Node, *_: Tensor | None) -> list[Tensor]:
     return _finish(node, inputs, runs)
 
 
-@op("GRU", since=7)
+@op("GRU", since=7, ignores=["hidden_size"])
 def gru(node: Node, *_: Tensor | None) -> list[Tensor]:
     """Gates in the order update, reset, hidden."""
     b = node.b
@@ -367,7 +367,7 @@ def gru(node: Node, *_: Tensor | None) -> list[Tensor]:
     return _finish(node, inputs, runs)
 
 
-@op("RNN", since=7)
+@op("RNN", since=7, ignores=["hidden_size"])
 def rnn(node: Node, *_: Tensor | None) -> list[Tensor]:
     b = node.b
     inputs = _inputs(node, 1)

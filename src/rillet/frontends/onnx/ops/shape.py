@@ -20,7 +20,7 @@ def reshape_attribute(node: Node, x: Tensor) -> Tensor:
     return _reshape(node, x, list(node.attr("shape")))
 
 
-@op("Reshape", since=5)
+@op("Reshape", since=5, ignores=["allowzero"])
 def reshape(node: Node, x: Tensor, shape: Tensor) -> Tensor:
     target = node.b.extents_of(shape, "the shape")
     if shape.array is None and shape.elements is None:
