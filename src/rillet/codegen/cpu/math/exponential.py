@@ -103,8 +103,8 @@ def exp2(x: E) -> E:
 
 
 def expm1(x: E) -> E:
-    """e^x - 1 without cancellation near 0; keeps the sign of zero."""
-    return x.equals(0.0).where(x, _expm1(x.at_least(FORMATS[x.width].expm1_low)))
+    """e^x - 1 without cancellation near 0; keeps the sign of zero, and denormals."""
+    return _is_tiny(x).where(x, _expm1(x.at_least(FORMATS[x.width].expm1_low)))
 
 
 def tanh(x: E) -> E:
@@ -118,13 +118,18 @@ def sinh(x: E) -> E:
     """Hyperbolic sine as ``(t + t / (t + 1)) / 2`` with ``t = e^|x| - 1``; ``(e^(|x|/2))^2 / 2`` near overflow."""
     magnitude = x.abs()
     t = _expm1(magnitude.at_most(FORMATS[x.width].exp_range[1]))
-    return _near_overflow(x, (t + t / (t + 1.0)) * 0.5).copysign(x)
+    return _is_tiny(x).where(x, _near_overflow(x, (t + t / (t + 1.0)) * 0.5).copysign(x))
 
 
 def cosh(x: E) -> E:
     """Hyperbolic cosine as ``(e^|x| + e^-|x|) / 2``; ``(e^(|x|/2))^2 / 2`` near overflow."""
     e = exp(x.abs())
     return _near_overflow(x, 0.5 * e + 0.5 / e)
+
+
+def _is_tiny(x: E) -> E:
+    """So small that e^x - 1 and sinh x round to x."""
+    return x.abs() < 2.0 ** -(FORMATS[x.width].mantissa + 3)
 
 
 def _near_overflow(x: E, y: E) -> E:
