@@ -47,7 +47,7 @@ _loaded = False
 def op(
     *op_types: str, since: int = 1, until: int = LATEST, domain: str = "", ignores: Sequence[str] = ()
 ) -> Callable[[Importer], Importer]:
-    """Register an importer for ``op_types`` where the opset of ``domain`` is in ``since..until``, both included.
+    """Register an importer for ``op_types`` where ``domain`` has an opset in ``since..until`` (included).
 
     ``ignores`` lists attributes that cannot change the result. A node with any other attribute that the importer does not
     read, and that is not at its default, is refused rather than imported without its effect.

@@ -1,4 +1,4 @@
-"""If, Loop and Scan: a known condition or trip count is resolved during import, the rest becomes ``scf``.
+"""If: a known condition chooses its branch during import, an unknown one becomes ``scf.if``.
 
 Extents that change inside a region travel as extra ``index`` results or iteration arguments, so that nothing after it
 has to ask a tensor for its size.

@@ -81,7 +81,7 @@ def _contract(node: Node, a: Tensor, b: Tensor, batch: list[Extent], dtype: str)
     return builder.generic([operand(a, [m, k]), operand(b, [k, n])], [output], "p" * (count + 2) + "r", body)[0]
 
 
-@op("Gemm")
+@op("Gemm", ignores=["broadcast"])  # before opset 7, C broadcasts only when told to
 def gemm(node: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
     """alpha * A' * B' + beta * C; maps read transposed operands, a constant one is transposed beforehand."""
     builder = node.b
