@@ -8,6 +8,7 @@ import platform
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 from rillet.errors import CompileError
 
@@ -33,6 +34,19 @@ class Target:
     l2_bytes: int = 512 * 1024
     l3_bytes: int = 8 * 1024 * 1024
     fma_ports: int = 2
+    os: str = "linux"  # "linux", "none" (bare metal) or "wasi"
+    float_abi: str = "hard"  # "hard": floats are passed in floating-point registers; "soft": in integer registers
+    threads: bool = True  # False: one core without an operating system; a dispatch is not split into workgroups
+
+    @property
+    def is_bare_metal(self) -> bool:
+        """Whether programs for it bring everything themselves: no operating system, no loader, no C library."""
+        return self.os == "none"
+
+    @property
+    def tile_registers(self) -> int:
+        """The registers that hold a kernel's accumulators: vector registers, or scalar ones where there are none."""
+        return self.vector_registers if self.vector_bits else self.scalar_float_registers
 
     @property
     def llvm_features(self) -> str:
@@ -86,11 +100,11 @@ def _load(name: str) -> Target:
     return Target(name=name, **fields)
 
 
-def _cache_sizes() -> dict[str, int]:
+def _cache_sizes() -> dict[str, Any]:
     """Data cache sizes from sysfs, by level; empty where the OS does not say."""
     from pathlib import Path
 
-    sizes: dict[str, int] = {}
+    sizes: dict[str, Any] = {}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
             level = int((index / "level").read_text())
