@@ -49,8 +49,8 @@ def op(
 ) -> Callable[[Importer], Importer]:
     """Register an importer for ``op_types`` where ``domain`` has an opset in ``since..until`` (included).
 
-    ``ignores`` lists attributes that cannot change the result. A node with any other attribute that the importer does not
-    read, and that is not at its default, is refused rather than imported without its effect.
+    ``ignores`` lists attributes that cannot change the result. A node with any other attribute that the importer does
+    not read, and that is not at its default, is refused rather than imported without its effect.
     """
 
     def register(importer: Importer) -> Importer:
