@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import platform
-import struct
 import subprocess
 import sys
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -104,10 +102,7 @@ def library(
 def module(image: Image, *libraries: CompiledLibrary) -> bytes:
     written = write_module(image, libraries)
     assert written is not None
-    file = bytearray(written)
-    (size,) = struct.unpack_from("<I", file, 8)
-    struct.pack_into("<I", file, 12, zlib.crc32(file[16 : 16 + size]))
-    return bytes(file)
+    return bytes(written)
 
 
 def bind(p: Program, binding: int, slot: int, length: int, access: int, at: int = 24) -> list[int]:
