@@ -17,7 +17,7 @@ from rillet.frontends.tensors import Tensor
 @op("CumSum", since=11)
 @op("CumProd", since=26)
 def cumulate(node: Node, x: Tensor, axis: Tensor) -> Tensor:
-    """Running sums or products along ``axis``, backwards if ``reverse``, without the element itself if ``exclusive``."""
+    """Running sums or products along ``axis``, backwards if ``reverse``, without the element itself if exclusive."""
     b = node.b
     along = node.axis(int(b.known(axis, "axis").reshape(-1)[0]), x.rank)
     exclusive, backwards = node.attr("exclusive", 0), node.attr("reverse", 0)

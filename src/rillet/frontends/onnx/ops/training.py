@@ -1,0 +1,83 @@
+"""The optimizers of ai.onnx.preview.training: one elementwise op for each tensor that they update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rillet.frontends.errors import InvalidNode
+from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.registry import op
+from rillet.frontends.scalars import Scalar, constant, convert, power, select, sqrt
+from rillet.frontends.tensors import Tensor
+
+_DOMAIN = "ai.onnx.preview.training"
+_Update = Callable[..., Sequence[Scalar]]
+
+
+def _update_each(node: Node, tensors: Sequence[Tensor], states: int, body: _Update) -> list[Tensor]:
+    """``body(x, gradient, *states)`` for each optimized tensor; inputs and outputs are grouped by kind."""
+    if len(tensors) % (2 + states):
+        raise InvalidNode(f"{len(tensors)} tensors are not a multiple of {2 + states}")
+    count = len(tensors) // (2 + states)
+    groups = [tensors[i * count : (i + 1) * count] for i in range(2 + states)]
+    updated = [
+        node.b.map_many(body, *members, dtypes=[members[0].dtype] * (1 + states))
+        for members in zip(*groups, strict=True)
+    ]
+    return [results[kind] for kind in range(1 + states) for results in updated]
+
+
+@op("Adagrad", domain=_DOMAIN)
+def adagrad(node: Node, rate: Tensor, step: Tensor, *tensors: Tensor) -> list[Tensor]:
+    b = node.b
+    decay, norm = float(node.attr("decay_factor", 0.0)), float(node.attr("norm_coefficient", 0.0))
+    epsilon = float(node.attr("epsilon", 1e-6))
+    r, t = b.scalar(rate), b.scalar(step)
+
+    def body(x: Scalar, g: Scalar, h: Scalar) -> list[Scalar]:
+        learning = convert(r, x.dtype) / (convert(t, x.dtype) * decay + 1.0)
+        g = g + x * norm
+        h = h + g * g
+        return [x - learning * g / (sqrt(h) + epsilon), h]
+
+    return _update_each(node, tensors, 1, body)
+
+
+@op("Momentum", domain=_DOMAIN)
+def momentum(node: Node, rate: Tensor, step: Tensor, *tensors: Tensor) -> list[Tensor]:
+    b = node.b
+    alpha, beta, norm = (float(node.attr(name)) for name in ("alpha", "beta", "norm_coefficient"))
+    mode = node.attr("mode")
+    if mode not in ("standard", "nesterov"):
+        raise InvalidNode(f"mode '{mode}' is not one of standard, nesterov")
+    r, t = b.scalar(rate), b.scalar(step)
+
+    def body(x: Scalar, g: Scalar, v: Scalar) -> list[Scalar]:
+        g = g + x * norm
+        # The first step takes the gradient as it is.
+        v = v * alpha + g * select(t > 0, constant(beta, x.dtype), 1.0)
+        direction = g + v * alpha if mode == "nesterov" else v
+        return [x - convert(r, x.dtype) * direction, v]
+
+    return _update_each(node, tensors, 1, body)
+
+
+@op("Adam", domain=_DOMAIN)
+def adam(node: Node, rate: Tensor, step: Tensor, *tensors: Tensor) -> list[Tensor]:
+    b = node.b
+    alpha, beta = float(node.attr("alpha", 0.9)), float(node.attr("beta", 0.999))
+    norm, post = float(node.attr("norm_coefficient", 0.0)), float(node.attr("norm_coefficient_post", 0.0))
+    epsilon = float(node.attr("epsilon", 1e-6))
+    r, t = b.scalar(rate), b.scalar(step)
+
+    def body(x: Scalar, g: Scalar, v: Scalar, h: Scalar) -> list[Scalar]:
+        g = g + x * norm
+        v = v * alpha + g * (1.0 - alpha)
+        h = h * beta + g * g * (1.0 - beta)
+        learning, steps = convert(r, x.dtype), convert(t, x.dtype)
+        corrected = learning * sqrt(1.0 - power(constant(beta, x.dtype), steps))
+        corrected = corrected / (1.0 - power(constant(alpha, x.dtype), steps))
+        x = x - select(t > 0, corrected, learning) * v / (sqrt(h) + epsilon)
+        return [x * (1.0 - post), v, h]
+
+    return _update_each(node, tensors, 2, body)
