@@ -282,3 +282,19 @@ def test_missing_dims_is_a_compile_error() -> None:
     body = "return %a : tensor<?xf32>"
     with pytest.raises(CompileError, match="flow.dims"):
         compile_executable(executable("x", "%a: tensor<?xf32>, %n: index", "tensor<?xf32>", body), targets.get("x86-64-v2"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("planes", [2, 3, 4])
+@pytest.mark.parametrize("dtype", ["f32", "i8", "i1"])
+def test_interleaving_a_few_planes(planes: int, dtype: str, target: str) -> None:
+    numpy_type = {"f32": np.float32, "i8": np.int8, "i1": np.bool_}[dtype]
+    body = f"""
+    %e = tensor.empty() : tensor<2x37x{planes}x{dtype}>
+    %r = {generic("(d0,d1,d2)->(d0,d2,d1)|(d0,d1,d2)->(d0,d1,d2)", "ppp", f"%a:tensor<2x{planes}x37x{dtype}>",
+                  f"%e:tensor<2x37x{planes}x{dtype}>", f"%x:{dtype},%o:{dtype}", "", f"%x:{dtype}")}
+    return %r : tensor<2x37x{planes}x{dtype}>"""
+    kernel = Kernel(executable("planes", f"%a: tensor<2x{planes}x37x{dtype}>", f"tensor<2x37x{planes}x{dtype}>", body), target)
+    a = np.random.default_rng(0).integers(0, 2, (2, planes, 37)).astype(numpy_type)
+    (r,) = kernel([a], [((2, 37, planes), numpy_type)])
+    np.testing.assert_array_equal(r, a.transpose(0, 2, 1))

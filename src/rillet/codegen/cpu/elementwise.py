@@ -1,7 +1,8 @@
 """Point-wise dispatches: every element of every result is a function of its own index.
 
 Covers elementwise chains with any broadcast or permutation, slices, pads, concatenations, gathers and casts. The result's
-last axis is vectorized; a workgroup takes a block of rows, or a block of one long row, of about 32 KiB of traffic.
+last axis is vectorized; a workgroup takes a block of rows, or a block of one long row, of about 32 KiB of traffic. Where an
+argument is contiguous along another axis, square tiles are transposed in registers.
 """
 
 from __future__ import annotations
@@ -11,16 +12,21 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rillet.codegen.cpu import index
-from rillet.codegen.cpu.coordinates import Coordinate
+from rillet.codegen.cpu import index, memory
+from rillet.codegen.cpu.coordinates import Coordinate, Lane
+from rillet.codegen.cpu.dimensions import Dimensions
 from rillet.codegen.cpu.dispatch import Dispatch, Port
 from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
-from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.cpu.kernel import Kernel, reshape_memref, storage_bytes, storage_type
+from rillet.codegen.cpu.transpose import interleave
 from rillet.codegen.cpu.vector_loop import Shape, shape_for, vector_loop
 from rillet.targets import Target
 
 _BLOCK_BYTES = 32 * 1024
+_TILE_BLOCK = 64  # elements of a side of the square that a workgroup transposes
+_PLANE_BLOCK = 2048  # elements of each plane that a workgroup interleaves
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,8 @@ class _Elementwise:
     def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
         shape = shape_for(dispatch, target)
         groups = _groups(dispatch)
-        plans = [_Plan(kernel, dispatch, group, shape) for group in groups]
+        dimensions = Dimensions(dispatch)
+        plans = [_plan(kernel, dispatch, dimensions, group, shape) for group in groups]
 
         def grid() -> list[Index]:
             rows: Index = 0
@@ -70,14 +77,32 @@ class _Elementwise:
                 first = last
 
 
-class _Plan:
-    """How one group of results is cut into blocks."""
+def _plan(kernel: Kernel, dispatch: Dispatch, dimensions: Dimensions, group: _Group, shape: Shape) -> _Rows | _Tiles:
+    """Tiles where an argument is contiguous along another axis than the results, rows elsewhere."""
+    value, rank = group.ports[0].value, group.ports[0].type.rank
+    axes = dimensions.axes(value)
+    extents = group.ports[0].type.shape
+    for port in sorted(dispatch.arguments, key=lambda p: -p.type.rank):
+        own = dimensions.axes(port.value)
+        if rank < 2 or len(own) < 2 or own[-1] not in axes[:-1] or axes[-1] not in own:
+            continue
+        across = axes.index(own[-1])
+        lanes = min(shape.lanes, 16)
+        if lanes > 1 and all(e == _DYNAMIC or e >= lanes for e in (extents[across], extents[-1])):
+            return _Tiles(kernel, group, across, lanes)
+        if 1 < extents[-1] <= 4 and across == rank - 2 and shape.lanes > 1:
+            return _Tiles(kernel, group, across, lanes, planes=extents[-1])
+    return _Rows(kernel, dispatch, group, shape)
+
+
+class _Rows:
+    """A group of results cut into blocks of rows, or of columns of one row."""
 
     def __init__(self, kernel: Kernel, dispatch: Dispatch, group: _Group, shape: Shape):
         self.kernel = kernel
         self.group = group
         last = group.ports[0].type.shape[-1] if group.ports[0].type.rank else 1
-        self.shape = shape if last == ir.ShapedType.get_dynamic_size() else shape.limited(last)
+        self.shape = shape if last == _DYNAMIC else shape.limited(last)
         traffic = sum(storage_bytes(storage_type(p.type.element_type)) for p in (*dispatch.arguments, *group.ports))
         self.block = max(shape.wide, _BLOCK_BYTES // max(1, traffic) // shape.wide * shape.wide)
 
@@ -116,10 +141,106 @@ class _Plan:
         vector_loop(self.kernel, start, end, self.shape, emit)
 
     def _point(self, where: list[Coordinate], lanes: int, mask: ir.Value | None) -> None:
-        evaluator = Evaluator(self.kernel, lanes, mask)
-        values = [evaluator.at(port.value, where) for port in self.group.ports]
-        for number, value in zip(self.group.numbers, values, strict=True):
-            evaluator.store(evaluator.result(number), where, value)
+        _store_point(Evaluator(self.kernel, lanes, mask), self.group, where)
+
+
+class _Tiles:
+    """A group of results cut into square tiles over the last axis and the axis ``across``, along which an argument is contiguous.
+
+    With ``planes``, the last axis is that short and directly behind ``across``: vectors run across and are interleaved.
+    """
+
+    def __init__(self, kernel: Kernel, group: _Group, across: int, lanes: int, planes: int = 0):
+        self.kernel = kernel
+        self.group = group
+        self.across = across
+        self.lanes = lanes
+        self.planes = planes
+        # A cache line of each row of results at a time, where lines are what memory moves.
+        self.side_by_side = max(1, 16 // lanes)
+
+    def _space(self) -> tuple[list[Index], list[int], Index, Index]:
+        """Outer extents and their axes, the extent across and the last one."""
+        extents = self.kernel.extents(self.group.ports[0].value)
+        axes = [a for a in range(len(extents) - 1) if a != self.across]
+        return [extents[a] for a in axes], axes, extents[self.across], extents[-1]
+
+    def blocks(self) -> tuple[Index, Index]:
+        """Blocks over the outer axes and across, and blocks over the last axis."""
+        outer, _, across, last = self._space()
+        if self.planes:
+            return index.mul(index.product(outer), index.ceildiv(across, _PLANE_BLOCK)), 1
+        return index.mul(index.product(outer), index.ceildiv(across, _TILE_BLOCK)), index.ceildiv(last, _TILE_BLOCK)
+
+    def emit(self, row_block: Index, column_block: Index) -> None:
+        """Emit the block at these positions."""
+        outer, axes, across, last = self._space()
+        size = _PLANE_BLOCK if self.planes else _TILE_BLOCK
+        per_point = index.ceildiv(across, size)
+        where: list[Coordinate] = [0] * (len(axes) + 2)
+        for axis, c in zip(axes, index.delinearize(index.floordiv(row_block, per_point), outer), strict=True):
+            where[axis] = c
+        start = index.mul(index.mod(row_block, per_point), size)
+        end = index.minimum(index.add(start, size), across)
+        if self.planes:
+            self._interleaved(where, start, end)
+            return
+        left = index.mul(column_block, size)
+        right = index.minimum(index.add(left, size), last)
+        self._tiled(where, start, end, left, right)
+
+    def _tiled(self, where: list[Coordinate], start: Index, end: Index, left: Index, right: Index) -> None:
+        lanes, several = self.lanes, self.lanes * self.side_by_side
+        bottom, middle, edge = (
+            index.add(low, index.mul(index.floordiv(index.sub(high, low), step), step))
+            for low, high, step in ((start, end, lanes), (left, right, several), (left, right, lanes))
+        )
+        for low, high, count in ((left, middle, self.side_by_side), (middle, edge, 1)):
+            if count == 1 and self.side_by_side == 1 and low is middle:
+                continue
+            with self.kernel.loop(low, high, lanes * count) as column, self.kernel.loop(start, bottom, lanes) as row:
+                for n in range(count):
+                    self._tile(where, row.iv, index.add(column.iv, n * lanes))
+        self._points(where, start, end, edge, right)
+        self._points(where, bottom, end, left, edge)
+
+    def _tile(self, where: list[Coordinate], top: Index, left: Index) -> None:
+        evaluator = Evaluator(self.kernel, self.lanes)
+        for row in evaluator.tile_rows(top):
+            _store_point(evaluator, self.group, _at(where, self.across, row, Lane(left)))
+
+    def _points(self, where: list[Coordinate], start: Index, end: Index, left: Index, right: Index) -> None:
+        """What is left beside the tiles, element by element."""
+        with self.kernel.loop(start, end) as row, self.kernel.loop(left, right) as column:
+            _store_point(Evaluator(self.kernel), self.group, _at(where, self.across, row.iv, column.iv))
+
+    def _interleaved(self, where: list[Coordinate], start: Index, end: Index) -> None:
+        whole = index.add(start, index.mul(index.floordiv(index.sub(end, start), self.lanes), self.lanes))
+        with self.kernel.loop(start, whole, self.lanes) as run:
+            for number, port in zip(self.group.numbers, self.group.ports, strict=True):
+                evaluator = Evaluator(self.kernel, self.lanes)
+                planes = [
+                    memory.to_storage(evaluator.vector_at(port.value, _at(where, self.across, Lane(run.iv), n)))
+                    for n in range(self.planes)
+                ]
+                extents = self.kernel.extents(port.value)
+                flat = reshape_memref(self.kernel.result(number), [index.product(extents)])
+                first = index.linearize([c for c in _at(where, self.across, run.iv, 0) if not isinstance(c, Lane)], extents)
+                for n, part in enumerate(interleave(planes)):
+                    memory.store_raw(flat, index.add(first, n * self.lanes), part)
+        self._points(where, whole, end, 0, self.planes)
+
+
+def _at(where: list[Coordinate], across: int, row: Coordinate, column: Coordinate) -> list[Coordinate]:
+    point = list(where)
+    point[across], point[-1] = row, column
+    return point
+
+
+def _store_point(evaluator: Evaluator, group: _Group, where: list[Coordinate]) -> None:
+    values = [evaluator.at(port.value, where) for port in group.ports]
+    for number, value in zip(group.numbers, values, strict=True):
+        evaluator.store(evaluator.result(number), where, value)
 
 
 def _groups(dispatch: Dispatch) -> list[_Group]:

@@ -19,6 +19,7 @@ from rillet.codegen.cpu.dispatch import Generic
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.memory import Buffer
+from rillet.codegen.cpu.transpose import transpose
 from rillet.errors import CompileError
 
 
@@ -37,6 +38,9 @@ class Evaluator:
         self.buffers: dict[ir.Value, Buffer] = {}
         self._registers: dict[ir.Value, ir.Value] = {}
         self._memo: dict[tuple[ir.Value, tuple[Coordinate, ...]], ir.Value] = {}
+        # In a square tile: the coordinate of each row, as (the first row's, row number). See ``tile_rows``.
+        self._rows: dict[ir.Value, tuple[Index, int]] = {}
+        self._tiles: dict[tuple[ir.Value, tuple[Coordinate, ...]], list[ir.Value]] = {}
         for number, port in enumerate(kernel.dispatch.arguments):
             self.buffers[port.value] = Buffer.whole(kernel.argument(number), port.type.element_type)
 
@@ -57,6 +61,16 @@ class Evaluator:
     def keep(self, value: ir.Value, buffer: Buffer) -> None:
         """Say that tensor ``value`` has been written to ``buffer``."""
         self.buffers[value] = buffer
+
+    def tile_rows(self, base: Index) -> list[ir.Value]:
+        """Coordinates ``base + 0 .. base + lanes - 1``, one for each row of a square tile.
+
+        Memory that is contiguous along these (and strided along the lanes) is then read by contiguous loads, one for each lane,
+        and transposed in registers, once for the whole tile.
+        """
+        rows = [index.value(index.add(base, j)) if j else index.value(base) for j in range(self.lanes)]
+        self._rows.update({row: (base, j) for j, row in enumerate(rows)})
+        return rows
 
     def result(self, number: int) -> Buffer:
         """The buffer of result ``number``, to store into with ``store``."""
@@ -88,7 +102,8 @@ class Evaluator:
 
     def _compute(self, value: ir.Value, c: list[Coordinate]) -> ir.Value:
         if value in self.buffers:
-            return memory.load(self.buffers[value], c, self.lanes, self.mask)
+            tile = self._tile_row(self.buffers[value], c) if self._rows else None
+            return tile if tile is not None else memory.load(self.buffers[value], c, self.lanes, self.mask)
         generic = self.kernel.dispatch.generic_of(value)
         if generic is not None:
             return self._generic(generic, value, c)
@@ -100,6 +115,20 @@ class Evaluator:
         if method is None:
             raise CompileError(f"executable @{self.kernel.dispatch.name}: {op.name} cannot be computed point by point")
         return method(self, op, c)
+
+    def _tile_row(self, buffer: Buffer, c: list[Coordinate]) -> ir.Value | None:
+        """The elements at ``c`` out of a transposed tile, or None when the access is not of that kind."""
+        if not c or c[-1] not in self._rows or sum(isinstance(x, Lane) for x in c) != 1 or any(map(is_vector, c)):
+            return None
+        base, row = self._rows[c[-1]]
+        *outer, _ = c
+        key = (buffer.memref, (*outer, base))
+        if key not in self._tiles:
+            columns = [
+                memory.load_raw(buffer, [*(coords.lane(x, n) for x in outer), Lane(base)], self.lanes) for n in range(self.lanes)
+            ]
+            self._tiles[key] = transpose(columns)
+        return memory.from_storage(self._tiles[key][row], buffer.element)
 
     def _generic(self, generic: Generic, value: ir.Value, c: list[Coordinate]) -> ir.Value:
         if not generic.is_parallel:
@@ -436,5 +465,3 @@ _METHODS = {
     "tensor.collapse_shape": Evaluator._collapse_shape,
     "tensor.reshape": Evaluator._reshape,
 }
-
-__all__ = ["Buffer", "Evaluator", "Lane"]

@@ -67,6 +67,13 @@ def load(buffer: Buffer, coordinates: Sequence[Coordinate], lanes: int = 1, mask
     return from_storage(vector.FromElementsOp(type_, elements).result, buffer.element)
 
 
+def load_raw(buffer: Buffer, coordinates: Sequence[Coordinate], lanes: int) -> ir.Value:
+    """Read a contiguous run of ``lanes`` elements as they lie in memory (storage type)."""
+    where = [index.value(lane(c, 0)) for c in buffer.locate(coordinates)]
+    type_ = ir.VectorType.get([lanes], ir.MemRefType(buffer.memref.type).element_type)
+    return vector.LoadOp(type_, buffer.memref, where).result
+
+
 def store(
     buffer: Buffer,
     coordinates: Sequence[Coordinate],
@@ -100,6 +107,11 @@ def store(
         with ir.InsertionPoint(branch.then_block):
             memref.StoreOp(element, buffer.memref, position)
             scf.YieldOp([])
+
+
+def store_raw(memref_: ir.Value, position: Index, value: ir.Value) -> None:
+    """Write a vector of storage elements at a position of a flat memref."""
+    vector.StoreOp(value, memref_, [index.value(position)])
 
 
 def is_contiguous(where: Sequence[Coordinate]) -> bool:
