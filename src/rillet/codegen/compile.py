@@ -10,6 +10,7 @@ from rillet.codegen import llvm
 from rillet.codegen.cpu import legalize, strategies
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.stack import stack_bytes
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.errors import CompileError
 from rillet.ir import make_context
@@ -34,12 +35,20 @@ def compile_executable(text: str, target: Target, options: CodegenOptions = Code
         legalize.run(module, target)
         name = dispatch.name
         scalars = [str(s.type) for s in dispatch.scalars]
-        lowered = llvm.wrap(llvm.lower(module, target), name, dispatch.binding_count, scalars, target)
+        lowered = llvm.wrap(
+            llvm.lower(module, target),
+            name,
+            dispatch.binding_count,
+            scalars,
+            target,
+            optimize_for_size=options.optimize_for_size,
+        )
     object_options = llvm.ObjectOptions(
         optimize_for_size=options.optimize_for_size,
         vectorize_loops=getattr(strategy, "vectorize_loops", False),
     )
-    blob = llvm.emit_object(lowered, target, object_options)
+    want_assembly = options.keep_assembly or target.is_bare_metal
+    blob, assembly = llvm.emit(lowered, target, object_options, assembly=want_assembly)
     missing = llvm.undefined_symbols(blob)
     if missing:
         raise CompileError(f"executable @{name}: the code for {target.name} calls {', '.join(missing)}, which no kernel may")
@@ -50,7 +59,8 @@ def compile_executable(text: str, target: Target, options: CodegenOptions = Code
         constant_count=dispatch.constant_count,
         local_memory_size=kernel.local_memory_size,
         strategy=strategy.name,
-        assembly=llvm.emit_assembly(lowered, target, object_options) if options.keep_assembly else "",
+        assembly=assembly if options.keep_assembly else "",
+        stack_bytes=stack_bytes(assembly) if target.is_bare_metal else 0,
     )
 
 

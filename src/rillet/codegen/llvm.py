@@ -12,14 +12,15 @@ import llvmlite.binding as llvm
 from torch_mlir import ir, passmanager
 from torch_mlir.dialects import llvm as llvm_dialect
 
+from rillet.codegen import elf, mve
 from rillet.errors import CompileError
 from rillet.targets import Target
 
 # The state structure of docs/architecture.md, section 4; LLVM lays it out for the target.
 _STATE = "{ ptr, ptr, [3 x i32], i32, ptr, iSIZE }"
 
-_FUNCTION = 'attributes #900 = { noinline nounwind "no-builtins" "frame-pointer"="none" }'
-_ENTRY = 'attributes #901 = { nounwind "no-builtins" "frame-pointer"="none" }'
+_FUNCTION = 'attributes #900 = {{ noinline nounwind{size} "no-builtins" "frame-pointer"="none" }}'
+_ENTRY = 'attributes #901 = {{ nounwind{size} "no-builtins" "frame-pointer"="none" }}'
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class ObjectOptions:
 def lower(module: ir.Module, target: Target) -> str:
     """Lower a kernel module (func, scf, memref, vector, arith) to LLVM IR text. Mutates ``module``."""
     bits = target.pointer_bits
+    layout = f"#dlti.dl_spec<index = {bits} : i32>"
+    module.operation.attributes["dlti.dl_spec"] = ir.Attribute.parse(layout, module.context)
     passes = (
         "canonicalize",
         "cse",
@@ -43,7 +46,10 @@ def lower(module: ir.Module, target: Target) -> str:
         "lower-affine",
         "canonicalize",
         "cse",
-        "convert-vector-to-llvm{reassociate-fp-reductions=0}",
+        # The dedicated pass knows 64-bit indices only; the generic one takes their width from the module.
+        "convert-vector-to-llvm{reassociate-fp-reductions=0}"
+        if bits == 64
+        else "convert-to-llvm{filter-dialects=vector,memref dynamic=true}",
         f"finalize-memref-to-llvm{{index-bitwidth={bits}}}",
         "convert-complex-to-llvm",
         "convert-math-to-llvm",
@@ -130,12 +136,14 @@ def _double_bits(bits: int) -> int:
     return int(struct.unpack("<Q", struct.pack("<d", value))[0])
 
 
-def wrap(text: str, name: str, bindings: int, scalars: Sequence[str], target: Target) -> str:
+def wrap(
+    text: str, name: str, bindings: int, scalars: Sequence[str], target: Target, *, optimize_for_size: bool = False
+) -> str:
     """Add the ABI functions ``NAME`` and ``NAME__count`` to LLVM IR that defines ``NAME__body`` and ``NAME__grid``.
 
     ``scalars``: the MLIR types of the push constants, in order.
     """
-    text = re.sub(r"^define (?:dso_local )?(.*)\{$", r"define internal \1#900 {", text, flags=re.MULTILINE)
+    text = re.sub(r"^define (?:dso_local )?(.*@([\w.]+).*)\{$", _internal, text, flags=re.MULTILINE)
     size = f"i{target.pointer_bits}"
     state = _STATE.replace("iSIZE", size)
     loads, values = _scalar_loads(scalars, size)
@@ -150,7 +158,7 @@ def wrap(text: str, name: str, bindings: int, scalars: Sequence[str], target: Ta
         [*(f"ptr %b{n}" for n in range(bindings)), *values, f"{size} %x", f"{size} %y", f"{size} %z", "ptr %scratch"]
     )
     lines = [
-        f'define hidden i32 @"{name}"(ptr %state, ptr %id) #901 {{',
+        f'define hidden i32 @"{name}"(ptr %state, ptr %id) #901 section ".text.{name}" {{',
         "  %bindings = load ptr, ptr %state",
         f"  %pc = getelementptr {state}, ptr %state, i32 0, i32 1",
         "  %constants = load ptr, ptr %pc",
@@ -165,15 +173,22 @@ def wrap(text: str, name: str, bindings: int, scalars: Sequence[str], target: Ta
         lines.append(f"  %{axis} = {_resize('i32', size, f'%i{axis}')}")
     lines += [f'  %status = call i32 @"{name}__body"({arguments})', "  ret i32 %status", "}"]
     triple = f"{{ {size}, {size}, {size} }}"
-    lines += [f'define hidden void @"{name}__count"(ptr %constants, ptr %out) #901 {{', *loads]
+    count = f'@"{name}__count"(ptr %constants, ptr %out) #901 section ".text.{name}__count"'
+    lines += [f"define hidden void {count} {{", *loads]
     lines.append(f'  %grid = call {triple} @"{name}__grid"({", ".join(values)})')
     for n in range(3):
         lines.append(f"  %g{n} = extractvalue {triple} %grid, {n}")
         lines.append(f"  %c{n} = {_resize(size, 'i32', f'%g{n}')}")
         lines.append(f"  %o{n} = getelementptr i32, ptr %out, i32 {n}")
         lines.append(f"  store i32 %c{n}, ptr %o{n}")
-    lines += ["  ret void", "}", _FUNCTION, _ENTRY, "!900 = !{}"]
+    size = " optsize" if optimize_for_size else ""
+    lines += ["  ret void", "}", _FUNCTION.format(size=size), _ENTRY.format(size=size), "!900 = !{}"]
     return f"{text}\n" + "\n".join(lines) + "\n"
+
+
+def _internal(match: re.Match[str]) -> str:
+    # A section for each function lets linkers drop and fold them; LLVM's switch for it is out of reach.
+    return f'define internal {match[1]}#900 section ".text.{match[2]}" {{'
 
 
 def _resize(source: str, target: str, value: str) -> str:
@@ -204,29 +219,44 @@ def _scalar_loads(scalars: Sequence[str], size: str) -> tuple[list[str], list[st
 
 def emit_object(text: str, target: Target, options: ObjectOptions = ObjectOptions()) -> bytes:
     """Optimize LLVM IR text and generate a relocatable object. Deterministic. Raises ``CompileError`` on invalid IR."""
-    return _machine(target, options.optimize_for_size).emit_object(optimize(text, target, options))
+    return emit(text, target, options, assembly=False)[0]
 
 
-def emit_assembly(text: str, target: Target, options: ObjectOptions = ObjectOptions()) -> str:
-    """Optimize LLVM IR text and return the target's assembly."""
-    return _machine(target, options.optimize_for_size).emit_assembly(optimize(text, target, options))
+def emit(text: str, target: Target, options: ObjectOptions, *, assembly: bool) -> tuple[bytes, str]:
+    """``emit_object``'s object and, when asked for, the same code as assembly."""
+    machine = _machine(target, options.optimize_for_size)
+    module = optimize(text, target, options)
+    if mve.is_affected(target):
+        module = _parse(mve.fence_conversions(str(module)), target, machine)
+        assembly = True
+    blob = machine.emit_object(module)
+    elf.check_float_abi(blob, target, "a kernel")
+    listing = machine.emit_assembly(module) if assembly else ""
+    if mve.is_affected(target):
+        mve.check(listing)
+    return blob, listing
 
 
 def optimize(text: str, target: Target, options: ObjectOptions) -> llvm.ModuleRef:
     """Parse, verify and optimize LLVM IR text for a target."""
     machine = _machine(target, options.optimize_for_size)
-    try:
-        module = llvm.parse_assembly(f'target triple = "{target.triple}"\n{text}')
-        module.data_layout = str(machine.target_data)
-        module.verify()
-    except RuntimeError as error:
-        raise CompileError(f"internal error: LLVM rejects the generated code: {error}") from error
+    module = _parse(f'target triple = "{target.triple}"\n{text}', target, machine)
     tuning = llvm.PipelineTuningOptions(speed_level=2)
     tuning.loop_vectorization = options.vectorize_loops
     tuning.slp_vectorization = options.vectorize_loops
     tuning.loop_unrolling = options.vectorize_loops and not options.optimize_for_size
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _parse(text: str, target: Target, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    try:
+        module = llvm.parse_assembly(text)
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError(f"internal error: LLVM rejects the generated code: {error}") from error
     return module
 
 
@@ -262,7 +292,7 @@ def _machine(target: Target, optimize_for_size: bool) -> llvm.TargetMachine:
         cpu=target.cpu,
         features=target.llvm_features,
         opt=2 if optimize_for_size else 3,
-        reloc="pic",
+        reloc="static" if target.is_bare_metal else "pic",
         codemodel="small" if target.arch in ("x86_64", "aarch64") else "default",
         abiname=target.abi,
     )

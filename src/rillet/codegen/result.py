@@ -24,3 +24,4 @@ class CompiledExecutable:
     local_memory_size: int
     strategy: str
     assembly: str = ""
+    stack_bytes: int = 0  # the most stack a workgroup takes; 0 when it was not computed (targets with an OS)

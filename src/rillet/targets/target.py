@@ -36,6 +36,7 @@ class Target:
     fma_ports: int = 2
     os: str = "linux"  # "linux", "none" (bare metal) or "wasi"
     float_abi: str = "hard"  # "hard": floats are passed in floating-point registers; "soft": in integer registers
+    c_flags: tuple[str, ...] = ()  # clang's flags that select this target, for sizes and stack of exported C
     threads: bool = True  # False: one core without an operating system; a dispatch is not split into workgroups
 
     @property
@@ -95,7 +96,7 @@ def _data() -> resources.abc.Traversable:
 def _load(name: str) -> Target:
     with (_data() / f"{name}.toml").open("rb") as file:
         fields = tomllib.load(file)
-    for key in ("features", "tuning"):
+    for key in ("features", "tuning", "c_flags"):
         fields[key] = tuple(fields.get(key, ()))
     return Target(name=name, **fields)
 

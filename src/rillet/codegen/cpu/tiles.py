@@ -58,7 +58,7 @@ def fits(target: Target, rows: int, vectors: int) -> bool:
     """
     held = vectors if rows > 1 else 1
     product = 0 if target.fma else 2
-    return rows * vectors + held + 1 + product <= target.vector_registers
+    return rows * vectors + held + 1 + product <= target.tile_registers
 
 
 def step_cycles(target: Target, tile: Tile, k: int, element_bytes: int) -> float:
@@ -109,7 +109,7 @@ def choose_tile(
     lanes = target.lanes(8 * accumulator_bytes)
     candidates = [
         Tile(rows, vectors, lanes)
-        for rows in range(1, min(m, target.vector_registers) + 1)
+        for rows in range(1, min(m, target.tile_registers) + 1)
         for vectors in range(1, min(math.ceil(n / lanes), 8) + 1)
         if fits(target, rows, vectors)
     ]
@@ -163,7 +163,7 @@ def choose_blocks(
     left-hand side.
     """
     cycles = batches * grid_cycles(target, tile, m, n, k, element_bytes)
-    wanted = 1 if cycles < SPLIT_CYCLES else max(2, round(cycles / WORKGROUP_CYCLES))
+    wanted = _workgroups(target, cycles)
     batch_blocks = min(batches, wanted)
     wanted = math.ceil(wanted / batch_blocks)
     row_tiles, column_tiles = math.ceil(m / tile.rows), math.ceil(n / tile.columns)
@@ -180,6 +180,10 @@ def choose_blocks(
     right_block = right_bytes * min(columns, n) // max(n, 1)
     rows_outer = right_block <= target.l1d_bytes // 2 or left_block > 3 * target.l2_bytes // 4
     return Blocks(math.ceil(batches / batch_blocks), rows, columns, rows_outer)
+
+
+def _workgroups(target: Target, cycles: float) -> int:
+    return 1 if cycles < SPLIT_CYCLES or not target.threads else max(2, round(cycles / WORKGROUP_CYCLES))
 
 
 def choose_reduction_block(target: Target, first: int, inner: int, tile: Tile, element_bytes: int) -> int:
@@ -214,7 +218,7 @@ def choose_window_tile(target: Target, rows: int, columns: int, window: int, lan
     rows are then what leaves the fewest results to a smaller last tile. With few rows, more vectors keep the ports
     busy.
     """
-    accumulators = max(1, min(WINDOW_ACCUMULATORS, target.vector_registers // 2))
+    accumulators = max(1, min(WINDOW_ACCUMULATORS, target.tile_registers // 2))
     most_vectors = math.ceil(columns / lanes)
     vectors = min(2 if rows > 1 else accumulators, most_vectors)
     most_rows = max(1, accumulators // vectors)
@@ -232,7 +236,7 @@ def choose_window_blocks(
     """How a windowed reduction is split over workgroups: outer positions first, then columns, in whole tiles."""
     steps = outer * math.ceil(rows / tile.rows) * math.ceil(columns / tile.columns)
     cycles = steps * (window * tile.rows * tile.vectors / LOAD_PORTS + TILE_OVERHEAD)
-    wanted = 1 if cycles < SPLIT_CYCLES else max(2, round(cycles / WORKGROUP_CYCLES))
+    wanted = _workgroups(target, cycles)
     outer_blocks = min(outer, wanted)
     column_blocks = min(math.ceil(columns / tile.columns), math.ceil(wanted / outer_blocks))
     return WindowBlocks(
