@@ -41,7 +41,17 @@ def test_command_line_gives_the_same_result_as_python(tmp_path, threads):
     artifact = tmp_path / "mnist.rlm"
     cli("compile", model, "-o", artifact)
     facts = json.loads(
-        cli("run", artifact, "--input", f"{name}={tmp_path / 'x.npy'}", "--output", tmp_path, "--json", "--threads", threads)
+        cli(
+            "run",
+            artifact,
+            "--input",
+            f"{name}={tmp_path / 'x.npy'}",
+            "--output",
+            tmp_path,
+            "--json",
+            "--threads",
+            threads,
+        )
     )
     expected = rillet.compile(str(model))(x)
     (output,) = facts["outputs"]

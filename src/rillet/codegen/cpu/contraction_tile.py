@@ -227,7 +227,9 @@ class TileEmitter:
         if width % panel and panel % width:  # a tile may begin anywhere in a panel
             return [self._packed_offset(base, index.add(n, j * self.lanes), panel) for j in range(vectors)]
         start = index.mul(index.floordiv(n, panel), self.right.panel_stride)
-        within = 0 if width % panel == 0 else index.mod(n, panel)
+        # Where the number of columns is not known, what does not fill a tile goes vector by vector.
+        starts_panel = width % panel == 0 and isinstance(self.sizes[self.c.column_loop], int)
+        within = 0 if starts_panel else index.mod(n, panel)
         offsets = []
         for j in range(vectors):
             panels, lane = divmod(j * self.lanes, panel)

@@ -1,0 +1,44 @@
+"""One compiled module serves every size of its dynamic dimensions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+import rillet
+
+HEADS, DEPTH = 2, 8
+
+
+@pytest.fixture(scope="module")
+def scores():
+    """Attention scores of [batch, sequence, heads x depth] queries and keys, as an encoder computes them."""
+    shape = numpy_helper.from_array(np.array([0, 0, HEADS, DEPTH], np.int64), "shape")
+    nodes = [
+        helper.make_node("Reshape", ["q", "shape"], ["q4"]),
+        helper.make_node("Transpose", ["q4"], ["qt"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["k", "shape"], ["k4"]),
+        helper.make_node("Transpose", ["k4"], ["kt"], perm=[0, 2, 3, 1]),
+        helper.make_node("MatMul", ["qt", "kt"], ["y"]),
+    ]
+    tensor = helper.make_tensor_value_info
+    inputs = [tensor(name, 1, ["batch", "sequence", HEADS * DEPTH]) for name in "qk"]
+    outputs = [tensor("y", 1, ["batch", HEADS, "sequence", "sequence"])]
+    graph = helper.make_graph(nodes, "scores", inputs, outputs, [shape])
+    return rillet.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), threads=2)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("sequence", [0, 1, 7, 8, 9, 12, 15, 16, 17, 28, 33, 70])
+def test_batched_product_with_dynamic_columns(scores, batch, sequence):
+    generator = np.random.default_rng(sequence)
+    q, k = (generator.standard_normal((batch, sequence, HEADS * DEPTH)).astype(np.float32) for _ in "qk")
+    heads = [a.reshape(batch, sequence, HEADS, DEPTH).transpose(0, 2, 1, 3) for a in (q, k)]
+    np.testing.assert_allclose(scores(q, k), heads[0] @ heads[1].transpose(0, 1, 3, 2), rtol=1e-5, atol=1e-5)
+
+
+def test_named_dimensions_must_agree(scores):
+    q, k = np.zeros((1, 3, 16), np.float32), np.zeros((1, 4, 16), np.float32)
+    with pytest.raises(rillet.RunError, match="sequence"):
+        scores(q, k)
