@@ -51,7 +51,7 @@ def _convert(op: ir.Operation) -> None:
 
 def reshape(source: ir.Value, result: ir.Type, dims: Sequence[Extent]) -> ir.Value:
     """``flow.reshape`` of ``source`` to the type ``result``; ``dims`` are all its extents."""
-    if result == source.type:
+    if result == source.type and ir.RankedTensorType(result).has_static_shape:
         return source
     return flow.ReshapeOp(result, source, dynamic_dims(result, dims)).operation.results[0]
 
