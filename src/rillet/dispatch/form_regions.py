@@ -11,6 +11,7 @@ from torch_mlir import ir
 
 from rillet.dispatch.groups import Edge, Group, Limits, edges_between, joined, worthwhile
 from rillet.dispatch.nodes import Kind, Node, host_blocks, node
+from rillet.dispatch.padded_uses import redirect
 from rillet.ir import Program
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import reads
@@ -23,7 +24,11 @@ def run(program: Program, limits: Limits) -> None:
     number = 0
     with program.context, ir.Location.unknown():
         for block in host_blocks(program.main()):
-            for group in _Former(block, limits).form():
+            former = _Former(block, limits)
+            groups = former.form()
+            if redirect(former.group, former.producers, former.nodes):
+                groups = _Former(block, limits).form()
+            for group in groups:
                 attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
                 for member in group.nodes:
                     member.op.attributes[REGION] = attribute

@@ -18,7 +18,7 @@ from rillet.dispatch.nodes import host_blocks, is_source
 from rillet.ir import Program, builders
 from rillet.ir.builders import Extent
 from rillet.ir.extents import extents
-from rillet.ir.rewrite import defining, erase_dead, fused_location, int_constant, remap, sweep_constants
+from rillet.ir.rewrite import defining, erase_dead, fused_location, int_constant, remap, run_upstream, sweep_constants
 from rillet.ir.structured import reads, walk
 
 EXECUTABLE = "flow.executable"
@@ -38,6 +38,7 @@ def run(program: Program, options: None) -> None:
         _materialize_sources(program)
         erase_dead(program.main())
         sweep_constants(program)
+        run_upstream(program.module.operation, "builtin.module(func.func(canonicalize,cse))")
 
 
 class _Outliner:

@@ -66,8 +66,8 @@ def add(a: Extent, b: Extent) -> Extent:
     """``a + b``, folded."""
     if isinstance(a, int) and isinstance(b, int):
         return a + b
-    if a == 0 or b == 0:
-        return b if a == 0 else a
+    if same(a, 0) or same(b, 0):
+        return b if same(a, 0) else a
     return arith.AddIOp(builders.as_index(a), builders.as_index(b)).result
 
 
@@ -75,8 +75,10 @@ def multiply(a: Extent, b: Extent) -> Extent:
     """``a * b``, folded."""
     if isinstance(a, int) and isinstance(b, int):
         return a * b
-    if a == 1 or b == 1:
-        return b if a == 1 else a
+    if same(a, 0) or same(b, 0):
+        return 0
+    if same(a, 1) or same(b, 1):
+        return b if same(a, 1) else a
     return arith.MulIOp(builders.as_index(a), builders.as_index(b)).result
 
 

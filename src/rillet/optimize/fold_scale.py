@@ -87,7 +87,10 @@ def _step(
         if number == variable:
             continue
         array = constants.array_of(program, operand) if isinstance(operand.type, ir.RankedTensorType) else None
-        if array is None or not is_projected(map_) or any(axes[own.index(d)] not in channels for d in map_):
+        if array is None or not is_projected(map_):
+            return None
+        varying = [d for d, extent in zip(map_, array.shape, strict=True) if extent != 1]
+        if any(axes[own.index(d)] not in channels for d in varying):
             return None
         known[number] = _along(array, map_, own)
     return affine_form(after, variable, known)

@@ -1,0 +1,93 @@
+"""Lets other readers of a padded value read the interior of the padded tensor, so that only that one is written.
+
+A pad joins the dispatch that makes its source only if nothing else reads the source. When the other readers are
+elementwise operations of later dispatches (a residual sum, say), they can index the padded tensor with an offset
+instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch_mlir import ir
+
+from rillet.dispatch.groups import Group
+from rillet.dispatch.nodes import Kind, Node
+from rillet.ir.extents import mixed, segments
+from rillet.ir.rewrite import defining, rebuild_generic, replace
+from rillet.ir.structured import Expr, Map, captures
+
+
+def redirect(groups: Mapping[int, Group], producers: Mapping[ir.Value, Node], nodes: Mapping[int, Node]) -> bool:
+    """Redirect readers in one block, given the groups formed so far. True when the block changed."""
+    by_op = {n.op: n for n in nodes.values()}
+    changed = False
+    for node in nodes.values():
+        if node.kind is not Kind.PAD or len(groups[node.index].nodes) > 1:
+            continue
+        source, low, high = segments(node.op)
+        lows = mixed(node.op, "static_low", low)
+        maker = producers.get(source[0])
+        if maker is None or high or not all(isinstance(e, int) for e in lows):
+            continue
+        readers = {u.owner.operation for u in source[0].uses} - {node.op}
+        others = [by_op.get(op) for op in readers]
+        if not readers or any(o is None or not _can_redirect(o, source[0], groups, maker) for o in others):
+            continue
+        _move_up(node.op, maker.op)
+        # By position, so that the result does not depend on how a set is ordered.
+        for other in sorted((o for o in others if o is not None), key=lambda o: o.index):
+            del by_op[other.op]
+            _redirect(other, source[0], node.op.results[0], [e for e in lows if isinstance(e, int)])
+        changed = True
+    return changed
+
+
+def _can_redirect(reader: Node, value: ir.Value, groups: Mapping[int, Group], maker: Node) -> bool:
+    """An operation of another dispatch that reads ``value`` by its maps only, and loses nothing by an offset."""
+    view = reader.view
+    if view is None or groups[reader.index] is groups[maker.index]:
+        return False
+    maps = [m for v, m in zip(view.inputs, view.input_maps, strict=True) if v == value]
+    if reader.kind is not Kind.ELEMENTWISE and not all(_is_strided(m) for m in maps):
+        return False
+    return value not in view.inits and value not in captures(reader.op) and reader.op.block == maker.op.block
+
+
+def _is_strided(map_: Map) -> bool:
+    """Reads with steps, so that rows are not contiguous anyway. (A dense operand without padding makes longer rows.)"""
+    return any(isinstance(part, ir.AffineMulExpr) for e in map_ if not isinstance(e, int) for part in _parts(e))
+
+
+def _parts(expr: ir.AffineExpr) -> list[ir.AffineExpr]:
+    if isinstance(expr, ir.AffineAddExpr):
+        return [*_parts(expr.lhs), *_parts(expr.rhs)]
+    return [expr]
+
+
+def _move_up(pad: ir.Operation, maker: ir.Operation) -> None:
+    """Move ``pad`` right behind ``maker``, with the constant it pads with."""
+    pad.move_after(maker)
+    value = list(pad.regions[0].blocks[0].operations)[-1].operands[0]
+    constant = defining(value)
+    if constant is not None and constant.name == "arith.constant" and constant.block == pad.block:
+        constant.move_before(pad.block.operations[0])
+
+
+def _redirect(reader: Node, value: ir.Value, padded: ir.Value, lows: list[int]) -> None:
+    view = reader.view
+    assert view is not None
+    operands, maps = list(reader.op.operands), list(view.maps)
+    for number, operand in enumerate(view.inputs):
+        if operand == value:
+            operands[number] = padded
+            maps[number] = tuple(_shifted(e, low) for e, low in zip(maps[number], lows, strict=True))
+    types = [r.type for r in reader.op.results]
+    replace(reader.op, rebuild_generic(reader.op, operands, types, maps, view.parallel).results)
+
+
+def _shifted(expr: Expr, low: int) -> Expr:
+    if low == 0:
+        return expr
+    plain = ir.AffineExpr.get_dim(expr) if isinstance(expr, int) else expr
+    return plain + low

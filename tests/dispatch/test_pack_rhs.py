@@ -1,0 +1,96 @@
+"""Packing of right-hand sides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ir_check import check, lower
+
+from rillet import dispatch
+from rillet.dispatch.pack_rhs import pack
+
+MATMUL = """
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> ({axes})>
+#c = affine_map<(m, n, k) -> (m, n)>
+module {{
+  {globals}
+  func.func @main(%x: tensor<{m}x8xf32>{argument}) -> tensor<{m}x{n}xf32> {{
+    {load}
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<{m}x{n}xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
+    %y = linalg.generic {{indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]}}
+        ins(%x, %w : tensor<{m}x8xf32>, tensor<{w}xf32>) outs(%f : tensor<{m}x{n}xf32>) {{
+    ^bb0(%p: f32, %q: f32, %o: f32):
+      %s = arith.mulf %p, %q : f32
+      %t = arith.addf %s, %o : f32
+      linalg.yield %t : f32
+    }} -> tensor<{m}x{n}xf32>
+    func.return %y : tensor<{m}x{n}xf32>
+  }}
+}}
+"""
+
+
+def constant_rhs(n: int, axes: str) -> str:
+    w = f"8x{n}" if axes == "k, n" else f"{n}x8"
+    return MATMUL.format(
+        m=4, n=n, axes=axes, w=w, argument="",
+        globals=f"ml_program.global private @w(#ml_program.extern<tensor<{w}xf32>>) : tensor<{w}xf32>",
+        load=f"%w = ml_program.global_load_const @w : tensor<{w}xf32>",
+    )  # fmt: skip
+
+
+def computed_rhs(m: int, n: int, axes: str) -> str:
+    w = f"8x{n}" if axes == "k, n" else f"{n}x8"
+    return MATMUL.format(m=m, n=n, axes=axes, w=w, argument=f", %w: tensor<{w}xf32>", globals="", load="")
+
+
+@pytest.mark.parametrize("axes", ["k, n", "n, k"])
+def test_a_constant_is_packed_in_the_compiler(axes: str) -> None:
+    array = np.arange(8 * 20, dtype=np.float32).reshape((8, 20) if axes == "k, n" else (20, 8))
+    program = lower(constant_rhs(20, axes), dispatch.PASSES, until="pack-rhs", constants={"w": array})
+    check(
+        str(program.module),
+        """
+        // CHECK: affine_map<(d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16)>
+        // CHECK-NOT: @w(
+        // CHECK: ml_program.global_load_const @w_packed : tensor<2x8x16xf32>
+        """,
+    )
+    logical = array if axes == "k, n" else array.T
+    packed = program.constants["w_packed"]
+    np.testing.assert_array_equal(packed[1, :, :4], logical[:, 16:])
+    assert not packed[1, :, 4:].any()
+    assert "w" not in program.constants
+
+
+def test_batches_stay_in_front() -> None:
+    array = np.arange(2 * 3 * 5 * 18, dtype=np.int32).reshape(2, 3, 5, 18)
+    packed = pack(array, 1, 16)
+    assert packed.shape == (2, 2, 3, 5, 16)
+    np.testing.assert_array_equal(packed[1, 0], array[1, ..., :16])
+    np.testing.assert_array_equal(packed[1, 1, ..., :2], array[1, ..., 16:])
+
+
+def test_a_computed_operand_with_strided_columns_is_packed_for_many_rows() -> None:
+    program = lower(computed_rhs(64, 32, "n, k"), dispatch.PASSES, until="pack-rhs")
+    check(
+        str(program.module),
+        """
+        // CHECK-DAG: affine_map<(d0, d1, d2) -> (d0 * 16 + d2, d1)>
+        // CHECK-DAG: affine_map<(d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16)>
+        // CHECK: linalg.generic
+        // CHECK-SAME: ins(%{{.*}} : tensor<32x8xf32>) outs(%{{.*}} : tensor<2x8x16xf32>)
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    "text", [computed_rhs(8, 32, "n, k"), computed_rhs(64, 32, "k, n"), computed_rhs(64, 4, "n, k")]
+)
+def test_a_computed_operand_is_left_alone_when_packing_does_not_pay(text: str) -> None:
+    """Few rows; contiguous and narrow; less than a panel."""
+    program = lower(text, dispatch.PASSES, until="pack-rhs")
+    assert str(program.module).count("linalg.generic") == 1

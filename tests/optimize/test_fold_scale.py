@@ -1,0 +1,59 @@
+"""Folding of scales and offsets into weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from optimize.graphs import Graph, program
+
+from rillet import optimize
+from rillet.ir.structured import structured, walk
+
+
+def elementwise(build, shape) -> int:  # type: ignore[no-untyped-def]
+    """How many elementwise operations remain."""
+    result = program(build, shape)
+    for step in optimize.PASSES:
+        step(result)
+    views = [view for op in walk(result.main()) if (view := structured(op)) is not None]
+    return sum(view.is_elementwise for view in views if view.body_ops())
+
+
+def per_channel(g: Graph) -> str:
+    return g.array(g.random.uniform(0.5, 1.5, (1, 6, 1, 1)).astype(np.float32))
+
+
+@pytest.mark.parametrize("group", [1, 2, 6])
+def test_chains_of_affine_operations_become_one_offset(group: int) -> None:
+    def chain(g: Graph, x: str) -> str:
+        y = g.conv(x, 6, 6, group=group)
+        y = g("Div", g("Sub", y, per_channel(g)), per_channel(g))
+        return g("Neg", g.norm(g("Add", g("Mul", y, per_channel(g)), g.array(np.float32(2.0))), 6))
+
+    assert elementwise(chain, (1, 6, 5, 5)) == 1
+
+
+def test_a_scale_along_other_axes_stays() -> None:
+    def rows(g: Graph, x: str) -> str:
+        return g("Mul", g.conv(x, 6, 6), g.array(g.random.uniform(0.5, 1.5, (1, 1, 5, 1)).astype(np.float32)))
+
+    assert elementwise(rows, (1, 6, 5, 5)) == 2
+
+
+def test_a_result_that_is_used_twice_keeps_its_weights() -> None:
+    def fork(g: Graph, x: str) -> list[str]:
+        y = g("Conv", x, g.weights(6, 6, 1, 1))
+        return [g("Mul", y, per_channel(g)), y]
+
+    assert elementwise(fork, (1, 6, 5, 5)) == 1
+
+
+def test_a_division_by_zero_is_not_folded() -> None:
+    def divide(g: Graph, x: str) -> str:
+        return g(
+            "Div",
+            g("Conv", x, g.weights(6, 6, 1, 1)),
+            g.array(np.array([0, 1, 1, 1, 1, 1], np.float32).reshape(6, 1, 1)),
+        )
+
+    assert elementwise(divide, (1, 6, 5, 5)) == 1
