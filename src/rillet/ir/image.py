@@ -57,8 +57,17 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class EntryFacts:
+    """What one dispatch of an entry does, for profiles. Dynamic extents count as 1."""
+
+    macs: int
+    bytes: int
+    sources: str
+
+
+@dataclass(frozen=True)
 class Image:
-    """A complete host program. ``entries``: executable entry names in ordinal order."""
+    """A complete host program. ``entries``: executable entry names in ordinal order; ``facts`` of each, or none."""
 
     functions: tuple[Function, ...]
     imports: tuple[Import, ...]
@@ -68,3 +77,4 @@ class Image:
     segments: tuple[Segment, ...]
     entries: tuple[str, ...]
     stats: dict[str, int] = field(default_factory=dict)
+    facts: tuple[EntryFacts, ...] = ()

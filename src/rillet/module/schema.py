@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import flatbuffers
 import numpy as np
 
-from rillet.ir.image import Export, Function, Image, Import, TensorSpec
+from rillet.ir.image import EntryFacts, Export, Function, Image, Import, TensorSpec
 from rillet.module.library import CompiledLibrary
 
 IDENTIFIER = b"RLM1"
@@ -53,6 +53,7 @@ def serialize(
         ("offset", _vector(b, [_segment(b, place) for place in constants])),
         ("offset", _vector(b, [_library(b, lib, p) for lib, p in zip(libraries, executables, strict=True)])),
         ("offset", _vector(b, [_stat(b, key, value) for key, value in sorted(stats.items())])),
+        ("offset", _vector(b, [_facts(b, facts) for facts in image.facts])),
     ]
     b.Finish(_table(b, fields), file_identifier=IDENTIFIER)
     return bytes(b.Output())
@@ -138,3 +139,8 @@ def _library(b: flatbuffers.Builder, library: CompiledLibrary, place: Place) -> 
 def _stat(b: flatbuffers.Builder, key: str, value: int) -> int:
     name = b.CreateString(key)
     return _table(b, [("offset", name), ("int64", value)])
+
+
+def _facts(b: flatbuffers.Builder, facts: EntryFacts) -> int:
+    sources = b.CreateString(facts.sources)
+    return _table(b, [("int64", facts.macs), ("int64", facts.bytes), ("offset", sources)])
