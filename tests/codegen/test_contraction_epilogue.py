@@ -167,3 +167,27 @@ return %1 : {out}"""
     a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
     [y] = Kernel(text)([a, pack(b)], [((n, m), np.float32)])
     assert_close(y, (a.astype(np.float64) @ b).T)
+
+
+@pytest.mark.parametrize("offset", [0, 24, 13])
+def test_a_result_written_into_a_part_of_a_tensor(offset: int) -> None:
+    """A concatenation whose parts are computed in place: the rest of the tensor stays as it is."""
+    m, n, k = 13, 24, 8
+    result, left, right, body = _matmul_root(m, n, k)
+    whole = tensor((m, 61))
+    relu = "  %s = arith.maximumf %i0, %zero : f32\n  linalg.yield %s : f32"
+    body += _pointwise("%1", "%0", result, result, relu, 2, 1)
+    body += f"""
+%2 = tensor.insert_slice %1 into %all[0, {offset}] [{m}, {n}] [1, 1] : {result} into {whole}
+return %2 : {whole}"""
+    arguments = f"%a: {left}, %b: {right}, %all: {whole}"
+    text = executable("part", arguments, whole, body, "attributes {flow.tied = array<i64: 0, 2>}")
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    c = rng.standard_normal((m, 61), np.float32)
+    expected = c.copy()
+    expected[:, offset : offset + n] = np.maximum(a.astype(np.float64) @ b, 0)
+    kernel = Kernel(text)
+    assert kernel.executable.strategy == "contraction"
+    assert kernel.run([a, pack(b), c, c]) == 0
+    assert_close(c, expected)

@@ -31,14 +31,20 @@ _HEAVY_OPS = 20
 
 @dataclass(frozen=True)
 class Output:
-    """Result ``number`` of the dispatch stores tensor ``value``, whose element lies at ``forms``; ``pad`` is put around
-    it.
+    """Result ``number`` of the dispatch stores tensor ``value``, whose element lies at ``forms``.
+
+    ``frame``: the ``tensor.pad`` that surrounds the value, or the ``tensor.insert_slice`` that puts it into a tensor
+    updated in place; None when the value is all there is.
     """
 
     number: int
     value: ir.Value
     forms: Forms
-    pad: ir.Operation | None
+    frame: ir.Operation | None
+
+    @property
+    def is_padded(self) -> bool:
+        return self.frame is not None and self.frame.name == "tensor.pad"
 
 
 @dataclass(frozen=True)
@@ -196,27 +202,42 @@ def _reshaped_forms(op: ir.Operation, source: Forms) -> Forms | None:
 
 
 def _output(dispatch: Dispatch, number: int, known: dict[ir.Value, Forms]) -> Output | None:
-    value, pad = dispatch.results[number].value, None
+    value = dispatch.results[number].value
+    frame = _frame(dispatch, number)
+    if frame is not None:
+        value = frame.operands[0]
+        return Output(number, value, known[value], frame) if value in known else None
     while value not in known:
         if isinstance(value.owner, ir.Block):
             return None
         op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
-        if op.name == "tensor.pad" and pad is None and value == dispatch.results[number].value:
-            pad, value = op, op.operands[0]
-            if value not in known:
-                return None
-        elif op.name in ("tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"):
-            value = op.operands[0]
-        else:
+        if op.name not in ("tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"):
             return None
-    return Output(number, value, known[value], pad)
+        value = op.operands[0]
+    return Output(number, value, known[value], None)
+
+
+def _frame(dispatch: Dispatch, number: int) -> ir.Operation | None:
+    """The op that puts a result at an offset: a pad, or an insertion into the argument tied to the result."""
+    value = dispatch.results[number].value
+    if isinstance(value.owner, ir.Block):
+        return None
+    op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
+    if op.name == "tensor.pad":
+        return op
+    if op.name != "tensor.insert_slice" or number not in dispatch.tied:
+        return None
+    same_rank = ir.RankedTensorType(op.operands[0].type).rank == ir.RankedTensorType(op.operands[1].type).rank
+    unit_strides = all(x == 1 for x in ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+    in_place = op.operands[1] == dispatch.arguments[dispatch.tied[number]].value
+    return op if same_rank and unit_strides and in_place else None
 
 
 def _written(output: Output, dispatch: Dispatch) -> Access | None:
-    """The access that stores an output; None when it is padded by amounts unknown at compile time."""
-    if output.pad is None:
+    """The access that stores an output; None when its offset in the result is not known at compile time."""
+    if output.frame is None:
         return Access(output.value, output.forms)
-    low = list(ir.DenseI64ArrayAttr(output.pad.attributes["static_low"]))
+    low = list(ir.DenseI64ArrayAttr(output.frame.attributes["static_low" if output.is_padded else "static_offsets"]))
     if any(x < 0 for x in low):
         return None
     shifted = tuple(Form(f.coefficients, f.constant + x) for f, x in zip(output.forms, low, strict=True))
@@ -247,10 +268,12 @@ class Writer:
             port = kernel.dispatch.results[output.number]
             memref = kernel.result(output.number)
             low: list[Index] = [0] * len(output.forms)
-            if output.pad is not None:
-                low, _ = evaluate.pad_amounts(kernel, output.pad)
-            else:
+            if output.frame is None:
                 memref = reshape_memref(memref, kernel.extents(output.value))
+            elif output.is_padded:
+                low, _ = evaluate.pad_amounts(kernel, output.frame)
+            else:
+                low, _, _ = evaluate.slice_parameters(kernel, output.frame)
             self._targets.append((output, Buffer.whole(memref, port.type.element_type), low))
 
     def store(self, evaluator: Evaluator, at: Sequence[Coordinate]) -> None:
@@ -267,7 +290,7 @@ class Writer:
 
     def fill_borders(self) -> None:
         """Write the padding of padded results, in workgroup (0, 0, 0) only."""
-        if all(output.pad is None for output in self.epilogue.outputs):
+        if not any(output.is_padded for output in self.epilogue.outputs):
             return
         kernel = self.kernel
         ids = [kernel.workgroup(n) for n in range(3)]
@@ -275,8 +298,9 @@ class Writer:
         first = arith.CmpIOp(arith.CmpIPredicate.eq, linear, index.value(0)).result
         with kernel.when(first):
             for output, buffer, low in self._targets:
-                if output.pad is not None:
-                    self._fill_border(output.pad, buffer, low)
+                if output.is_padded:
+                    assert output.frame is not None
+                    self._fill_border(output.frame, buffer, low)
 
     def _fill_border(self, pad: ir.Operation, buffer: Buffer, low: list[Index]) -> None:
         """Axis by axis: what lies before and after the source, where all outer axes are inside it, is one run of
