@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rillet import structured
 from rillet.errors import RunError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -32,11 +33,17 @@ _INTEGERS = (2, 3, 4, 5, 6, 7, 9, 12, 13)
 _FLOATS = (1, 10, 11, 16)
 
 
+class _Retry(Exception):
+    """The model depends on the value of more inputs than was known."""
+
+
 class SpecializedModel:
     """A model compiled for each value of the inputs named ``keys``; once for all when there are none."""
 
     def __init__(self, source: onnx.ModelProto, keys: tuple[str, ...], options: Mapping[str, Any], error: Exception):
         self.keys = keys
+        self._structured = structured.structured_inputs(source)
+        self._assembles = structured.has_structured_outputs(source)
         self._source = source
         self._options = options
         self._error = error
@@ -49,7 +56,7 @@ class SpecializedModel:
     def of(cls, module: Module, source: onnx.ModelProto) -> SpecializedModel:
         """A model that needs no specialization."""
         result = cls(source, (), {}, RunError("no variant"))
-        result._variants[()] = module
+        result._variants[((), ())] = module
         return result
 
     def call(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
@@ -57,27 +64,60 @@ class SpecializedModel:
 
         Raises RunError, and UnsupportedError when it cannot be compiled for these values.
         """
-        result = self.variant(arrays, named)(*arrays, **named)
-        return result if isinstance(result, tuple) else (result,)
+        feeds = self._feeds(arrays, named)
+        try:
+            module = self.variant(feeds)
+        except _Retry:
+            module = self.variant(feeds)
+        if not self._structured and not self._assembles:
+            result = module(*arrays, **named)
+            return result if isinstance(result, tuple) else (result,)
+        for name in self._structured:
+            feeds.update({f"{name}[{i}]": t for i, t in enumerate(structured.pack(feeds.pop(name)))})
+        outputs = module.run(feeds)
+        return structured.assemble(self._source, list(outputs), list(outputs.values()))
 
-    def variant(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> Module:
-        """The module for the value of these inputs; compiled when it is new."""
+    def _feeds(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        if len(arrays) > len(self._names):
+            raise RunError(f"the model takes {len(self._names)} inputs ({', '.join(self._names)}), got {len(arrays)}")
         feeds = {**dict(zip(self._names, arrays, strict=False)), **named}
+        for name in self._structured:
+            feeds.setdefault(name, None)
+        return feeds
+
+    def variant(self, feeds: Mapping[str, Any]) -> Module:
+        """The module for the value of these inputs; compiled when it is new."""
         missing = [name for name in self.keys if name not in feeds]
         if missing:
             raise RunError(f"input '{missing[0]}' is missing; the model's inputs are: {', '.join(self._names)}")
         values = {name: np.asarray(feeds[name]) for name in self.keys}
         if any(value.size > _MAX_ELEMENTS for value in values.values()):
             raise self._error
-        key = tuple((v.dtype.str, v.shape, v.tobytes()) for v in values.values())
+        key = (
+            tuple((v.dtype.str, v.shape, v.tobytes()) for v in values.values()),
+            tuple(structured.structure_of(feeds[name]) for name in self._structured),
+        )
         with self._lock:
             if key in self._variants:
                 self._variants.move_to_end(key)
             else:
-                self._variants[key] = _compile(self._source, values, self._options)
+                self._variants[key] = self._build(values, {name: feeds[name] for name in self._structured})
                 if len(self._variants) > MAX_VARIANTS:
                     self._variants.popitem(last=False)
             return self._variants[key]
+
+    def _build(self, values: Mapping[str, np.ndarray], structures: Mapping[str, Any]) -> Module:
+        model = structured.unpack(self._source, structures) if structures else self._source
+        if not structures or self.keys:
+            return _compile(model, values, self._options)
+        try:
+            return _compile(model, values, self._options)
+        except UnsupportedError as error:
+            # Only now, with the structure known, can it be seen which values matter.
+            self.keys = _shaping_inputs(self._source, error)
+            if not self.keys:
+                raise
+            raise _Retry from error
 
 
 def compile_or_specialize(source: onnx.ModelProto, **options: Any) -> SpecializedModel:
@@ -86,6 +126,8 @@ def compile_or_specialize(source: onnx.ModelProto, **options: Any) -> Specialize
     ``options`` are those of ``rillet.compile``. Raises CompileError; UnsupportedError when no value of an input can
     help.
     """
+    if structured.structured_inputs(source):
+        return SpecializedModel(source, (), options, RunError("an input is too large to compile for its value"))
     try:
         return SpecializedModel.of(_compile(source, {}, options), source)
     except UnsupportedError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rillet.frontends.tensors import Tensor
+from rillet.frontends.onnx.sequences import Absent, Structured, TensorSequence
 from rillet.ir import dtypes
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def body_of(
-    proto: onnx.NodeProto, opset: int, inputs: Sequence[Tensor | None]
+    proto: onnx.NodeProto, opset: int, inputs: Sequence[Structured | None]
 ) -> tuple[onnx.FunctionProto, dict[str, onnx.AttributeProto]] | None:
     """The function body that onnx defines for an op, with the schema's default attributes, or None."""
     import onnx
@@ -48,7 +48,7 @@ def body_of(
 
 
 def _context_dependent(
-    schema: onnx.defs.OpSchema, proto: onnx.NodeProto, opset: int, inputs: Sequence[Tensor | None]
+    schema: onnx.defs.OpSchema, proto: onnx.NodeProto, opset: int, inputs: Sequence[Structured | None]
 ) -> bytes | None:
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
     if not versions:
@@ -62,12 +62,15 @@ def _context_dependent(
         return None
 
 
-def type_proto(tensor: Tensor | None) -> onnx.TypeProto:
-    """The ONNX type of a tensor; an empty one for an absent input."""
+def type_proto(tensor: Structured | None) -> onnx.TypeProto:
+    """The ONNX type of a tensor or sequence; an empty one for an absent input."""
     import onnx
 
-    if tensor is None:
+    if tensor is None or isinstance(tensor, Absent):
         return onnx.TypeProto()
+    if isinstance(tensor, TensorSequence):
+        element = onnx.helper.make_tensor_type_proto(dtypes.by_name[tensor.dtype].code, None)
+        return onnx.helper.make_sequence_type_proto(element)
     dims = [d if isinstance(d, int) else None for d in tensor.shape]
     return onnx.helper.make_tensor_type_proto(dtypes.by_name[tensor.dtype].code, dims)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from torch_mlir import ir
@@ -22,6 +22,7 @@ from rillet.frontends.layout import Builder
 from rillet.frontends.onnx import functions, registry, symbolic
 from rillet.frontends.onnx.fold import fold
 from rillet.frontends.onnx.node import Node, dtype_name
+from rillet.frontends.onnx.sequences import Structured, all_tensors, flatten
 from rillet.frontends.tensors import Tensor
 from rillet.ir import Program, builders, dtypes
 
@@ -37,7 +38,7 @@ class _Skipped:
 
 
 SKIPPED = _Skipped()
-Value: TypeAlias = Tensor | _Skipped
+Value: TypeAlias = Structured | _Skipped
 
 
 @dataclass
@@ -121,18 +122,20 @@ class GraphImporter:
             outputs = [self._output(o.name, scope) for o in graph.output]
             if self.unsupported:
                 return
-            results = [self.b.value(t) for t in outputs if isinstance(t, Tensor)]
+            tensors = [
+                (o, *named)
+                for o, value in zip(graph.output, outputs, strict=True)
+                if not isinstance(value, _Skipped)
+                for named in flatten(o.name, value)
+            ]
+            results = [self.b.value(t) for _, _, t in tensors]
             func.ReturnOp(results)
         main.operation.attributes["function_type"] = ir.TypeAttr.get(
             ir.FunctionType.get(types, [r.type for r in results])
         )
         main.arg_attrs = ir.ArrayAttr.get([_edge(i.name, i.dtype, i.dims) for i in inputs])
         main.operation.attributes["res_attrs"] = ir.ArrayAttr.get(
-            [
-                _edge(o.name, t.dtype, self._result_dims(t, o))
-                for o, t in zip(graph.output, outputs, strict=True)
-                if isinstance(t, Tensor)
-            ]
+            [_edge(name, t.dtype, self._result_dims(t, o)) for o, name, t in tensors]
         )
         if not list(anchor.result.uses):
             anchor.operation.erase()
@@ -265,7 +268,7 @@ class GraphImporter:
             proto = functions.resolve(written, scope.attributes)
             self._counter += 1
             name = proto.name or f"{proto.op_type}_{self._counter}"
-            inputs: list[Tensor | None] = []
+            inputs: list[Any] = []
             skipped = False
             for input_name in proto.input:
                 value = scope.find(input_name) if input_name else None
@@ -275,7 +278,7 @@ class GraphImporter:
                         "which no input, initializer or earlier node defines"
                     )
                 skipped |= isinstance(value, _Skipped)
-                inputs.append(value if isinstance(value, Tensor) else None)
+                inputs.append(None if isinstance(value, _Skipped) else value)
             results = self._skip(proto, name, scope) if skipped else self._import_node(proto, name, inputs, scope)
             self._define(proto, name, results, scope)
 
@@ -320,7 +323,7 @@ class GraphImporter:
         return what, "export the model with standard ONNX ops, or with a function body for this op"
 
     def _import_node(
-        self, proto: onnx.NodeProto, name: str, inputs: list[Tensor | None], scope: _Scope
+        self, proto: onnx.NodeProto, name: str, inputs: list[Any], scope: _Scope
     ) -> Sequence[Value | None]:
         try:
             with self._located(name):
@@ -342,7 +345,7 @@ class GraphImporter:
         return results
 
     def _lower(
-        self, proto: onnx.NodeProto, name: str, inputs: list[Tensor | None], scope: _Scope
+        self, proto: onnx.NodeProto, name: str, inputs: list[Any], scope: _Scope
     ) -> Sequence[Value | None]:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         opset = scope.opsets.get(domain, 0)
@@ -350,22 +353,23 @@ class GraphImporter:
         local = self._functions.get((proto.domain, proto.op_type, proto.overload))
         if local is not None:
             return self._call(local, {}, proto, inputs, scope)
-        if all(t is None or t.array is not None for t in inputs):
+        plain = all_tensors(inputs)
+        if plain and all(t is None or t.array is not None for t in inputs):
             folded = fold(proto, scope.opsets, [None if t is None else t.array for t in inputs], self.model.ir_version)
             if folded is not None:
                 return [self.b.constant(a, name=o) for a, o in zip(folded, proto.output, strict=True)]
 
-        def run_graph(graph: onnx.GraphProto, arguments: Sequence[Tensor]) -> list[Tensor]:
+        def run_graph(graph: onnx.GraphProto, arguments: Sequence[Any]) -> list[Any]:
             return self._import_subgraph(graph, arguments, scope)
 
         node = Node(proto, name, opset, self.b, inputs, attributes, run_graph)
-        result = symbolic.apply(node)
+        result: Any = symbolic.apply(node) if plain else None
         entry = registry.lookup(domain, proto.op_type, opset)
         if result is None and entry is not None:
             result = entry.importer(node, *inputs)
             _check_attributes(node, entry)
         if result is not None:
-            return [result] if isinstance(result, Tensor) else result
+            return result if isinstance(result, list | tuple) else [result]
         if entry is not None:
             return []
         expansion = functions.body_of(proto, opset, inputs)
@@ -400,7 +404,9 @@ class GraphImporter:
             raise CompileError(f"functions and subgraphs nest deeper than {_MAX_DEPTH}; is a function recursive?")
         return scope.depth + 1
 
-    def _import_subgraph(self, graph: onnx.GraphProto, arguments: Sequence[Tensor], scope: _Scope) -> list[Tensor]:
+    def _import_subgraph(
+        self, graph: onnx.GraphProto, arguments: Sequence[Structured], scope: _Scope
+    ) -> list[Structured]:
         """Import a body at the insertion point. Raises UnsupportedFeature when a node in it cannot be compiled."""
         inner = _Scope(scope.opsets, scope, scope.attributes, {}, self._deeper(scope))
         for name, array in self._initializers(graph).items():
@@ -409,7 +415,7 @@ class GraphImporter:
             inner.values[info.name] = argument
         self._import_nodes(graph.node, inner)
         results = [self._output(o.name, inner) for o in graph.output]
-        tensors = [r for r in results if isinstance(r, Tensor)]
+        tensors = [r for r in results if not isinstance(r, _Skipped)]
         if len(tensors) != len(results):
             raise UnsupportedFeature("its subgraph has nodes that are not supported (listed too)")
         return tensors

@@ -14,6 +14,7 @@ from torch_mlir.dialects import scf
 from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
+from rillet.frontends.onnx.sequences import all_tensors
 from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Extent
@@ -34,6 +35,10 @@ def if_(node: Node, condition: Tensor) -> list[Tensor]:
         with ir.InsertionPoint(region.blocks[0]):
             outcomes.append(node.run_graph(graph, []))
         b.extents.pop()
+    if not all(all_tensors(outcome) for outcome in outcomes):
+        raise UnsupportedFeature(
+            "its branches give sequences or optionals, and the condition is not known at compile time"
+        )
     shapes = [_common_shape(node, i, t, o) for i, (t, o) in enumerate(zip(*outcomes, strict=True))]
     dynamic = [axis for shape in shapes for axis, d in enumerate(shape) if d is None]
     dtypes = [t.dtype for t in outcomes[0]]

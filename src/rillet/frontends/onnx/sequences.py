@@ -1,0 +1,42 @@
+"""Sequences and optionals during import: their length and presence are known, their elements are tensors.
+
+An optional that holds something is what it holds; ``ABSENT`` stands for an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rillet.frontends.tensors import Tensor
+
+
+@dataclass(eq=False)
+class TensorSequence:
+    """A sequence of tensors of one element type."""
+
+    dtype: str
+    items: tuple[Tensor, ...]
+
+
+class Absent:
+    """An optional that holds nothing."""
+
+
+ABSENT = Absent()
+Structured: TypeAlias = Tensor | TensorSequence | Absent
+
+
+def flatten(name: str, value: Structured) -> list[tuple[str, Tensor]]:
+    """The tensors of a result with their names: ``name[0]``, ``name[1]``, … for a sequence, none for an absent one."""
+    if isinstance(value, Tensor):
+        return [(name, value)]
+    if isinstance(value, Absent):
+        return []
+    return [(f"{name}[{i}]", item) for i, item in enumerate(value.items)]
+
+
+def all_tensors(values: Sequence[object]) -> bool:
+    """Whether every value that is there is a plain tensor."""
+    return all(v is None or isinstance(v, Tensor) for v in values)
