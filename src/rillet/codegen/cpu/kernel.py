@@ -277,8 +277,9 @@ def storage_type(element: ir.Type) -> ir.Type:
         return ir.IntegerType.get_signless(64)
     if isinstance(element, ir.IntegerType):
         return ir.IntegerType.get_signless(max(8, element.width))
-    if isinstance(element, ir.FloatType) and element.width <= 8:
-        return _i8()
+    if isinstance(element, ir.FloatType) and element.width <= 16:
+        # As integers: LLVM moves vectors of small floats about by way of f32 conversions that may be library calls.
+        return ir.IntegerType.get_signless(max(8, element.width))
     return element
 
 

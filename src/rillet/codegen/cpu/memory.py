@@ -149,7 +149,7 @@ def to_storage(value: ir.Value) -> ir.Value:
         return arith.IndexCastOp(target, value).result
     if isinstance(element, ir.FloatType):
         bits = arith.BitcastOp(_like(value, ir.IntegerType.get_signless(element.width)), value).result
-        return bits if element.width == 8 else arith.ExtUIOp(target, bits).result
+        return bits if element.width >= 8 else arith.ExtUIOp(target, bits).result
     return arith.ExtUIOp(target, value).result
 
 
