@@ -159,8 +159,8 @@ def choose_blocks(
     """How a contraction is split over workgroups.
 
     ``left_bytes`` and ``right_bytes`` are the operands' sizes for one batch. Batches are split first; then the rows x
-    columns grid that reads the least: every row block reads the whole right-hand side, every column block the whole
-    left-hand side.
+    columns grid that is even and reads little: every row block reads the whole right-hand side, every column block the
+    whole left-hand side.
     """
     cycles = batches * grid_cycles(target, tile, m, n, k, element_bytes)
     wanted = _workgroups(target, cycles)
@@ -170,9 +170,16 @@ def choose_blocks(
     best = (math.inf, 1, 1)
     for row_blocks in range(1, min(row_tiles, wanted) + 1):
         column_blocks = min(column_tiles, math.ceil(wanted / row_blocks))
-        short = wanted / (row_blocks * column_blocks)
+        largest = math.ceil(row_tiles / row_blocks) * math.ceil(column_tiles / column_blocks)
+        count = math.ceil(row_tiles / math.ceil(row_tiles / row_blocks)) * math.ceil(
+            column_tiles / math.ceil(column_tiles / column_blocks)
+        )
+        # Two workers: with an odd count one waits for the other's last block, else for the difference of their sizes.
+        total = row_tiles * column_tiles
+        idle = 1 + (largest if count % 2 else 2 * (largest - total / count)) / total
         traffic = row_blocks * right_bytes + column_blocks * left_bytes
-        best = min(best, (traffic * short, row_blocks, column_blocks))
+        time = cycles * idle * max(1.0, wanted / count) ** 0.5 + batches * traffic / L2_BYTES_PER_CYCLE
+        best = min(best, (time, row_blocks, column_blocks))
     _, row_blocks, column_blocks = best
     rows = math.ceil(row_tiles / row_blocks) * tile.rows
     columns = math.ceil(column_tiles / column_blocks) * tile.columns
@@ -183,7 +190,13 @@ def choose_blocks(
 
 
 def _workgroups(target: Target, cycles: float) -> int:
-    return 1 if cycles < SPLIT_CYCLES or not target.threads else max(2, round(cycles / WORKGROUP_CYCLES))
+    """How many workgroups that much work is worth: one, or a power of two as long as there are few, so that workers share
+    them evenly.
+    """
+    if cycles < SPLIT_CYCLES or not target.threads:
+        return 1
+    count = max(2.0, cycles / WORKGROUP_CYCLES)
+    return round(count) if count > 24 else 2 ** round(math.log2(count))
 
 
 def choose_reduction_block(target: Target, first: int, inner: int, tile: Tile, element_bytes: int) -> int:
