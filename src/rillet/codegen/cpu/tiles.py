@@ -190,8 +190,8 @@ def choose_blocks(
 
 
 def _workgroups(target: Target, cycles: float) -> int:
-    """How many workgroups that much work is worth: one, or a power of two as long as there are few, so that workers share
-    them evenly.
+    """How many workgroups that much work is worth: one, or a power of two as long as there are few, so that workers
+    share them evenly.
     """
     if cycles < SPLIT_CYCLES or not target.threads:
         return 1
