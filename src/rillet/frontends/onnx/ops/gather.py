@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rillet.frontends import scalars
-from rillet.frontends.errors import InvalidNode
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.shape import scalar_of
 from rillet.frontends.onnx.registry import op
@@ -78,7 +78,9 @@ def gather_nd(node: Node, data: Tensor, indices: Tensor) -> Tensor:
     b = node.b
     batch = node.attr("batch_dims", 0)
     depth = indices.shape[-1]
-    if not isinstance(depth, int) or not 1 <= depth <= data.rank - batch:
+    if not isinstance(depth, int):
+        raise UnsupportedFeature("the last dimension of the indices is not known", "pin the shape of the indices")
+    if not 1 <= depth <= data.rank - batch:
         raise InvalidNode(
             f"indices of {depth} dimensions do not fit data of rank {data.rank} with {batch} batch dimensions"
         )

@@ -131,19 +131,10 @@ def _shifted(node: Node, x: Tensor, zero_point: Tensor | None, axis: int | None)
     b = node.b
     if zero_point is None or (zero_point.array is not None and not np.any(zero_point.array)):
         return x
-    if zero_point.rank == 1 and zero_point.shape[0] != 1 and axis is not None:
-        axes = [axis]
-    elif zero_point.rank > 1:
-        return b.map(lambda v, z: convert(v, "int32") - convert(z, "int32"), x, zero_point, dtype="int32")
-    else:
-        zero_point, axes = b.reshape(zero_point, []), []
-    return b.map_along(
-        lambda v, z: convert(v, "int32") - convert(z, "int32"),
-        x.shape,
-        (x, range(x.rank)),
-        (zero_point, axes),
-        dtype="int32",
-    )
+    if zero_point.rank <= 1:
+        following = x.rank - 1 - axis if axis is not None and zero_point.rank == 1 else 0
+        zero_point = b.reshape(zero_point, [*zero_point.shape, *[1] * following])
+    return b.map(lambda v, z: convert(v, "int32") - convert(z, "int32"), x, zero_point, dtype="int32")
 
 
 @op("MatMulInteger", since=10)
