@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,8 +16,10 @@ from rillet.codegen.cache import default_directory
 from rillet.codegen.library import Progress, compile_library
 from rillet.codegen.result import CodegenOptions
 from rillet.errors import CompileError
+from rillet.executables import entry_facts, executables
 from rillet.frontends import source as source_frontend
 from rillet.ir import Program
+from rillet.ir.image import Image
 from rillet.module import CompiledLibrary, write_module
 from rillet.targets import Target, get
 from rillet.vm import encode
@@ -49,8 +52,8 @@ def compile(
     dump_ir: str | os.PathLike[str] | None = None,
     optimize_for_size: bool = False,
     progress: Progress | None = None,
-) -> runtime.Module:
-    """Compile a model and load it.
+) -> runtime.Module | CrossModule:
+    """Compile a model and load it; for a target that this machine cannot run, what comes back can be exported.
 
     Args:
         source: a path to an ONNX model or MLIR text, the bytes of an ONNX model, an ``onnx.ModelProto``, MLIR text,
@@ -77,10 +80,33 @@ def compile(
         dump_ir=Path(dump_ir) if dump_ir is not None else None,
         optimize_for_size=optimize_for_size,
     )
+    targets = resolve_targets(target)
+    if not targets[0].runs_here:
+        return _cross_compile(source, targets, inputs, values, options, progress)
     blob = compile_to_bytes(
-        source, targets=resolve_targets(target), inputs=inputs, values=values, options=options, progress=progress
+        source, targets=targets, inputs=inputs, values=values, options=options, progress=progress
     )
     return runtime.load(blob, threads=threads)
+
+
+def _cross_compile(
+    source: Source,
+    targets: Sequence[Target],
+    inputs: Mapping[str, Shape] | None,
+    values: Mapping[str, np.ndarray] | None,
+    options: CompileOptions,
+    progress: Progress | None,
+) -> CrossModule:
+    from rillet import export
+
+    def build() -> export.Build:
+        return export.build(source, targets[0], inputs, values, options, progress)
+
+    if targets[0].is_bare_metal:
+        built = build()
+        return export.CrossModule(targets[0], built.image, None, lambda: built)
+    image, libraries = _compile_image(source, targets, inputs, values, options, progress)
+    return export.CrossModule(targets[0], image, write_module(image, libraries), build)
 
 
 def compile_to_bytes(
@@ -93,16 +119,30 @@ def compile_to_bytes(
     progress: Progress | None = None,
 ) -> memoryview:
     """Compile ``source`` for ``targets`` and return the module file's bytes. See ``compile``."""
-    options = options or CompileOptions()
+    if bare := [t.name for t in targets if t.is_bare_metal]:
+        raise CompileError(f"target {bare[0]} has no loader for module files: export the model instead")
+    image, libraries = _compile_image(source, targets, inputs, values, options or CompileOptions(), progress)
+    memory = write_module(image, libraries)
+    assert memory is not None  # there was no sink
+    return memory
+
+
+def _compile_image(
+    source: Source,
+    targets: Sequence[Target],
+    inputs: Mapping[str, Shape] | None,
+    values: Mapping[str, np.ndarray] | None,
+    options: CompileOptions,
+    progress: Progress | None,
+) -> tuple[Image, list[CompiledLibrary]]:
     trace = pipeline.Trace(options.dump_ir)
     program = import_source(source, inputs, trace, values)
     steps = pipeline.passes(targets[0])
     pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
+    facts = entry_facts(program)
     libraries = [_compile_for(target, program, options, progress) for target in targets]
     pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal", "vm")], trace)
-    memory = write_module(encode(program), libraries)
-    assert memory is not None  # there was no sink
-    return memory
+    return dataclasses.replace(encode(program), facts=facts), libraries
 
 
 def lower_until(source: Source, stage: str, *, target: Target, inputs: Mapping[str, Shape] | None = None) -> Program:
@@ -138,20 +178,6 @@ def resolve_targets(target: str | Sequence[str]) -> list[Target]:
     if len({t.pack_n for t in targets}) > 1 or len({t.arch for t in targets}) > 1:
         raise CompileError(f"targets {', '.join(names)} cannot share one file: they differ in architecture or packing")
     return sorted(targets, key=lambda t: (-t.vector_bits, -len(t.features)))
-
-
-def executables(program: Program) -> list[tuple[str, str]]:
-    """The executables of a program after dispatch: (name, module text), in ordinal order."""
-    for op in program.module.body.operations:
-        if op.operation.name == "builtin.module" and _symbol(op) == "executables":
-            return [(_symbol(inner), inner.operation.get_asm()) for inner in op.regions[0].blocks[0].operations]
-    return []
-
-
-def _symbol(op: Any) -> str:
-    from torch_mlir import ir
-
-    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
 
 
 def _compile_for(

@@ -32,7 +32,23 @@ def compile_library(
     cache_directory: Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[bytes, list[CompiledExecutable]]:
-    """Compile ``executables``, pairs of (name, module text), in order; return the linked ELF and the parts.
+    """``compile_parts``, linked into an embedded ELF: its bytes, and the parts."""
+    compiled = compile_parts(
+        executables, target, options, jobs=jobs, cache_directory=cache_directory, progress=progress
+    )
+    return link_embedded_elf(compiled, target), compiled
+
+
+def compile_parts(
+    executables: Sequence[tuple[str, str]],
+    target: Target,
+    options: CodegenOptions,
+    *,
+    jobs: int | None = None,
+    cache_directory: Path | None = None,
+    progress: Progress | None = None,
+) -> list[CompiledExecutable]:
+    """Compile ``executables``, pairs of (name, module text), in order.
 
     ``jobs`` is the number of worker processes (default: one a core); ``cache_directory`` None means no cache.
     Raises ``CompileError`` naming the executable that failed.
@@ -55,8 +71,7 @@ def compile_library(
         _compile_here(executables, misses, target, options, finish)
     else:
         _compile_in_workers(executables, misses, target, options, workers, finish)
-    compiled = [r for r in results if r is not None]
-    return link_embedded_elf(compiled, target), compiled
+    return [r for r in results if r is not None]
 
 
 def _compile_here(

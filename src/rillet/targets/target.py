@@ -45,6 +45,11 @@ class Target:
         return self.os == "none"
 
     @property
+    def runs_here(self) -> bool:
+        """Whether this machine has the architecture and the operating system (not whether it has the features)."""
+        return self.arch == _machine() and self.os == "linux"
+
+    @property
     def tile_registers(self) -> int:
         """The registers that hold a kernel's accumulators: vector registers, or scalar ones where there are none."""
         return self.vector_registers if self.vector_bits else self.scalar_float_registers
@@ -78,14 +83,18 @@ def host() -> Target:
     """This machine: the best built-in target it supports, refined by LLVM's CPU name and the OS's cache sizes."""
     import llvmlite.binding as llvm
 
-    machine = platform.machine().lower()
-    arch = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+    arch = _machine()
     present = {name for name, on in llvm.get_host_cpu_features().items() if on}
     fitting = [t for t in map(_load, names()) if t.arch == arch and set(t.features) <= present and "linux" in t.triple]
     if not fitting:
         raise CompileError(f"no built-in target fits this machine ({arch}); choose one of: {', '.join(names())}")
     best = max(fitting, key=lambda t: (t.vector_bits, len(t.features)))
     return dataclasses.replace(best, name="host", cpu=llvm.get_host_cpu_name(), **_cache_sizes())
+
+
+def _machine() -> str:
+    machine = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
 
 
 def _data() -> resources.abc.Traversable:

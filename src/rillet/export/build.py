@@ -1,0 +1,130 @@
+"""From a model to everything an exported folder holds: kernels as objects, constants, the host program as emitc."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch_mlir import ir
+
+from rillet import pipeline
+from rillet.codegen.library import Progress, compile_parts
+from rillet.codegen.result import CodegenOptions, CompiledExecutable
+from rillet.errors import CompileError
+from rillet.export import convert_to_emitc
+from rillet.export.convert_to_emitc import Lowered
+from rillet.ir import Program
+from rillet.ir.image import Image, TensorSpec
+from rillet.targets import Target
+from rillet.vm import encode
+
+if TYPE_CHECKING:
+    from rillet.compiler import CompileOptions, Source
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Some of the arena: ``where`` names the layer that produces it. ``bytes`` without alignment."""
+
+    where: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Build:
+    """A model compiled for one target, before it is written to a folder."""
+
+    target: Target
+    lowered: Lowered
+    kernels: tuple[CompiledExecutable, ...]  # in ordinal order
+    image: Image
+    largest: tuple[Scratch, ...]  # the largest pieces of the arena, largest first
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return self.image.exports[0].inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return self.image.exports[0].outputs
+
+
+def build(
+    source: Source,
+    target: Target,
+    inputs: Mapping[str, Sequence[int | str]] | None,
+    values: Mapping[str, np.ndarray] | None,
+    options: CompileOptions,
+    progress: Progress | None,
+) -> Build:
+    """Compile ``source`` for static memory. Raises ``CompileError`` where it has dynamic shapes, naming the inputs to pin."""
+    from rillet.compiler import executables, import_source
+    from rillet.progress import bar
+
+    trace = pipeline.Trace(options.dump_ir)
+    program = import_source(source, inputs, trace, values)
+    require_static_inputs(program, target)
+    steps = pipeline.passes(target)
+    pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
+    parts = [_renamed(name, text, target) for name, text in executables(program)]
+    with bar(f"compiling for {target.name}", progress) as report:
+        kernels = compile_parts(
+            parts,
+            target,
+            CodegenOptions(optimize_for_size=options.optimize_for_size),
+            jobs=options.jobs,
+            cache_directory=options.cache,
+            progress=report,
+        )
+    pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal")], trace)
+    local = max((k.local_memory_size for k in kernels), default=0)
+    lowered = convert_to_emitc.lower(program, [k.name for k in kernels], local)
+    largest = _largest_scratch(program)
+    pipeline.run(program, [s for s in steps if s.stage == "vm"], trace)
+    return Build(target, lowered, tuple(kernels), encode(program), largest)
+
+
+def require_static_inputs(program: Program, target: Target) -> None:
+    """Raise ``CompileError`` listing every input with a dynamic dimension."""
+    attributes = program.main().attributes
+    dynamic = []
+    for attribute in ir.ArrayAttr(attributes["arg_attrs"]) if "arg_attrs" in attributes else ():
+        spec = ir.DictAttr(attribute)
+        if "rillet.dims" not in spec:
+            continue
+        dims = [ir.StringAttr(d).value for d in ir.ArrayAttr(spec["rillet.dims"])]
+        if not all(d.isdecimal() for d in dims):
+            name = ir.StringAttr(spec["rillet.name"]).value
+            pinned = "x".join(d if d.isdecimal() else "1" for d in dims)
+            dynamic.append(f"input '{name}' [{', '.join(dims)}]: --shape {name}={pinned}")
+    if dynamic:
+        raise CompileError(
+            f"target {target.name} has static memory, so every input needs a fixed shape; pin them, for example:\n  "
+            + "\n  ".join(dynamic)
+        )
+
+
+def _renamed(name: str, text: str, target: Target) -> tuple[str, str]:
+    """Symbols that two models in one firmware share only if their kernels are the same."""
+    digest = hashlib.sha256(f"{target}\n{text}".encode()).hexdigest()[:8]
+    symbol = f"rlt_{digest}_{name}"
+    return symbol, re.sub(rf"@{re.escape(name)}\b", f"@{symbol}", text)
+
+
+def _largest_scratch(program: Program) -> tuple[Scratch, ...]:
+    """What the kernels write to scratch, by size."""
+    found: dict[str, int] = {}
+    for function in program.module.body.operations:
+        for block in function.operation.regions[0].blocks:
+            for view in block.operations:
+                op = view.operation
+                if op.name != "hal.cmd_bind" or not convert_to_emitc.literal(op.operands[5]) & 2:
+                    continue
+                where = convert_to_emitc.source_of(op)
+                found[where] = max(found.get(where, 0), convert_to_emitc.constant_of(op.operands[4]) or 0)
+    return tuple(Scratch(w, b) for w, b in sorted(found.items(), key=lambda item: -item[1]))

@@ -1,0 +1,329 @@
+"""hal → emitc: the host program of a model with static shapes as one C function.
+
+A buffer is a pointer. What the VM would record and replay is written out: each dispatch fills an array of pointers and
+calls its kernel. Results go straight to memory that the caller provides, scratch is one static arena, constants are one
+read-only array, so that nothing is left to allocate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.errors import CompileError
+from rillet.export import scalars
+from rillet.export.emit import Emit
+from rillet.ir import Program, dtypes
+
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """``module`` holds one ``emitc.func``. Sizes in bytes; ``scratch_offset`` is where kernels' scratch starts in the arena."""
+
+    module: ir.Module
+    arena_bytes: int
+    dispatches: tuple[str, ...]  # the entry of each call, in program order
+
+
+def lower(program: Program, entries: Sequence[str], local_memory_size: int) -> Lowered:
+    """The program after stage ``hal`` as an emitc module; ``program`` is not changed.
+
+    ``entries``: kernel symbols in ordinal order; ``local_memory_size``: bytes of scratch that the most demanding needs.
+    Raises ``CompileError`` for host code that has no static form.
+    """
+    with program.context, ir.Location.unknown():
+        return _Lowering(program, entries, local_memory_size).run()
+
+
+class _Lowering:
+    def __init__(self, program: Program, entries: Sequence[str], local_memory_size: int) -> None:
+        self.main = program.main()
+        functions = {ir.StringAttr(f.attributes["sym_name"]).value: f.operation for f in program.module.body.operations}
+        init = functions.get("__init")
+        self.stored = _stored(init) if init is not None else {}
+        self.entries = entries
+        self.local_memory_size = local_memory_size
+        self.emit = Emit()
+        self.values: dict[ir.Value, ir.Value] = {}
+        self.blocks: dict[ir.Block, ir.Block] = {}
+        self.results = _results(self.main)
+        self.arena_bytes = 0
+        self.dispatches: list[str] = []
+        self.handlers: dict[str, Callable[[ir.Operation], None]] = {
+            "hal.view_check": lambda op: None,
+            "hal.view_create": lambda op: None,
+            "hal.check_dim": lambda op: None,
+            "hal.view_buffer": self._view_buffer,
+            "hal.global_load": self._global_load,
+            "hal.buffer_allocate": self._allocate,
+            "hal.buffer_transient": self._transient,
+            "hal.buffer_subspan": self._subspan,
+            "hal.buffer_load": self._load,
+            "hal.execute": self._execute,
+            "cf.br": self._branch,
+            "cf.cond_br": self._branch_if,
+            "func.return": self._return,
+        }
+
+    def run(self) -> Lowered:
+        module = ir.Module.create()
+        region = self.main.regions[0]
+        inputs = len(region.blocks[0].arguments)
+        outputs = len(ir.FunctionType(ir.TypeAttr(self.main.attributes["function_type"]).value).results)
+        pointers = [self.emit.input_pointer] * inputs + [self.emit.pointer] * outputs
+        with ir.InsertionPoint(module.body):
+            function = self.emit.function("run", pointers)
+        entry = function.regions[0].blocks.append(*pointers)
+        self.outputs = list(entry.arguments)[inputs:]
+        self.inputs = dict(zip(region.blocks[0].arguments, entry.arguments, strict=False))
+        for block in region.blocks:
+            if block == region.blocks[0]:
+                self.blocks[block] = entry
+                continue
+            types = [self.emit.type_of(a.type) for a in block.arguments]
+            new = function.regions[0].blocks.append(*types, arg_locs=[ir.Location.unknown()] * len(types))
+            self.blocks[block] = new
+            self.values.update(zip(block.arguments, new.arguments, strict=True))
+        with ir.InsertionPoint(entry):
+            most = self._most_bindings()
+            self.bindings = self.emit.array(most, self.emit.void_pointer) if most else None
+        for block in region.blocks:
+            with ir.InsertionPoint(self.blocks[block]):
+                for view in block.operations:
+                    self._convert(view.operation)
+        if self.local_memory_size:
+            self.arena_bytes = _align(self.arena_bytes) + self.local_memory_size
+        module.operation.verify()
+        return Lowered(module, self.arena_bytes, tuple(self.dispatches))
+
+    def _most_bindings(self) -> int:
+        counts = [0]
+        for view in _walk(self.main):
+            if view.name == "hal.execute":
+                commands = self._commands(view)
+                counts += [literal(c.operands[1]) + 1 for c in commands if c.name == "hal.cmd_bind"]
+        return max(counts)
+
+    def _convert(self, op: ir.Operation) -> None:
+        if op.name.startswith("hal.cmd_"):
+            return  # written out where they are executed
+        handler = self.handlers.get(op.name)
+        if handler is not None:
+            handler(op)
+            return
+        self.values[op.results[0]] = scalars.convert(self.emit, op, [self._value(v) for v in op.operands])
+
+    def _value(self, value: ir.Value) -> ir.Value:
+        if value in self.values:
+            return self.values[value]
+        raise CompileError(f"internal: {value} has no form in C")
+
+    # --- buffers ------------------------------------------------------------------------------------------------------
+
+    def _view_buffer(self, op: ir.Operation) -> None:
+        view = op.operands[0]
+        if view not in self.inputs:
+            raise CompileError("a view that control flow passes around has no form in C")
+        self.values[op.results[0]] = self.emit.cast(self.inputs[view], self.emit.pointer)
+
+    def _global_load(self, op: ir.Operation) -> None:
+        stored = self.stored[ir.IntegerAttr(op.attributes["ordinal"]).value]
+        if stored.name == "hal.constant":
+            self.values[op.results[0]] = self.emit.literal("CONSTANTS", self.emit.pointer)
+
+    def _allocate(self, op: ir.Operation) -> None:
+        """Memory that leaves with a result is the caller's."""
+        numbers = [n for n, buffer in enumerate(self.results) if buffer == op.results[0]]
+        if len(numbers) != 1:
+            raise CompileError(f"a result that {source_of(op)} makes in a loop or a branch has no static memory")
+        self.values[op.results[0]] = self.outputs[numbers[0]]
+
+    def _transient(self, op: ir.Operation) -> None:
+        size = constant_of(op.operands[0])
+        if size is None:
+            raise CompileError(
+                f"the scratch memory that {source_of(op)} needs depends on the data, so it cannot be reserved at compile time"
+            )
+        if _is_in_cycle(op.block) and _escapes(op.results[0]):
+            raise CompileError(f"a loop hands scratch memory of {source_of(op)} on to its next round: not static")
+        self.values[op.results[0]] = self.emit.offset(self.emit.literal("ARENA", self.emit.pointer), self.arena_bytes)
+        self.arena_bytes = _align(self.arena_bytes + size)
+
+    def _subspan(self, op: ir.Operation) -> None:
+        buffer, offset, _ = op.operands
+        self.values[op.results[0]] = self._at(self._value(buffer), offset)
+
+    def _at(self, pointer: ir.Value, offset: ir.Value) -> ir.Value:
+        known = constant_of(offset)
+        return self.emit.offset(pointer, known if known is not None else self._value(offset))
+
+    def _load(self, op: ir.Operation) -> None:
+        buffer, offset, dtype = op.operands
+        pointer = self._at(self._value(buffer), offset)
+        self.values[op.results[0]] = scalars.load(self.emit, pointer, literal(dtype), op.results[0].type)
+
+    # --- commands -----------------------------------------------------------------------------------------------------
+
+    def _commands(self, execute: ir.Operation) -> list[ir.Operation]:
+        """The recorded commands that ``execute`` runs."""
+        handle = execute.operands[0]
+        owner = handle.owner.operation
+        if owner.name == "hal.global_load":
+            owner = self.stored[ir.IntegerAttr(owner.attributes["ordinal"]).value]
+            handle = owner.results[0]
+        uses = sorted((use.owner.operation for use in handle.uses), key=list(owner.block.operations).index)
+        return [op for op in uses if op.name.startswith("hal.cmd_")]
+
+    def _execute(self, op: ir.Operation) -> None:
+        slots = [self._value(v) for v in list(op.operands)[1:]]
+        bindings: list[ir.Value] = []
+        constants: list[ir.Value] = []
+        for command in self._commands(op):
+            operands = list(command.operands)[1:]
+            if command.name == "hal.cmd_constants":
+                constants = operands
+            elif command.name == "hal.cmd_bind":
+                bindings.append(self._at(slots[literal(operands[1])], operands[2]))
+            elif command.name == "hal.cmd_dispatch":
+                with command.location:
+                    self._dispatch(self.entries[literal(operands[0])], bindings, constants)
+                bindings, constants = [], []
+            elif command.name == "hal.cmd_fill":
+                slot, offset, length, pattern, size = operands
+                pointer = self._at(slots[literal(slot)], offset)
+                arguments = [pointer, *(self._scalar(v) for v in (length, pattern, size))]
+                self.emit.call("FILL", arguments)
+            elif command.name == "hal.cmd_copy":
+                to, to_offset, source, source_offset, length = operands
+                target = self._at(slots[literal(to)], to_offset)
+                origin = self._at(slots[literal(source)], source_offset)
+                self.emit.call("COPY", [target, origin, self._scalar(length)])
+
+    def _dispatch(self, entry: str, bindings: Sequence[ir.Value], constants: Sequence[ir.Value]) -> None:
+        emit = self.emit
+        for number, pointer in enumerate(bindings):
+            emit.store(self.bindings, number, pointer)
+        values: list[ir.Value] = []
+        if constants:
+            array = emit.array(len(constants), emit.i64)
+            for number, value in enumerate(constants):
+                emit.store(array, number, self._scalar(value))
+            values.append(array)
+        names = [entry, f"{entry}__count"]
+        arguments = [*names, *([self.bindings] if bindings else ["NULL"]), *(values or ["NULL"])]
+        status = emit.call("DISPATCH", arguments, emit.i32)
+        emit.verbatim("if ({} != 0) return {};", [status, status])
+        self.dispatches.append(entry)
+
+    def _scalar(self, value: ir.Value) -> ir.Value:
+        known = constant_of(value)
+        return self.emit.constant(known) if known is not None else self._value(value)
+
+    # --- control flow -------------------------------------------------------------------------------------------------
+
+    def _branch(self, op: ir.Operation) -> None:
+        target = self.blocks[op.successors[0]]
+        self.emit.branch(target, [self._operand(v) for v in op.operands])
+
+    def _branch_if(self, op: ir.Operation) -> None:
+        first, second = (self.blocks[s] for s in op.successors)
+        _, count, _ = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+        condition, *rest = op.operands
+        values = [self._operand(v) for v in rest]
+        self.emit.branch_if(self._value(condition), first, values[:count], second, values[count:])
+
+    def _operand(self, value: ir.Value) -> ir.Value:
+        return self._scalar(value) if constant_of(value) is not None else self._value(value)
+
+    def _return(self, op: ir.Operation) -> None:
+        for number, (view, buffer) in enumerate(zip(op.operands, self.results, strict=True)):
+            if self.values.get(buffer) == self.outputs[number]:
+                continue
+            length = _bytes_of_view(view)
+            self.emit.call("COPY", [self.outputs[number], self._value(buffer), self.emit.constant(length)])
+        self.emit.return_(self.emit.constant(0, self.emit.i32))
+
+
+def _stored(init: ir.Operation) -> dict[int, ir.Operation]:
+    """What ``@__init`` puts into each global: the operation that makes it."""
+    found = {}
+    for op in init.regions[0].blocks[0].operations:
+        if op.operation.name == "hal.global_store":
+            ordinal = ir.IntegerAttr(op.operation.attributes["ordinal"]).value
+            found[ordinal] = op.operation.operands[0].owner.operation
+    return found
+
+
+def _results(main: ir.Operation) -> list[ir.Value]:
+    """The buffer behind each result. A buffer returned twice counts for the first only."""
+    returns = [op for op in _walk(main) if op.name == "func.return"]
+    if len(returns) != 1:
+        raise CompileError("a model that returns in several places has no form in C")
+    buffers = []
+    for view in returns[0].operands:
+        owner = view.owner
+        if isinstance(owner, ir.Block) or owner.operation.name != "hal.view_create":
+            raise CompileError("a result that control flow chooses has no static memory")
+        buffers.append(owner.operation.operands[0])
+    return buffers
+
+
+def _bytes_of_view(view: ir.Value) -> int:
+    create = view.owner.operation
+    size = dtypes.by_code[literal(create.operands[1])].bits // 8
+    for dim in list(create.operands)[2:]:
+        size *= literal(dim)
+    return size
+
+
+def _walk(op: ir.Operation) -> list[ir.Operation]:
+    return [view.operation for block in op.regions[0].blocks for view in block.operations]
+
+
+def _is_in_cycle(block: ir.Block) -> bool:
+    seen: set[ir.Block] = set()
+    pending = list(block.successors)
+    while pending:
+        reached = pending.pop()
+        if reached == block:
+            return True
+        if reached not in seen:
+            seen.add(reached)
+            pending.extend(reached.successors)
+    return False
+
+
+def _escapes(buffer: ir.Value) -> bool:
+    return any(use.owner.operation.name.startswith("cf.") for use in buffer.uses)
+
+
+def source_of(op: ir.Operation) -> str:
+    """The node of the model that an operation comes from, for messages."""
+    name = re.search(r'"([^"]+)"', str(op.location))
+    return f"'{name[1]}'" if name else "an operation of the model"
+
+
+def constant_of(value: ir.Value) -> int | None:
+    """The integer that ``value`` is known to be."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":
+        return None
+    attribute = owner.operation.attributes["value"]
+    return int(ir.IntegerAttr(attribute).value) if isinstance(attribute, ir.IntegerAttr) else None
+
+
+def literal(value: ir.Value) -> int:
+    """The integer that a hal operand is."""
+    known = constant_of(value)
+    if known is None:
+        raise CompileError("internal: a hal operand that must be a literal is computed")
+    return known
+
+
+def _align(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -1,0 +1,71 @@
+"""What an exported model takes of a microcontroller, and whether it fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rillet.codegen import elf
+from rillet.errors import CompileError
+from rillet.export.build import Build
+from rillet.export.objects import Compiled
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Sizes in bytes. ``code`` and ``stack`` are None where the host program was not compiled for the target."""
+
+    arena: int
+    arena_lower_bound: int
+    kernels: int  # code and tables of the kernels
+    constants: int
+    code: int | None  # everything else: the host program
+    stack: int | None  # at most, of one call
+    macs: int
+    dispatches: int
+
+    @property
+    def flash(self) -> int:
+        return self.kernels + self.constants + (self.code or 0)
+
+    @property
+    def ram(self) -> int:
+        return self.arena + (self.stack or 0)
+
+
+def measure(build: Build, program: Compiled | None) -> Figures:
+    """The figures of a build."""
+    stats = build.image.stats
+    kernel_stack = max((k.stack_bytes for k in build.kernels), default=0)
+    return Figures(
+        arena=build.lowered.arena_bytes,
+        arena_lower_bound=stats["arena_lower_bound"],
+        kernels=sum(elf.sizes(k.object).flash for k in build.kernels),
+        constants=stats["constant_bytes"],
+        code=program.sizes.flash if program else None,
+        stack=program.stack + kernel_stack if program and build.target.is_bare_metal else None,
+        macs=stats.get("macs", 0),
+        dispatches=len(build.lowered.dispatches),
+    )
+
+
+def check_budgets(build: Build, figures: Figures, ram: int | None, flash: int | None) -> None:
+    """Raise ``CompileError`` when the model does not fit, saying what takes the memory, largest first."""
+    if ram is not None and figures.ram > ram:
+        pieces = [(s.bytes, f"tensor of {s.where}") for s in build.largest]
+        rest = f"arena {figures.arena:,} + stack {figures.stack or 0:,}"
+        raise CompileError(_message("RAM", figures.ram, ram, rest, pieces))
+    if flash is not None and figures.flash > flash:
+        pieces = [(array.nbytes, f"constant {'x'.join(map(str, array.shape))}") for array in _arrays(build)]
+        pieces += [(elf.sizes(k.object).flash, f"code of {k.name.split('_', 2)[2]}") for k in build.kernels]
+        rest = f"constants {figures.constants:,} + kernels {figures.kernels:,} + host program {figures.code or 0:,}"
+        raise CompileError(_message("flash", figures.flash, flash, rest, pieces))
+
+
+def _arrays(build: Build) -> list:
+    return [array for segment in build.image.segments for _, array in segment.parts]
+
+
+def _message(what: str, needed: int, budget: int, parts: str, pieces: list[tuple[int, str]]) -> str:
+    largest = sorted(pieces, key=lambda p: -p[0])[:8]
+    lines = "".join(f"\n  {size:>10,}  {name}" for size, name in largest)
+    return f"the model needs {needed:,} bytes of {what}, {needed - budget:,} more than the {budget:,} there are ({parts}):{lines}"

@@ -1,0 +1,115 @@
+"""The folder layouts: which files, under which names, with which build descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rillet.targets import Target
+
+
+@dataclass(frozen=True)
+class Content:
+    """What every layout holds."""
+
+    name: str
+    target: Target
+    header: str
+    source: str
+    example: str
+    library: bytes
+    readme: str
+
+
+def cmake(c: Content) -> Mapping[str, str | bytes]:
+    """A folder for ``add_subdirectory``."""
+    return {
+        f"{c.name}.h": c.header,
+        f"{c.name}.c": c.source,
+        f"lib{c.name}_kernels.a": c.library,
+        "main.c": c.example,
+        "CMakeLists.txt": _CMAKE.format(name=c.name, option=c.name.upper()),
+        "README.md": c.readme,
+    }
+
+
+def zephyr(c: Content) -> Mapping[str, str | bytes]:
+    """A Zephyr module: list the folder in ``ZEPHYR_EXTRA_MODULES``."""
+    option = f"RILLET_{c.name.upper()}"
+    return {
+        "zephyr/module.yml": f"name: {c.name}\nbuild:\n  cmake: zephyr\n  kconfig: zephyr/Kconfig\n",
+        "zephyr/Kconfig": f'config {option}\n\tbool "Neural network {c.name}"\n',
+        "zephyr/CMakeLists.txt": _ZEPHYR.format(name=c.name, option=option),
+        f"include/{c.name}.h": c.header,
+        f"src/{c.name}.c": c.source,
+        f"lib/lib{c.name}_kernels.a": c.library,
+        f"samples/{c.name}/CMakeLists.txt": _ZEPHYR_SAMPLE.format(name=c.name),
+        f"samples/{c.name}/prj.conf": f"CONFIG_FPU=y\nCONFIG_{option}=y\n",
+        f"samples/{c.name}/src/main.c": c.example,
+        "README.md": c.readme,
+    }
+
+
+def arduino(c: Content) -> Mapping[str, str | bytes]:
+    """An Arduino library with precompiled kernels."""
+    sketch = c.example.replace("int main(void) {", "void setup() {").replace("  return ", "  ")
+    return {
+        "library.properties": _ARDUINO.format(name=c.name),
+        f"src/{c.name}.h": c.header,
+        f"src/{c.name}.c": c.source,
+        **{f"src/{folder}/lib{c.name}_kernels.a": c.library for folder in _arduino_folders(c.target)},
+        f"examples/{c.name}_zeros/{c.name}_zeros.ino": f"{sketch}\nvoid loop() {{}}\n",
+        "README.md": c.readme,
+    }
+
+
+def _arduino_folders(target: Target) -> list[str]:
+    """Where the Arduino builder looks for a library of a CPU: ``build.mcu``, then the floating-point options."""
+    if target.arch != "arm":
+        return [target.name]
+    return [f"{target.name}/fpv4-sp-d16-hard" if target.name == "cortex-m4" else target.name]
+
+
+_CMAKE = """cmake_minimum_required(VERSION 3.13)
+project({name} C)
+option({option}_EXAMPLE "Build main.c" ${{PROJECT_IS_TOP_LEVEL}})
+
+add_library({name} STATIC {name}.c)
+target_compile_features({name} PUBLIC c_std_11)
+target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
+target_link_libraries({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}}/lib{name}_kernels.a)
+
+if({option}_EXAMPLE)
+  add_executable({name}_example main.c)
+  target_link_libraries({name}_example PRIVATE {name})
+endif()
+"""
+
+_ZEPHYR = """if(CONFIG_{option})
+  zephyr_include_directories(${{CMAKE_CURRENT_SOURCE_DIR}}/../include)
+  zephyr_library_named({name})
+  zephyr_library_sources(${{CMAKE_CURRENT_SOURCE_DIR}}/../src/{name}.c)
+  zephyr_library_import({name}_kernels ${{CMAKE_CURRENT_SOURCE_DIR}}/../lib/lib{name}_kernels.a)
+endif()
+"""
+
+_ZEPHYR_SAMPLE = """cmake_minimum_required(VERSION 3.20.0)
+list(APPEND ZEPHYR_EXTRA_MODULES ${{CMAKE_CURRENT_SOURCE_DIR}}/../..)
+find_package(Zephyr REQUIRED HINTS $ENV{{ZEPHYR_BASE}})
+project({name}_sample C)
+target_sources(app PRIVATE src/main.c)
+"""
+
+_ARDUINO = """name={name}
+version=1.0.0
+author=Rillet
+maintainer=Rillet
+sentence=The neural network {name}, compiled to C.
+paragraph=One function runs it. No heap, no interpreter.
+category=Data Processing
+url=https://example.com
+architectures=*
+includes={name}.h
+precompiled=true
+ldflags=-l{name}_kernels
+"""

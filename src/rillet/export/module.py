@@ -1,0 +1,94 @@
+"""A model compiled for a machine other than this one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from rillet.errors import CompileError, RunError
+from rillet.export.build import Build
+from rillet.export.folder import Exported, export
+from rillet.ir import dtypes
+from rillet.ir.image import Image
+from rillet.ir.image import TensorSpec as Spec
+from rillet.runtime.files import write_atomically
+from rillet.runtime.specs import TensorSpec, tensor_spec
+from rillet.targets import Target
+
+
+class CrossModule:
+    """What ``rillet.compile`` returns for a target that this machine cannot run: it can be exported, not called."""
+
+    def __init__(
+        self, target: Target, image: Image, file: memoryview | None, build: Callable[[], Build]
+    ) -> None:
+        """``file``: the module file, where the target has a loader for it; ``build`` makes what ``export`` writes."""
+        self._target = target
+        self._image = image
+        self._file = file
+        self._build = build
+
+    @property
+    def targets(self) -> list[str]:
+        """The target's name."""
+        return [self._target.name]
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The model's inputs, in order."""
+        return tuple(map(_spec, self._image.exports[0].inputs))
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The model's outputs, in order."""
+        return tuple(map(_spec, self._image.exports[0].outputs))
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """Arena, constant and bytecode bytes, multiply-accumulates, number of dispatches."""
+        return dict(self._image.stats)
+
+    def export(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        layout: str = "cmake",
+        ram: int | None = None,
+        flash: int | None = None,
+        name: str | None = None,
+    ) -> Exported:
+        """Write a folder with C source, kernels, a build description, an example and a README.
+
+        Args:
+            directory: where to; created when missing.
+            layout: "cmake", "zephyr" (a module) or "arduino" (a library).
+            ram: bytes of RAM there are for arena and stack; flash: for code and constants.
+            name: what the model is called in C; default: the directory's name.
+
+        Raises:
+            CompileError: the layout is unknown or a budget is exceeded; the message lists what takes the memory.
+        """
+        return export(self._build(), directory, layout=layout, ram=ram, flash=flash, name=name)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the module file, for targets whose runtime loads it. Raises ``CompileError`` for the others."""
+        if self._file is None:
+            raise CompileError(f"target {self._target.name} has no loader for module files: use export() instead")
+        write_atomically(path, self._file)
+
+    def __call__(self, *arrays: Any, **named: Any) -> NoReturn:
+        raise RunError(
+            f"this model is compiled for {self._target.name}, which this machine cannot run: export() writes it as C sources "
+            "and objects, or compile it for the target 'host' to call it here"
+        )
+
+    run = __call__
+
+    def __repr__(self) -> str:
+        sides = [", ".join(map(str, specs)) for specs in (self.inputs, self.outputs)]
+        return f"<rillet.CrossModule for {self._target.name} ({sides[0]}) -> ({sides[1]})>"
+
+
+def _spec(spec: Spec) -> TensorSpec:
+    return tensor_spec(spec.name, dtypes.by_code[spec.dtype].name, spec.dims, spec.dim_names)

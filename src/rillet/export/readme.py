@@ -1,0 +1,59 @@
+"""The README of an exported model: how to call it and what it takes."""
+
+from __future__ import annotations
+
+from rillet.export.build import Build
+from rillet.export.figures import Figures
+from rillet.export.source import parameters, signature
+
+_USE = {
+    "cmake": "`add_subdirectory` this folder and link `{name}`.",
+    "zephyr": "List this folder in `ZEPHYR_EXTRA_MODULES` and set `CONFIG_RILLET_{upper}=y`; a sample is in `samples/`.",
+    "arduino": "Put this folder into your sketchbook's `libraries` folder; an example is in `examples/`.",
+}
+
+
+def readme(build: Build, name: str, figures: Figures, layout: str) -> str:
+    """Markdown text."""
+    target = build.target
+    inputs, outputs = parameters(build)
+    tensors = [
+        f"| {kind} | `{p.name}` | `{p.type}` | {' x '.join(map(str, p.spec.dims)) or 'scalar'} |"
+        for kind, group in (("input", inputs), ("output", outputs))
+        for p in group
+    ]
+    unknown = "not computed for this target"
+    stack = unknown if figures.stack is None else f"{figures.stack:,}"
+    code = unknown if figures.code is None else f"{figures.code:,}"
+    convention = f", floats in {'floating-point' if target.float_abi == 'hard' else 'integer'} registers"
+    lines = [
+        f"# {name}",
+        "",
+        f"A neural network compiled for {target.name} (`{target.triple}`, `{target.cpu}`{convention}).",
+        "It needs no heap, no operating system and no C library.",
+        "",
+        "```c",
+        f"{signature(build, name)};  // 0: done",
+        "```",
+        "",
+        "| | name | type | shape |",
+        "|---|---|---|---|",
+        *tensors,
+        "",
+        _USE[layout].format(name=name, upper=name.upper()),
+        "",
+        "| what | bytes |",
+        "|---|---|",
+        f"| arena (RAM, static; lower bound {figures.arena_lower_bound:,}) | {figures.arena:,} |",
+        f"| stack (RAM, at most) | {stack} |",
+        f"| constants (flash) | {figures.constants:,} |",
+        f"| kernels (flash) | {figures.kernels:,} |",
+        f"| host program (flash) | {code} |",
+        "",
+        f"One call runs {figures.dispatches} kernels and {figures.macs:,} multiply-accumulates.",
+        "",
+        f"Several models can share one arena: compile each C file with `-DRLT_ARENA=shared` and define a 64-byte aligned",
+        "`uint8_t shared[]` as large as the largest `..._ARENA_BYTES`. Calls must then not overlap.",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,207 @@
+"""The header, the C file and the example of an exported model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rillet.export import print_c
+from rillet.export.build import Build
+from rillet.export.names import distinct
+from rillet.export.scalars import c_type
+from rillet.ir import dtypes
+from rillet.ir.image import TensorSpec
+
+# How a compiler says by which convention it passes floats.
+_ABI_CHECKS = {
+    ("arm", "hard"): ("!defined(__ARM_PCS_VFP)", "-mfloat-abi=hard"),
+    ("arm", "soft"): ("defined(__ARM_PCS_VFP)", "-mfloat-abi=softfp"),
+    ("riscv32", "hard"): ("!defined(__riscv_float_abi_single)", "-mabi=ilp32f"),
+    ("riscv32", "soft"): ("!defined(__riscv_float_abi_soft)", "-mabi=ilp32"),
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An input or output as the caller sees it. ``type``: the C type of an element."""
+
+    name: str
+    type: str
+    spec: TensorSpec
+
+    @property
+    def elements(self) -> int:
+        count = 2 if dtypes.by_code[self.spec.dtype].name.startswith("complex") else 1
+        for dim in self.spec.dims:
+            count *= dim
+        return count
+
+
+def parameters(build: Build) -> tuple[list[Parameter], list[Parameter]]:
+    """Inputs and outputs."""
+    specs = [*build.inputs, *build.outputs]
+    found = [
+        Parameter(name, c_type(dtypes.by_code[s.dtype].name), s)
+        for name, s in zip(distinct(s.name for s in specs), specs, strict=True)
+    ]
+    return found[: len(build.inputs)], found[len(build.inputs) :]
+
+
+def signature(build: Build, name: str) -> str:
+    """The declaration of the one function."""
+    inputs, outputs = parameters(build)
+    arguments = [f"const {p.type}* {p.name}" for p in inputs] + [f"{p.type}* {p.name}" for p in outputs]
+    return f"int {name}_run({', '.join(arguments) or 'void'})"
+
+
+def header(build: Build, name: str) -> str:
+    """``NAME.h``"""
+    upper = name.upper()
+    inputs, outputs = parameters(build)
+    lines = [
+        f"// {name}: a neural network compiled for {build.target.name}.",
+        f"#ifndef {upper}_H_",
+        f"#define {upper}_H_",
+        "",
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        "// Bytes of working memory, 64-byte aligned. It is a static array unless RLT_ARENA names an array to use instead.",
+        f"#define {upper}_ARENA_BYTES {build.lowered.arena_bytes}u",
+        "#ifndef RLT_ARENA_BYTES",
+        f"#define RLT_ARENA_BYTES {upper}_ARENA_BYTES",
+        "#endif",
+        "",
+    ]
+    for p in [*inputs, *outputs]:
+        dims = ", ".join(map(str, p.spec.dims)) or "1"
+        lines += [
+            f"// {p.spec.name}: {dtypes.by_code[p.spec.dtype].name}[{', '.join(map(str, p.spec.dims))}]",
+            f"#define {upper}_{p.name.upper()}_RANK {len(p.spec.dims)}",
+            f"#define {upper}_{p.name.upper()}_SHAPE {{{dims}}}",
+            f"#define {upper}_{p.name.upper()}_ELEMENTS {p.elements}",
+        ]
+    lines += [
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        "// Runs the model: reads the inputs, writes the outputs. Returns 0, or 1 when the model indexes out of bounds.",
+        "// Not reentrant: calls share the working memory.",
+        f"{signature(build, name)};",
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        f"#endif  // {upper}_H_",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def source(build: Build, name: str) -> str:
+    """``NAME.c``"""
+    function = next(op.operation for op in build.lowered.module.body.operations)
+    inputs, outputs = parameters(build)
+    with build.lowered.module.context:
+        body = print_c.print_body(function, [p.name for p in [*inputs, *outputs]])
+    local = max((k.local_memory_size for k in build.kernels), default=0)
+    parts = [f'#include "{name}.h"\n']
+    if check := _ABI_CHECKS.get((build.target.arch, build.target.float_abi)):
+        parts.append(f'#if {check[0]}\n#error "the kernels need {check[1]}"\n#endif\n')
+    parts.append(_TYPES)
+    declared = dict.fromkeys(build.lowered.dispatches)
+    parts.append(
+        "".join(
+            f"extern int {k}(const state_t* state, const uint32_t id[3]);\n"
+            f"extern void {k}__count(const int64_t* constants, uint32_t count[3]);\n"
+            for k in declared
+        )
+    )
+    if "CONSTANTS" in body:
+        parts.append(f"extern const uint8_t {name}_constants[];\n#define CONSTANTS ((uint8_t*){name}_constants)\n")
+    if build.lowered.arena_bytes:
+        parts.append(_ARENA.format(upper=name.upper()))
+    scratch = f"arena + {build.lowered.arena_bytes - local}" if local else "NULL"
+    if "DISPATCH(" in body:
+        parts.append(_DISPATCH.format(scratch=scratch, local=local))
+    if "COPY(" in body:
+        parts.append(_COPY)
+    if "FILL(" in body:
+        parts.append(_FILL)
+    unused = "".join(f"  (void){p.name};\n" for p in [*inputs, *outputs])
+    parts.append(f"{signature(build, name)} {{\n{unused}{body}}}\n")
+    return "\n".join(parts)
+
+
+def example(build: Build, name: str, body: Sequence[str] = ()) -> str:
+    """``main.c``: one inference on zeros."""
+    inputs, outputs = parameters(build)
+    upper = name.upper()
+    lines = [f'#include "{name}.h"', ""]
+    lines += [f"static {p.type} {p.name}[{upper}_{p.name.upper()}_ELEMENTS];" for p in [*inputs, *outputs]]
+    call = f"{name}_run({', '.join(p.name for p in [*inputs, *outputs])})"
+    lines += ["", "int main(void) {"]
+    lines += [f"  // Put your data into {p.name}." for p in inputs]
+    lines += [f"  return {call};", "}", ""]
+    return "\n".join(lines)
+
+
+_TYPES = """// What a kernel sees, and how it is called: once for each workgroup of its grid.
+typedef struct {
+  void* const* bindings;
+  const int64_t* constants;
+  uint32_t workgroup_count[3];
+  uint32_t binding_count;
+  void* local_memory;
+  size_t local_memory_size;
+} state_t;
+typedef int (*kernel_t)(const state_t* state, const uint32_t id[3]);
+typedef void (*grid_t)(const int64_t* constants, uint32_t count[3]);
+"""
+
+_ARENA = """#ifdef RLT_ARENA
+extern uint8_t RLT_ARENA[];  // at least {upper}_ARENA_BYTES bytes, 64-byte aligned
+#define arena RLT_ARENA
+#else
+static _Alignas(64) uint8_t arena[{upper}_ARENA_BYTES];
+#endif
+#define ARENA ((uint8_t*)arena)
+"""
+
+_DISPATCH = """static int dispatch(kernel_t kernel, grid_t grid, void* const* bindings, const int64_t* constants) {{
+  state_t state;
+  uint32_t id[3];
+  state.bindings = bindings;
+  state.constants = constants;
+  state.binding_count = 0;
+  state.local_memory = {scratch};
+  state.local_memory_size = {local};
+  grid(constants, state.workgroup_count);
+  for (id[2] = 0; id[2] < state.workgroup_count[2]; ++id[2]) {{
+    for (id[1] = 0; id[1] < state.workgroup_count[1]; ++id[1]) {{
+      for (id[0] = 0; id[0] < state.workgroup_count[0]; ++id[0]) {{
+        const int status = kernel(&state, id);
+        if (status != 0) return status;
+      }}
+    }}
+  }}
+  return 0;
+}}
+#define DISPATCH dispatch
+"""
+
+# Volatile keeps compilers from turning the loops into calls of memcpy and memset.
+_COPY = """static void copy(volatile uint8_t* to, const uint8_t* from, size_t length) {
+  for (size_t i = 0; i < length; ++i) to[i] = from[i];
+}
+#define COPY(to, from, length) copy(to, from, (size_t)(length))
+"""
+
+_FILL = """static void fill(volatile uint8_t* to, size_t length, uint64_t pattern, size_t size) {
+  for (size_t i = 0; i < length; ++i) to[i] = (uint8_t)(pattern >> 8 * (i % size));
+}
+#define FILL(to, length, pattern, size) fill(to, (size_t)(length), (uint64_t)(pattern), (size_t)(size))
+"""

@@ -1,0 +1,163 @@
+"""Builds firmware around an exported model and runs it under QEMU: input from a file, output to a file."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rillet.codegen import elf
+from rillet.export import CrossModule, Exported
+from rillet.targets import get
+
+ROOT = Path(__file__).resolve().parents[2]
+PLATFORM = ROOT / "runtime" / "platforms" / "qemu"
+COMPILE = (
+    *("-std=c11", "-Wall", "-Wextra", "-Werror", "-Os", "-ffreestanding", "-fno-sanitize=all", "-fno-stack-protector"),
+    *("-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
+    *("-fno-vectorize", "-fno-slp-vectorize", "-g"),
+)
+LINK = ("-nostdlib", "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-e,Reset_Handler")
+SEMIHOSTING = ("-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config", "enable=on,target=native")
+
+
+@dataclass(frozen=True)
+class Board:
+    """A machine that QEMU emulates."""
+
+    emulator: str
+    machine: tuple[str, ...]
+    script: str
+    startup: str
+
+
+BOARDS = {
+    "cortex-m4": Board("qemu-system-arm", ("-M", "mps2-an386"), "mps2-an386.ld", "startup_arm.c"),
+    "cortex-m55": Board("qemu-system-arm", ("-M", "mps3-an547"), "mps3-an547.ld", "startup_arm.c"),
+    "riscv32imf": Board("qemu-system-riscv32", ("-M", "virt", "-bios", "none"), "virt-rv32.ld", "startup_riscv.c"),
+    "riscv32imf-ilp32f": Board("qemu-system-riscv32", ("-M", "virt", "-bios", "none"), "virt-rv32.ld", "startup_riscv.c"),
+}
+
+_MAIN = """#include "{name}.h"
+#include "semihosting.h"
+{arrays}
+__attribute__((noinline)) void run_begins(void) {{ __asm__ volatile("" ::: "memory"); }}
+__attribute__((noinline)) void run_ends(void) {{ __asm__ volatile("" ::: "memory"); }}
+int main(void) {{
+  long file = semihosting_open("input.bin", 0);
+{reads}  int status = 0;
+  run_begins();
+  status = {name}_run({arguments});
+  run_ends();
+  if (status != 0) return 100 + status;
+  file = semihosting_open("output.bin", 1);
+{writes}  return 0;
+}}
+"""
+
+
+def require_emulator(target: str) -> str:
+    """The emulator of a target; skips the test where it is not installed, fails under CI, which installs it."""
+    emulator = BOARDS[target].emulator
+    found = shutil.which(emulator)
+    if found is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{emulator} is not installed, though CI installs it")
+        pytest.skip(f"{emulator} is not installed (Debian: qemu-system-arm, qemu-system-misc)")
+    return found
+
+
+def zig(*arguments: object) -> None:
+    """Run the C compiler."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ziglang", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def link(module: CrossModule, exported: Exported) -> Path:
+    """Build firmware that runs the model once."""
+    target, board, folder = get(module.targets[0]), BOARDS[module.targets[0]], exported.directory
+    name = exported.name
+    specs = [*((s, True) for s in module.inputs), *((s, False) for s in module.outputs)]
+    sizes = [int(np.prod(s.shape, dtype=int)) * s.dtype.itemsize for s, _ in specs]
+    arrays = "\n".join(f"static _Alignas(8) unsigned char t{n}[{size}];" for n, size in enumerate(sizes))
+    reads = "".join(f"  if (semihosting_read(file, t{n}, sizeof t{n})) return 99;\n" for n, s in enumerate(specs) if s[1])
+    writes = "".join(f"  (void)semihosting_write(file, t{n}, sizeof t{n});\n" for n, s in enumerate(specs) if not s[1])
+    arguments = ", ".join(f"(void*)t{n}" for n in range(len(specs)))
+    text = _MAIN.format(name=name, arrays=arrays, reads=reads, writes=writes, arguments=arguments)
+    (folder / "firmware.c").write_text(text)
+    image = folder / "firmware.elf"
+    sources = [folder / "firmware.c", folder / f"{name}.c", PLATFORM / "semihosting.c", PLATFORM / board.startup]
+    flags = [*target.c_flags, *COMPILE, "-I", folder, "-I", PLATFORM]
+    zig("cc", *flags, *LINK, "-T", PLATFORM / board.script, *sources, folder / f"lib{name}_kernels.a", "-o", image)
+    return image
+
+
+def run(module: CrossModule, image: Path, inputs: list[np.ndarray]) -> tuple[list[np.ndarray], int]:
+    """Run the firmware; returns the outputs and the number of instructions of the call."""
+    emulator = require_emulator(module.targets[0])
+    board = BOARDS[module.targets[0]]
+    folder = image.parent
+    (folder / "input.bin").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for a in inputs))
+    output = folder / "output.bin"
+    output.unlink(missing_ok=True)
+    symbols = symbol_addresses(image.read_bytes())
+    first, last = (symbols[s] & ~1 for s in ("run_begins", "run_ends"))
+    plugin = f"{plugin_path()},first={first:#x},last={last:#x}"
+    command = [emulator, *board.machine, *SEMIHOSTING, "-plugin", plugin, "-d", "plugin", "-kernel", str(image)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, f"status {done.returncode}: {done.stderr}"
+    counted = re.search(r"instructions (\d+)", done.stderr)
+    assert counted is not None, done.stderr
+    data, results, offset = output.read_bytes(), [], 0
+    for spec in module.outputs:
+        size = int(np.prod(spec.shape, dtype=int)) * spec.dtype.itemsize
+        results.append(np.frombuffer(data[offset : offset + size], spec.dtype).reshape(spec.shape))
+        offset += size
+    return results, int(counted[1])
+
+
+def text_bytes(image: Path) -> int:
+    """Code in the firmware."""
+    return elf.sizes(image.read_bytes()).text
+
+
+@functools.cache
+def plugin_path() -> Path:
+    """The instruction counter, built once."""
+    import tempfile
+
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler for the host (cc)")
+    path = Path(tempfile.mkdtemp(prefix="rillet-plugin-")) / "insn_count.so"
+    source = Path(__file__).with_name("insn_count.c")
+    subprocess.run([compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", source, "-o", path], check=True)
+    return path
+
+
+def symbol_addresses(blob: bytes) -> dict[str, int]:
+    """The symbols of a 32-bit ELF file."""
+    (start,) = struct.unpack_from("<I", blob, 32)
+    entry_size, count = struct.unpack_from("<HH", blob, 46)
+    found: dict[str, int] = {}
+    headers = [struct.unpack_from("<IIIIIIIIII", blob, start + n * entry_size) for n in range(count)]
+    for header in headers:
+        if header[1] != 2:
+            continue
+        names = headers[header[6]][4]
+        for position in range(header[4], header[4] + header[5], 16):
+            name, value = struct.unpack_from("<II", blob, position)
+            end = blob.index(b"\0", names + name)
+            found[blob[names + name : end].decode()] = value
+    return found
