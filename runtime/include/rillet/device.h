@@ -34,8 +34,16 @@ extern const rlt_object_type_t rlt_device_type;
 // Fills the common part of a new device, for drivers.
 void rlt_device_initialize(rlt_device_t* device, const rlt_device_vtable_t* vtable, rlt_allocator_t allocator);
 
-// Executes in order on the calling thread; needs no operating system.
-rlt_status_t rlt_cpu_sync_device_create(rlt_allocator_t allocator, rlt_error_t* error, rlt_device_t** out_device);
+// Told about every dispatch, for profiles: `begin` before it, `end` after it with what `begin` gave, on its thread.
+typedef struct rlt_dispatch_observer_t {
+  void* self;
+  uint64_t (*begin)(void* self);
+  void (*end)(void* self, const rlt_executable_entry_t* entry, uint64_t begun);
+} rlt_dispatch_observer_t;
+
+// Executes in order on the calling thread; needs no operating system. `observer` may be NULL, and is copied.
+rlt_status_t rlt_cpu_sync_device_create(const rlt_dispatch_observer_t* observer, rlt_allocator_t allocator,
+                                        rlt_error_t* error, rlt_device_t** out_device);
 
 // Executes on `thread_count` threads (at least 1, at most RLT_CPU_TASK_MAX_THREADS), the calling one included: the grid
 // of a dispatch is split over them, and dispatches between two barriers overlap.

@@ -33,7 +33,7 @@ typedef struct rlt_module_view_t {
   const uint8_t* data;
   size_t length;
   const char* producer;
-  rlt_module_vector_t imports, functions, exports, code, constants, executables, stats;
+  rlt_module_vector_t imports, functions, exports, code, constants, executables, stats, entry_facts;
   uint32_t int_globals, ref_globals;
 } rlt_module_view_t;
 
@@ -70,6 +70,12 @@ typedef struct rlt_module_stat_t {
   int64_t value;
 } rlt_module_stat_t;
 
+// What one dispatch of an entry does; element i is about entry ordinal i.
+typedef struct rlt_module_entry_facts_t {
+  int64_t macs, bytes;
+  const char* sources;
+} rlt_module_entry_facts_t;
+
 // Checks `length` bytes at `data` (aligned to RLT_MODULE_DATA_ALIGNMENT, as a mapping is) and fills *out.
 // Fails with RLT_INVALID_ARGUMENT (alignment), RLT_DATA_LOSS (not a module, truncated, or corrupt: the message says
 // what and where) or RLT_INCOMPATIBLE (another version of the format). The bytecode itself is verified by
@@ -86,6 +92,7 @@ rlt_module_export_t rlt_module_export(const rlt_module_view_t* module, uint32_t 
 rlt_module_bytes_t rlt_module_constant(const rlt_module_view_t* module, uint32_t index);
 rlt_module_executable_t rlt_module_executable(const rlt_module_view_t* module, uint32_t index);
 rlt_module_stat_t rlt_module_stat(const rlt_module_view_t* module, uint32_t index);
+rlt_module_entry_facts_t rlt_module_entry_facts(const rlt_module_view_t* module, uint32_t index);
 
 // Elements of the vectors inside the structures above.
 rlt_module_tensor_t rlt_module_tensor(rlt_module_vector_t tensors, uint32_t index);

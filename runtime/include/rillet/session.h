@@ -25,6 +25,7 @@ typedef struct rlt_session_options_t {
   rlt_device_t* device;                     // where to run; NULL: a CPU device with `thread_count` threads
   rlt_static_libraries_t static_libraries;  // kernels linked into the program
   uint64_t step_limit;                      // see rlt_vm_module_options_t
+  const rlt_dispatch_observer_t* observer;  // told about every dispatch; the calls then use one thread. May be NULL.
 } rlt_session_options_t;
 
 // Loads the module in `length` bytes at `data` (a multiple of RLT_MODULE_DATA_ALIGNMENT), which must stay unchanged until

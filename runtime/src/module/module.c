@@ -65,6 +65,10 @@ enum { STAT_KEY, STAT_VALUE };
 static const fb_field_t k_stat_fields[] = {STRING("key"), SCALAR("value", 8)};
 static const fb_table_t k_stat = TABLE_TYPE("Stat", k_stat_fields);
 
+enum { FACTS_MACS, FACTS_BYTES, FACTS_SOURCES };
+static const fb_field_t k_facts_fields[] = {SCALAR("macs", 8), SCALAR("bytes", 8), STRING("sources")};
+static const fb_table_t k_facts = TABLE_TYPE("EntryFacts", k_facts_fields);
+
 enum {
   MODULE_PRODUCER,
   MODULE_IMPORTS,
@@ -75,13 +79,14 @@ enum {
   MODULE_REF_GLOBALS,
   MODULE_CONSTANTS,
   MODULE_EXECUTABLES,
-  MODULE_STATS
+  MODULE_STATS,
+  MODULE_ENTRY_FACTS
 };
 static const fb_field_t k_module_fields[] = {
     STRING("producer"),        TABLES("imports", k_import),      TABLES("functions", k_function),
     TABLES("exports", k_export), SCALARS("code", 2),             SCALAR("int_globals", 4),
     SCALAR("ref_globals", 4),  TABLES("constants", k_segment),   TABLES("executables", k_executable),
-    TABLES("stats", k_stat)};
+    TABLES("stats", k_stat),   TABLES("entry_facts", k_facts)};
 static const fb_table_t k_module = TABLE_TYPE("Module", k_module_fields);
 
 static const char k_magic[4] = {'R', 'L', 'M', '1'};
@@ -162,6 +167,15 @@ rlt_module_stat_t rlt_module_stat(const rlt_module_view_t* module, uint32_t inde
   return (rlt_module_stat_t){
       .key = rlt_fb_string(table, STAT_KEY),
       .value = (int64_t)rlt_fb_scalar(table, STAT_VALUE, 8),
+  };
+}
+
+rlt_module_entry_facts_t rlt_module_entry_facts(const rlt_module_view_t* module, uint32_t index) {
+  const uint8_t* table = get_table(module->entry_facts, index);
+  return (rlt_module_entry_facts_t){
+      .macs = (int64_t)rlt_fb_scalar(table, FACTS_MACS, 8),
+      .bytes = (int64_t)rlt_fb_scalar(table, FACTS_BYTES, 8),
+      .sources = rlt_fb_string(table, FACTS_SOURCES),
   };
 }
 
@@ -328,6 +342,7 @@ rlt_status_t rlt_module_open(const void* data, size_t length, rlt_error_t* error
       .constants = get_vector(root, MODULE_CONSTANTS),
       .executables = get_vector(root, MODULE_EXECUTABLES),
       .stats = get_vector(root, MODULE_STATS),
+      .entry_facts = get_vector(root, MODULE_ENTRY_FACTS),
       .int_globals = (uint32_t)rlt_fb_scalar(root, MODULE_INT_GLOBALS, 4),
       .ref_globals = (uint32_t)rlt_fb_scalar(root, MODULE_REF_GLOBALS, 4),
   };

@@ -97,6 +97,16 @@ static PyObject* stats(const rlt_module_view_t* module) {
   return finish(dict, complete);
 }
 
+static PyObject* entry_facts(const rlt_module_view_t* module) {
+  PyObject* list = PyList_New(0);
+  bool complete = list != NULL;
+  for (uint32_t i = 0; complete && i < module->entry_facts.count; ++i) {
+    const rlt_module_entry_facts_t facts = rlt_module_entry_facts(module, i);
+    complete = append(list, Py_BuildValue("(LLN)", (long long)facts.macs, (long long)facts.bytes, text(facts.sources)));
+  }
+  return finish(list, complete);
+}
+
 static PyObject* constants(const rlt_module_view_t* module) {
   PyObject* list = PyList_New(0);
   bool complete = list != NULL;
@@ -114,6 +124,7 @@ PyObject* native_module_facts(PyObject* self, PyObject* unused) {
   const bool complete = facts && set(facts, "producer", text(module->producer)) &&
                         set(facts, "exports", exports(module)) &&
                         set(facts, "executables", executables(module, rlt_session_executable(session))) &&
-                        set(facts, "stats", stats(module)) && set(facts, "constants", constants(module));
+                        set(facts, "stats", stats(module)) && set(facts, "constants", constants(module)) &&
+                        set(facts, "entry_facts", entry_facts(module));
   return finish(facts, complete);
 }

@@ -12,13 +12,15 @@ void native_raise(PyObject* type, const rlt_error_t* error) {
   Py_DECREF(message);
 }
 
-// Takes over the session, which may be NULL.
-static PyObject* create_module(native_state_t* state, rlt_session_t* session) {
+// Takes over the session, which may be NULL, and the profile, which may be NULL.
+static PyObject* create_module(native_state_t* state, rlt_session_t* session, native_profile_t* profile) {
   native_module_t* module = PyObject_New(native_module_t, state->module_type);
   if (!module) {
     rlt_session_release(session);
+    native_profile_free(profile);
     return NULL;
   }
+  module->profile = profile;
   module->state = state;
   module->session = session;
   module->array_type = NULL;
@@ -30,6 +32,7 @@ static void module_dealloc(PyObject* self) {
   native_module_t* module = (native_module_t*)self;
   PyTypeObject* type = Py_TYPE(self);
   rlt_session_release(module->session);
+  native_profile_free(module->profile);
   Py_XDECREF(module->array_type);
   Py_XDECREF(module->exports);
   PyObject_Free(self);
@@ -46,8 +49,11 @@ static PyObject* load_path(PyObject* native, PyObject* arguments) {
   native_state_t* state = (native_state_t*)PyModule_GetState(native);
   PyObject* path = NULL;
   unsigned int threads = 0;
-  if (!PyArg_ParseTuple(arguments, "O&I", PyUnicode_FSConverter, &path, &threads)) return NULL;
-  const rlt_session_options_t options = {.thread_count = threads};
+  int profiled = 0;
+  if (!PyArg_ParseTuple(arguments, "O&Ip", PyUnicode_FSConverter, &path, &threads, &profiled)) return NULL;
+  rlt_dispatch_observer_t observer;
+  native_profile_t* profile = profiled ? native_profile_create(&observer) : NULL;
+  const rlt_session_options_t options = {.thread_count = threads, .observer = profile ? &observer : NULL};
   rlt_session_t* session = NULL;
   rlt_error_t error = {RLT_OK, 0, {0}};
   const char* name = PyBytes_AsString(path);
@@ -55,7 +61,8 @@ static PyObject* load_path(PyObject* native, PyObject* arguments) {
   rlt_session_open(name, &options, rlt_allocator_system(), &error, &session);
   Py_END_ALLOW_THREADS
   Py_DECREF(path);
-  if (session) return create_module(state, session);
+  if (session) return create_module(state, session, profile);
+  native_profile_free(profile);
   native_raise(state->load_error, &error);
   return NULL;
 }
@@ -81,7 +88,8 @@ static PyObject* load_bytes(PyObject* native, PyObject* arguments) {
   native_state_t* state = (native_state_t*)PyModule_GetState(native);
   PyObject* object = NULL;
   unsigned int threads = 0;
-  if (!PyArg_ParseTuple(arguments, "OI", &object, &threads)) return NULL;
+  int profiled = 0;
+  if (!PyArg_ParseTuple(arguments, "OIp", &object, &threads, &profiled)) return NULL;
   Py_buffer* buffer = PyMem_Malloc(sizeof(Py_buffer));
   if (!buffer) return PyErr_NoMemory();
   if (PyObject_GetBuffer(object, buffer, PyBUF_SIMPLE) != 0) {
@@ -100,13 +108,16 @@ static PyObject* load_bytes(PyObject* native, PyObject* arguments) {
     release_object(buffer);
     if (!owner) return PyErr_NoMemory();
   }
-  const rlt_session_options_t options = {.thread_count = threads};
+  rlt_dispatch_observer_t observer;
+  native_profile_t* profile = profiled ? native_profile_create(&observer) : NULL;
+  const rlt_session_options_t options = {.thread_count = threads, .observer = profile ? &observer : NULL};
   rlt_session_t* session = NULL;
   rlt_error_t error = {RLT_OK, 0, {0}};
   Py_BEGIN_ALLOW_THREADS
   rlt_session_create(data, length, owner, owner_release, &options, rlt_allocator_system(), &error, &session);
   Py_END_ALLOW_THREADS
-  if (session) return create_module(state, session);
+  if (session) return create_module(state, session, profile);
+  native_profile_free(profile);
   native_raise(state->load_error, &error);
   return NULL;
 }
@@ -118,6 +129,8 @@ static PyMethodDef module_methods[] = {
     {"invoke", (PyCFunction)(void (*)(void))native_module_invoke, METH_FASTCALL,
      "invoke(export, arrays): the results as a tuple of arrays, or None when an array is not of the bound type and "
      "dtype, contiguous and aligned."},
+    {"take_profile", native_module_take_profile, METH_NOARGS,
+     "(entry, begun, ended) of each dispatch since the profile was last taken, in nanoseconds."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -137,9 +150,9 @@ static PyType_Spec module_spec = {
 };
 
 static PyMethodDef native_functions[] = {
-    {"load_path", load_path, METH_VARARGS, "load_path(path, threads): maps and loads a module file."},
+    {"load_path", load_path, METH_VARARGS, "load_path(path, threads, profile): maps and loads a module file."},
     {"load_bytes", load_bytes, METH_VARARGS,
-     "load_bytes(data, threads): loads a module file from memory (in place when 64-byte aligned)."},
+     "load_bytes(data, threads, profile): loads a module file from memory (in place when 64-byte aligned)."},
     {NULL, NULL, 0, NULL},
 };
 

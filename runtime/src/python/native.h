@@ -16,11 +16,14 @@ typedef struct native_state_t {
   PyObject* dtype_name;  // the string "dtype"
 } native_state_t;
 
+typedef struct native_profile_t native_profile_t;
+
 // A loaded module file.
 typedef struct native_module_t {
   PyObject_HEAD
   native_state_t* state;  // of the extension module, which the type keeps alive
   rlt_session_t* session;
+  native_profile_t* profile;  // NULL unless it was loaded for profiling
   PyObject* array_type;   // numpy.ndarray, once bound
   PyObject* exports;      // for each export (input dtypes, output dtypes), once bound
 } native_module_t;
@@ -41,5 +44,12 @@ PyObject* native_module_bind(PyObject* self, PyObject* arguments);
 
 // Module.invoke(export, arrays) -> tuple of arrays, or None when an array cannot be used as it is.
 PyObject* native_module_invoke(PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+
+// A profile and the observer that fills it; NULL when there is no memory. Must outlive the session that observes.
+native_profile_t* native_profile_create(rlt_dispatch_observer_t* out_observer);
+void native_profile_free(native_profile_t* profile);
+
+// Module.take_profile() -> list of (entry, begun, ended) in nanoseconds since it was last taken.
+PyObject* native_module_take_profile(PyObject* self, PyObject* unused);
 
 #endif  // RILLET_PYTHON_NATIVE_H_

@@ -78,12 +78,12 @@ static rlt_status_t create_device(const rlt_session_options_t* options, rlt_allo
     return RLT_OK;
   }
 #ifdef RLT_HAVE_TASK_EXECUTOR
-  if (options->thread_count > 1) {
+  if (options->thread_count > 1 && !options->observer) {
     return rlt_cpu_task_device_create(options->thread_count, allocator, error, out_device);
   }
 #endif
 #ifdef RLT_HAVE_CPU_SYNC
-  return rlt_cpu_sync_device_create(allocator, error, out_device);
+  return rlt_cpu_sync_device_create(options->observer, allocator, error, out_device);
 #else
   (void)allocator;
   return rlt_error_set(error, RLT_UNIMPLEMENTED, "this runtime has no CPU driver");
@@ -163,7 +163,7 @@ static rlt_status_t create_file(void* owner, void (*owner_release)(void*), rlt_a
 rlt_status_t rlt_session_create(const void* data, size_t length, void* owner, void (*owner_release)(void* owner),
                                 const rlt_session_options_t* options, rlt_allocator_t allocator, rlt_error_t* error,
                                 rlt_session_t** out_session) {
-  static const rlt_session_options_t defaults = {0, NULL, {NULL, 0}, 0};
+  static const rlt_session_options_t defaults = {.thread_count = 0};
   *out_session = NULL;
   file_t* file = NULL;
   RLT_RETURN_IF_ERROR(create_file(owner, owner_release, allocator, error, &file));

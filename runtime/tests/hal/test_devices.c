@@ -146,7 +146,7 @@ static void run_tests(void) {
 }
 
 int main(void) {
-  CHECK_OK(rlt_cpu_sync_device_create(rlt_allocator_system(), &error, &device));
+  CHECK_OK(rlt_cpu_sync_device_create(NULL, rlt_allocator_system(), &error, &device));
   run_tests();
   for (uint32_t threads = 1; threads <= 4; ++threads) {
     CHECK_OK(rlt_cpu_task_device_create(threads, rlt_allocator_system(), &error, &device));

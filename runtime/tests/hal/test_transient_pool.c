@@ -14,7 +14,7 @@ static rlt_buffer_t* acquire(rlt_transient_pool_t* pool, uint64_t length) {
 static void test_memory_is_used_again(void) {
   rlt_device_t* device = NULL;
   rlt_transient_pool_t* pool = NULL;
-  CHECK_OK(rlt_cpu_sync_device_create(rlt_allocator_system(), &error, &device));
+  CHECK_OK(rlt_cpu_sync_device_create(NULL, rlt_allocator_system(), &error, &device));
   CHECK_OK(rlt_transient_pool_create(device, rlt_allocator_system(), &error, &pool));
   rlt_buffer_t* first = acquire(pool, 1000);
   const uint8_t* data = first->data;

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import statistics
 import time
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from rillet.cli import profile
 from rillet.cli.common import add_source, open_module, print_json, read_inputs
+from rillet.runtime import Module, load
 
 
 def register(commands: Any) -> None:
@@ -18,6 +24,8 @@ def register(commands: Any) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long to measure")
+    parser.add_argument("--profile", action="store_true", help="where the time goes, kernel by kernel, on one thread")
+    parser.add_argument("--trace", metavar="FILE", help="with --profile: write a trace that Perfetto opens")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     parser.set_defaults(handler=handle)
 
@@ -25,6 +33,8 @@ def register(commands: Any) -> None:
 def handle(options: argparse.Namespace) -> int:
     module = open_module(options)
     inputs = list(read_inputs(module, options.input, options.seed).values())
+    if options.profile or options.trace:
+        return show_profile(module, inputs, options)
     module(*inputs)
     times = measure(lambda: module(*inputs), options.seconds)
     facts = {
@@ -40,6 +50,20 @@ def handle(options: argparse.Namespace) -> int:
     print(f"{facts['calls']} calls: min {facts['min_us']:.1f} us, median {facts['median_us']:.1f} us")
     if module.stats.get("macs"):
         print(f"{facts['gmacs_per_second']:.1f} GMAC/s")
+    return 0
+
+
+def show_profile(module: Module, inputs: list[np.ndarray], options: argparse.Namespace) -> int:
+    """Profile a module and print its kernels, longest first."""
+    watched = load(module.to_bytes(), threads=1, profile=True)
+    runs = profile.record(watched, inputs, calls=10)
+    kernels = profile.summarize(watched, runs)
+    if options.trace:
+        profile.write_trace(Path(options.trace), watched, runs)
+    if options.json:
+        print_json([dataclasses.asdict(kernel) for kernel in kernels])
+        return 0
+    print(profile.table(kernels))
     return 0
 
 

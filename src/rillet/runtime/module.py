@@ -88,22 +88,46 @@ class Module:
         """The targets the file has code for, best first."""
         return [executable["target"] for executable in self._facts["executables"]]
 
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """What one dispatch of each kernel does: name, macs, bytes (dynamic extents count as 1), source nodes."""
+        names = self._facts["executables"][0]["entries"] if self._facts["executables"] else []
+        facts = self._facts["entry_facts"] or [(0, 0, "")] * len(names)
+        return [
+            {"name": name, "macs": macs, "bytes": size, "sources": sources}
+            for name, (macs, size, sources) in zip(names, facts, strict=True)
+        ]
+
+    def take_profile(self) -> list[tuple[str, int, int]]:
+        """(kernel, begin, end) in ns of each dispatch since the last time; only of a module loaded with ``profile=True``."""
+        return self._native.take_profile()
+
+    def to_bytes(self) -> memoryview:
+        """The module file's bytes, without a copy; valid while the module is."""
+        return memoryview(self._native)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the module to a file that ``rillet.load`` reads; all of it or, on an ``OSError``, nothing."""
-        write_atomically(path, memoryview(self._native))
+        write_atomically(path, self.to_bytes())
 
     def __repr__(self) -> str:
         sides = [", ".join(str(spec) for spec in specs) for specs in (self._inputs, self._outputs)]
         return f"<rillet.Module ({sides[0]}) -> ({sides[1]})>"
 
 
-def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, threads: int | None = None) -> Module:
+def load(
+    source: str | os.PathLike[str] | bytes | bytearray | memoryview,
+    threads: int | None = None,
+    *,
+    profile: bool = False,
+) -> Module:
     """Load a compiled module.
 
     Args:
         source: a path, whose file is mapped and must not be changed in place while the module is in use; or the file's
             bytes. Memory at a multiple of 64 bytes is used in place and must not change; other memory is copied.
         threads: threads a call uses, the calling one included; None: one for each core this process may use.
+        profile: record when each dispatch begins and ends, for ``Module.take_profile``; calls then use one thread.
 
     Raises:
         LoadError: the file is missing, damaged, of another version, or for another CPU.
@@ -112,7 +136,7 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview, thread
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1024:
         raise LoadError(f"threads must be a number from 1 to 1024, not {threads!r}")
     if isinstance(source, str | os.PathLike):
-        return Module(_native.load_path(source, count))
+        return Module(_native.load_path(source, count, profile))
     if isinstance(source, bytes | bytearray | memoryview):
-        return Module(_native.load_bytes(source, count))
+        return Module(_native.load_bytes(source, count, profile))
     raise LoadError(f"cannot load a module from {type(source).__name__}: pass a path or the file's bytes")
