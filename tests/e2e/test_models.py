@@ -1,4 +1,4 @@
-"""Whole models: every one of the zoo against ONNX Runtime and shipped outputs; stable over calls and threads; from the CLI."""
+"""Whole models: each of the zoo against ONNX Runtime and shipped outputs; stable over calls and threads."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Module:
         ]
 
     def take_profile(self) -> list[tuple[str, int, int]]:
-        """(kernel, begin, end) in ns of each dispatch since the last time; only of a module loaded with ``profile=True``."""
+        """(kernel, begin, end) in ns of each dispatch since the last time, where loaded with ``profile=True``."""
         return self._native.take_profile()
 
     def to_bytes(self) -> memoryview:
