@@ -15,6 +15,7 @@ from rillet.dispatch import (
     share_executables,
     simplify_executables,
     stats,
+    tensor_selects,
 )
 from rillet.dispatch.groups import Limits
 from rillet.dispatch.spec import check
@@ -23,11 +24,13 @@ from rillet.ir.passes import Pass
 PASSES = [
     Pass("pack-rhs", "dispatch", pack_rhs.run, pack_rhs.Options()),
     Pass("resolve-dims", "dispatch", resolve_dims.run),
+    Pass("tensor-selects", "dispatch", tensor_selects.run),
     Pass("loop-scalars", "dispatch", loop_scalars.run),
     Pass("host-views", "dispatch", host_views.run),
     Pass("form-regions", "dispatch", form_regions.run, Limits()),
     Pass("outline", "dispatch", outline.run),
     Pass("simplify-executables", "dispatch", simplify_executables.run),
+    Pass("tensor-selects", "dispatch", tensor_selects.run),  # simplification makes them anew
     Pass("aliases", "dispatch", aliases.run),
     Pass("share-executables", "dispatch", share_executables.run),
     Pass("stats", "dispatch", stats.run),

@@ -272,6 +272,11 @@ def power(a: Scalar, b: Scalar) -> Scalar:
     return Scalar(math.powf(a.value, b.value), a.dtype)
 
 
+def integer_power(a: Scalar, b: Scalar) -> Scalar:
+    """``a ** b`` of integers of one type, exact modulo their width."""
+    return Scalar(math.ipowi(a.value, b.value), a.dtype)
+
+
 def is_nan(a: Scalar) -> Scalar:
     """Whether a float is NaN."""
     return Scalar(arith.cmpf(arith.CmpFPredicate.UNO, a.value, a.value), "bool")

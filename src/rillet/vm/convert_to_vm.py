@@ -84,7 +84,7 @@ class _Function:
                 op.name, operands=[condition, *operands[1:]], attributes=attributes, successors=successors
             )
         elif op.name == "arith.select" and is_reference(op.results[0].type):
-            self._results(op, vm.SelectRefOp(self.ref, *operands))
+            self._results(op, vm.SelectRefOp(*operands, out=self.ref))
         elif op.name.startswith(("arith.", "math.")):
             self.values[op.results[0]] = self.scalars.convert(op, operands)
         else:

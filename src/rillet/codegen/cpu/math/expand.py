@@ -133,31 +133,50 @@ def _has_f16(target: Target) -> bool:
 
 
 def _extend(op: ir.Operation, x: E, target: Target) -> list[ir.Value] | None:
-    result = op.results[0].type
-    wide = result.element_type if isinstance(result, ir.VectorType) else result
+    wide = _element(op.results[0].type)
+    y = _to_f32(x, target)
+    if y is None:
+        return None
+    if wide == ir.F32Type.get():
+        return [y.value]
+    # From one small float to a larger one that is still smaller than f32: exact either way.
+    return [_narrow(y, wide, target).value if wide.width < 32 else y.extend(wide).value]
+
+
+def _to_f32(x: E, target: Target) -> E | None:
+    """A small float as f32, or None when the target has an instruction for it."""
     source, f32 = str(x.element), ir.F32Type.get()
     if source == "bf16":
-        y = (x.bits().resize(32) << 16).as_float(f32)
-    elif source in conversions.FORMATS and not (source == "f16" and _has_f16(target)):
-        y = conversions.extend(x, f32)
-    else:
-        return None
-    return [y.value if wide == f32 else y.extend(wide).value]
+        return (x.bits().resize(32) << 16).as_float(f32)
+    if source in conversions.FORMATS and not (source == "f16" and _has_f16(target)):
+        return conversions.extend(x, f32)
+    return None
 
 
 def _truncate(op: ir.Operation, x: E, target: Target) -> list[ir.Value] | None:
-    result = op.results[0].type
-    small = result.element_type if isinstance(result, ir.VectorType) else result
-    name, f32 = str(small), ir.F32Type.get()
-    if name != "bf16" and name not in conversions.FORMATS:
+    small, f32 = _element(op.results[0].type), ir.F32Type.get()
+    if str(small) != "bf16" and str(small) not in conversions.FORMATS:
+        return None
+    if str(small) == "f16" and _has_f16(target) and x.width == 32:
         return None
     if x.width == 64:
         x = conversions.round_to_odd(x, f32)
-    if name == "bf16":
-        return [_to_bf16(x, small).value]
-    if name == "f16" and _has_f16(target):
-        return None if E(op.operands[0], target).width == 32 else [x.truncate(small).value]
-    return [conversions.truncate(x, small).value]
+    elif x.width < 32:
+        x = _to_f32(x, target) or x.extend(f32)
+    return [_narrow(x, small, target).value]
+
+
+def _narrow(x: E, small: ir.Type, target: Target) -> E:
+    """f32 to a small float."""
+    if str(small) == "bf16":
+        return _to_bf16(x, small)
+    if str(small) == "f16" and _has_f16(target):
+        return x.truncate(small)
+    return conversions.truncate(x, small)
+
+
+def _element(type_: ir.Type) -> ir.Type:
+    return type_.element_type if isinstance(type_, ir.VectorType) else type_
 
 
 def _to_bf16(x: E, bf16: ir.Type) -> E:

@@ -138,7 +138,7 @@ def bit_shift(node: Node, a: Tensor, b: Tensor) -> Tensor:
 def power(node: Node, a: Tensor, b: Tensor) -> Tensor:
     b = _legacy_broadcast(node, a, b)
     exponent = b.array.reshape(-1)[0].item() if b.array is not None and b.array.size == 1 else None
-    if exponent is not None and exponent == int(exponent) and 1 <= exponent <= 4:
+    if exponent in (1, 2, 3, 4):
         # Small whole powers are products: exact where pow is not, for negative bases too.
         shape = node.b.broadcast_shape([a.shape, b.shape])
         return node.b.map(lambda x: reduce(lambda p, q: p * q, [x] * int(exponent)), a, shape=shape)
@@ -148,8 +148,12 @@ def power(node: Node, a: Tensor, b: Tensor) -> Tensor:
     def body(x: Scalar, y: Scalar) -> Scalar:
         if is_float(x.dtype):
             return scalars.power(x, convert(y, x.dtype))
-        # Integers go through float64, exact up to 2^53.
-        return convert(scalars.power(convert(x, "float64"), convert(y, "float64")), x.dtype)
+        if scalars.is_integer(y.dtype):
+            return scalars.integer_power(x, convert(y, x.dtype))
+        # Whole exponents are exact; the others are truncated.
+        real = convert(scalars.power(convert(x, "float64"), convert(y, "float64")), x.dtype)
+        whole = (y == scalars.floor(y)) & (y >= 0.0)
+        return select(whole, scalars.integer_power(x, convert(y, x.dtype)), real)
 
     return node.b.map(body, a, b)
 

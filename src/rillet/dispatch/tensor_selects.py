@@ -1,0 +1,31 @@
+"""A choice between two tensors is control flow: canonicalization turns an ``scf.if`` of empty branches into an
+``arith.select``, which the host cannot run on tensors.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+from torch_mlir.dialects import scf
+
+from rillet.dispatch.nodes import host_blocks
+from rillet.ir import Program
+
+
+def run(program: Program, options: None) -> None:
+    """Turn every ``arith.select`` of tensors in the host program back into an ``scf.if``."""
+    with program.context, ir.Location.unknown():
+        for block in host_blocks(program.main()):
+            for op in [view.operation for view in block.operations]:
+                if op.name == "arith.select" and isinstance(op.results[0].type, ir.RankedTensorType):
+                    with op.location, ir.InsertionPoint(op):
+                        _rewrite(op)
+
+
+def _rewrite(op: ir.Operation) -> None:
+    condition, *choices = op.operands
+    branch = scf.IfOp(condition, [op.results[0].type], has_else=True).operation
+    for region, choice in zip(branch.regions, choices, strict=True):
+        with ir.InsertionPoint(region.blocks[0]):
+            scf.YieldOp([choice])
+    op.results[0].replace_all_uses_with(branch.results[0])
+    op.erase()
