@@ -108,6 +108,16 @@ CASES = {
     "gather": ("Gather", [f32(4, 3), np.array([[0, -1], [2, 1]])], {"axis": 0}),
     "gather-elements": ("GatherElements", [f32(3, 4), np.array([[0, -1, 1, 2]])], {"axis": 0}),
     "gather-nd": ("GatherND", [f32(2, 3, 4), np.array([[0, 1], [1, -1]])], {}),
+    # run-time shapes
+    "reshape-runtime": ("Reshape", [f32(2, 3, 4), i64(0, -1)], {}),
+    "expand-runtime": ("Expand", [f32(3, 1), i64(2, 1, 4)], {}),
+    "zero-size": ("Add", [f32(0, 3), f32(3)], {"shapes": [("n", 3), (3,)]}),
+    "reduce-zero-size": ("ReduceSum", [f32(2, 0), i64(1)], {"known": [1], "shapes": [(2, "n"), (1,)]}),
+    "zero-point-dynamic": (
+        "MatMulInteger",
+        [np.array([[11, 7], [250, 4]], np.uint8), np.array([[1, 4], [3, 2]], np.uint8), np.array([12], np.uint8)],
+        {"shapes": [("a", "b"), ("b", "c"), ("z",)]},
+    ),
     # quantization
     "quantize-axis": (
         "QuantizeLinear",
