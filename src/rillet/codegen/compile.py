@@ -8,6 +8,7 @@ from torch_mlir import ir
 
 from rillet.codegen import llvm
 from rillet.codegen.cpu import legalize, strategies
+from rillet.codegen.cpu.collapse import collapse
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.stack import stack_bytes
@@ -29,6 +30,9 @@ def compile_executable(text: str, target: Target, options: CodegenOptions = Code
         except ir.MLIRError as error:
             raise CompileError(f"the executable's text is not valid MLIR: {error}") from error
         strategy = strategies.choose(dispatch, target)
+        if getattr(strategy, "collapses", False) and collapse(dispatch):
+            dispatch = Dispatch(dispatch.module)
+            strategy = strategies.choose(dispatch, target)
         kernel = Kernel(dispatch, target)
         strategy.emit(dispatch, kernel, target)
         module = kernel.finish()

@@ -39,6 +39,8 @@ class _Group:
 
 class _Elementwise:
     name = "elementwise"
+    vectorize_loops = False
+    collapses = True
 
     def matches(self, dispatch: Dispatch, target: Target) -> bool:
         return dispatch.is_parallel

@@ -29,6 +29,7 @@ _LOOPS = ("convert-linalg-to-loops", "canonicalize", "cse")
 class _Fallback:
     name = "fallback"
     vectorize_loops = True
+    collapses = False
 
     def matches(self, dispatch: Dispatch, target: Target) -> bool:
         return True

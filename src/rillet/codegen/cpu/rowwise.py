@@ -40,6 +40,8 @@ _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 class _Rowwise:
     name = "rowwise"
+    vectorize_loops = False
+    collapses = True
 
     def matches(self, dispatch: Dispatch, target: Target) -> bool:
         return bool(dispatch.reductions) and all(op.name in POINTWISE_OPS for op in dispatch.tensor_ops)

@@ -17,6 +17,8 @@ class Strategy(Protocol):
     """
 
     name: str
+    # Optional, False when absent: ``vectorize_loops``: LLVM should vectorize and unroll the loops, for they are scalar;
+    # ``collapses``: merge dimensions that all ops treat alike before emitting (``collapse``).
 
     def matches(self, dispatch: Dispatch, target: Target) -> bool:
         """True when this strategy can generate the dispatch. Emits nothing and must not raise."""

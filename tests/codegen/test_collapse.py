@@ -1,0 +1,80 @@
+"""Merging of dimensions: what merges, what does not, and that the kernel still computes the same."""
+
+from __future__ import annotations
+
+import numpy as np
+from harness import Kernel, executable, generic
+from torch_mlir import ir
+
+from rillet.codegen.cpu.collapse import collapse
+from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.ir import make_context
+
+NHWC = "(d0,d1,d2,d3)->(d0,d1,d2,d3)"
+
+
+def shapes(text: str) -> list[list[int]]:
+    """Argument and result shapes after collapsing; empty when nothing was merged."""
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        (nested,) = module.body.operations
+        dispatch = Dispatch(ir.Module.parse(str(nested)))
+        if not collapse(dispatch):
+            return []
+        after = Dispatch(dispatch.module)
+        return [list(p.type.shape) for p in (*after.arguments, *after.results)]
+
+
+def bias(shape: tuple[int | str, ...] = (1, 7, 5, 12)) -> str:
+    t = "tensor<" + "x".join(map(str, shape)) + "xf32>"
+    sizes = "%n" if "?" in shape else ""
+    note = " {flow.dims = array<i64: 2>}" if sizes else ""
+    body = f"""
+    %e = tensor.empty({sizes}) : {t}
+    %r = {generic(f"{NHWC}|(d0,d1,d2,d3)->(d3)|{NHWC}", "pppp", f"%a,%b:{t},tensor<12xf32>", f"%e:{t}",
+                  "%x:f32,%y:f32,%o:f32", "%s = arith.addf %x, %y : f32", "%s:f32")}
+    return %r : {t}"""
+    return executable("bias", f"%a: {t}{note}, %b: tensor<12xf32>{', %n: index' if sizes else ''}", f"{t}{note}", body)
+
+
+def test_leading_dimensions_merge_beside_a_broadcast_row() -> None:
+    assert shapes(bias()) == [[35, 12], [12], [35, 12]]
+
+
+def test_dynamic_dimensions_stay() -> None:
+    assert shapes(bias(("?", 7, 5, 12))) == [[ir.ShapedType.get_dynamic_size(), 35, 12], [12],
+                                             [ir.ShapedType.get_dynamic_size(), 35, 12]]  # fmt: skip
+
+
+def test_transposed_pairs_merge_as_a_unit() -> None:
+    body = f"""
+    %e = tensor.empty() : tensor<1x4x5x3xf32>
+    %r = {generic("(d0,d1,d2,d3)->(d0,d3,d1,d2)|" + NHWC, "pppp", "%a:tensor<1x3x4x5xf32>", "%e:tensor<1x4x5x3xf32>",
+                  "%x:f32,%o:f32", "", "%x:f32")}
+    return %r : tensor<1x4x5x3xf32>"""
+    assert shapes(executable("t", "%a: tensor<1x3x4x5xf32>", "tensor<1x4x5x3xf32>", body)) == [[3, 20], [20, 3]]
+
+
+def test_reduced_dimensions_merge_with_each_other_only() -> None:
+    body = f"""
+    %z = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<2x3xf32>
+    %i = linalg.fill ins(%z : f32) outs(%e : tensor<2x3xf32>) -> tensor<2x3xf32>
+    %r = {generic(NHWC + "|(d0,d1,d2,d3)->(d0,d1)", "pprr", "%a:tensor<2x3x4x5xf32>", "%i:tensor<2x3xf32>", "%x:f32,%o:f32",
+                  "%s = arith.addf %x, %o : f32", "%s:f32")}
+    return %r : tensor<2x3xf32>"""
+    text = executable("m", "%a: tensor<2x3x4x5xf32>", "tensor<2x3xf32>", body)
+    assert shapes(text) == [[6, 20], [6]]
+    a = np.random.default_rng(0).random((2, 3, 4, 5), np.float32)
+    (r,) = Kernel(text)([a], [((2, 3), np.float32)])
+    np.testing.assert_allclose(r, a.sum((2, 3)), rtol=1e-6)
+
+
+def test_positions_in_the_body_keep_the_dimensions() -> None:
+    body = f"""
+    %e = tensor.empty() : tensor<2x3xindex>
+    %r = {generic("(d0,d1)->(d0,d1)", "pp", ":", "%e:tensor<2x3xindex>", "%o:index", "%s = linalg.index 1 : index", "%s:index")}
+    return %r : tensor<2x3xindex>"""
+    assert shapes(executable("iota", "", "tensor<2x3xindex>", body)) == []
+    (r,) = Kernel(executable("iota", "", "tensor<2x3xindex>", body))([], [((2, 3), np.int64)])
+    np.testing.assert_array_equal(r, [[0, 1, 2], [0, 1, 2]])
