@@ -1,0 +1,341 @@
+"""Random graphs against both oracles: ``python -m tests.fuzz.graphs --count N --seed S``.
+
+Each seed gives one graph and inputs for several sizes of its dynamic dimensions. Rillet runs it twice on one thread. A
+failure is reduced to few nodes and printed. Graphs run in a child process, so that a crash is reported with its seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+import rillet
+from rillet.verify.difference import difference
+from rillet.verify.oracles import OracleError, run_onnxruntime, run_reference
+from rillet.verify.submodel import submodel, value_types
+
+from .maker import Maker, Stuck, random_array
+from .ops import grow
+
+_ROOT = Path(__file__).parents[2]
+Feeds = dict[str, np.ndarray]
+HANG_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a graph: ok, unsupported, invalid (no oracle runs it), unstable, wrong, or error."""
+
+    kind: str
+    detail: str = ""
+    outputs: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        return self.kind in ("wrong", "error")
+
+
+def generate(seed: int) -> tuple[onnx.ModelProto, list[Feeds]]:
+    """The graph of a seed, and its inputs: one set for each choice of its dynamic extents."""
+    rng = np.random.default_rng(seed)
+    maker = Maker(rng, opset=int(rng.choice([18, 20, 21, 22])))
+    for _ in range(maker.integer(1, 3)):
+        maker.input(maker.float_type if maker.chance(0.85) else "int32", maker.shape())
+    wanted, tries = maker.integer(3, 25), 0
+    while (len(maker.nodes) < wanted and tries < 200) or not maker.nodes:
+        tries += 1
+        try:
+            grow(maker)
+        except Stuck:
+            continue
+        if maker.chance(0.03):
+            maker.input(maker.float_type, maker.shape())
+    model = maker.model()
+    sets = [{s: int(rng.choice([1, 2, 3, 4, 5, 9])) for s in maker.symbols} for _ in range(2)]
+    if maker.symbols and maker.chance(0.3):
+        sets.append({s: 0 if maker.chance(0.5) else 2 for s in maker.symbols})
+    return model, [_feeds(model, sizes, rng, bool(i % 2)) for i, sizes in enumerate(sets)]
+
+
+def _feeds(model: onnx.ModelProto, sizes: Mapping[str, int], rng: np.random.Generator, structured: bool) -> Feeds:
+    feeds = {}
+    for info in model.graph.input:
+        tensor = info.type.tensor_type
+        shape = [sizes[d.dim_param] if d.dim_param else d.dim_value for d in tensor.shape.dim]
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+        feeds[info.name] = random_array(rng, dtype, shape, structured)
+    return feeds
+
+
+def check(model: onnx.ModelProto, feed_sets: Sequence[Feeds]) -> Outcome:
+    """Compile and compare with the oracles on every set of inputs."""
+    expected = [(feeds, oracles) for feeds in feed_sets if (oracles := _expected(model, feeds))]
+    if not expected:
+        return Outcome("invalid", "no oracle runs it")
+    shapes = {i.name: [d.dim_value or 0 for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
+    pinned = {
+        name: shape
+        for name, shape in shapes.items()
+        if 0 in shape and not any(d.dim_param for d in _dims(model, name))
+    }
+    try:
+        module = rillet.compile(model, inputs=pinned, threads=1, jobs=1, cache=False)
+    except rillet.UnsupportedError as error:
+        return Outcome("unsupported", "; ".join(f"{n.op}: {n.reason}" for n in error.nodes))
+    except Exception as error:  # whatever is raised here is a finding
+        return Outcome("error", f"compile: {type(error).__name__}: {error}")
+    for feeds, oracles in expected:
+        outcome = _compare(model, module, feeds, oracles)
+        if outcome.kind != "ok":
+            return outcome
+    return Outcome("ok")
+
+
+def _dims(model: onnx.ModelProto, name: str) -> Sequence[onnx.TensorShapeProto.Dimension]:
+    return next(i for i in model.graph.input if i.name == name).type.tensor_type.shape.dim
+
+
+def _expected(model: onnx.ModelProto, feeds: Feeds) -> list[dict[str, np.ndarray]]:
+    results = []
+    for run in (run_onnxruntime, run_reference):
+        try:
+            results.append(run(model, feeds))
+        except OracleError:
+            continue
+    return results
+
+
+def _compare(
+    model: onnx.ModelProto, module: rillet.Module, feeds: Feeds, oracles: Sequence[Mapping[str, np.ndarray]]
+) -> Outcome:
+    sizes = {n: list(a.shape) for n, a in feeds.items()}
+    try:
+        first, second = module.run(feeds), module.run(feeds)
+    except rillet.RunError as error:
+        return Outcome("error", f"run on {sizes}: {error}")
+    wrong, details = [], []
+    for name, actual in first.items():
+        if actual.tobytes() != second[name].tobytes():
+            return Outcome("wrong", f"'{name}' differs between two runs on {sizes}", (name,))
+        differences = [difference(actual, expected[name]) for expected in oracles]
+        if not any(d.agrees for d in differences):
+            wrong.append(name)
+            details.append(f"'{name}' on {sizes}: {' | '.join(str(d) for d in differences)}")
+    if not wrong:
+        return Outcome("ok")
+    if _unstable(model, feeds, oracles, first, wrong):
+        return Outcome("unstable", details[0], tuple(wrong))
+    return Outcome("wrong", "\n".join(details), tuple(wrong))
+
+
+def _unstable(
+    model: onnx.ModelProto,
+    feeds: Feeds,
+    oracles: Sequence[Mapping[str, np.ndarray]],
+    actual: Mapping[str, np.ndarray],
+    wrong: Sequence[str],
+) -> bool:
+    """Whether rounding-sized changes of inputs and constants change the oracles' results as much as Rillet's differ.
+
+    The oracles' disagreement with each other counts as well: sums of other orders are such changes.
+    """
+    variants = list(oracles)
+    for trial in range(6):
+        rng = np.random.default_rng(trial)
+        shaken = onnx.ModelProto()
+        shaken.CopyFrom(model)
+        for tensor in shaken.graph.initializer:
+            tensor.CopyFrom(numpy_helper.from_array(_shake(numpy_helper.to_array(tensor), rng), tensor.name))
+        variants.extend(_expected(shaken, {n: _shake(a, rng) for n, a in feeds.items()}))
+    return all(_within(actual[name], [v[name] for v in variants]) for name in wrong)
+
+
+def _within(actual: np.ndarray, variants: Sequence[np.ndarray]) -> bool:
+    same = [v for v in variants if v.shape == actual.shape and v.dtype == actual.dtype]
+    if not same or len(same) < len(variants):
+        return bool(same) or len({v.shape for v in variants}) > 1
+    base = same[0].astype(np.float64)
+    with np.errstate(all="ignore"):
+        spread = np.max([np.abs(v.astype(np.float64) - base) for v in same[1:]], axis=0)
+        apart = np.abs(actual.astype(np.float64) - base)
+        chaotic = ~np.isfinite(spread) | ~np.isfinite(base)
+    return bool(np.all(chaotic | (apart <= 20 * spread + 1e-12)))
+
+
+def _shake(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    if array.dtype.kind != "f":
+        return array
+    step = 2 * np.finfo(array.dtype).eps
+    return (array * (1 + step * rng.uniform(-1, 1, array.shape))).astype(array.dtype)
+
+
+# --- reduction ---
+
+
+def reduce(model: onnx.ModelProto, feed_sets: Sequence[Feeds]) -> tuple[onnx.ModelProto, list[Feeds], Outcome]:
+    """A smaller model that fails in the same way: nodes are cut off before and behind the failure."""
+    best, feeds, outcome = model, list(feed_sets), check(model, feed_sets)
+    for single in outcome.outputs or [o.name for o in model.graph.output]:
+        trial = submodel(best, [single])
+        trial_feeds = [_only(f, trial) for f in feeds]
+        result = check(trial, trial_feeds)
+        if result.failed:
+            best, feeds, outcome = trial, trial_feeds, result
+            break
+    progress = True
+    while progress:
+        progress = False
+        for node in list(best.graph.node):
+            for cut, outputs in _cuts(best, node):
+                trial, trial_feeds = _without(best, feeds, cut, outputs)
+                if trial is None or len(trial.graph.node) >= len(best.graph.node):
+                    continue
+                result = check(trial, trial_feeds)
+                if result.failed and result.kind == outcome.kind:
+                    best, feeds, outcome, progress = trial, trial_feeds, result, True
+                    break
+            if progress:
+                break
+    return best, feeds, outcome
+
+
+def _cuts(model: onnx.ModelProto, node: onnx.NodeProto) -> list[tuple[list[str], list[str]]]:
+    """Ways to do without a node: its outputs become inputs, or its inputs become the graph's outputs."""
+    outputs = [o.name for o in model.graph.output]
+    made = {o for n in model.graph.node for o in n.output}
+    behind = [o for o in outputs if o not in node.output]
+    before = [n for n in node.input if n in made]
+    cuts = [([o for o in node.output if o], outputs)]
+    if behind != outputs:
+        cuts.append(([], list(dict.fromkeys([*behind, *before]))))
+    return cuts
+
+
+def _without(
+    model: onnx.ModelProto, feeds: Sequence[Feeds], cut: Sequence[str], outputs: Sequence[str]
+) -> tuple[onnx.ModelProto | None, list[Feeds]]:
+    kept = [o for o in outputs if o not in cut]
+    if not kept:
+        return None, []
+    types = value_types(model)
+    full = submodel(model, [*kept, *cut], (), types)
+    new_feeds = []
+    for given in feeds:
+        try:
+            values = run_reference(full, given)
+        except OracleError:
+            try:
+                values = run_onnxruntime(full, given)
+            except OracleError:
+                return None, []
+        new_feeds.append({**given, **{n: np.asarray(values[n]) for n in cut}})
+    trial = submodel(model, kept, cut, types)
+    return trial, [_only(f, trial) for f in new_feeds]
+
+
+def _only(feeds: Feeds, model: onnx.ModelProto) -> Feeds:
+    return {i.name: feeds[i.name] for i in model.graph.input}
+
+
+# --- the driver ---
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.graphs", description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--save", type=Path, help="write reduced failing models into this folder")
+    parser.add_argument("--no-reduce", action="store_true", help="report failures as they are")
+    parser.add_argument("--show", action="store_true", help="print the graph of --seed")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.show:
+        print(onnx.printer.to_text(generate(options.seed)[0]))
+        return 0
+    if options.worker:
+        _work(range(options.seed, options.seed + options.count))
+        return 0
+    started = time.perf_counter()
+    counts = Counter(_report(seed, outcome, options) for seed, outcome in outcomes(options.seed, options.count))
+    print(f"{sum(counts.values())} graphs in {time.perf_counter() - started:.0f} s: {dict(counts)}")
+    return 1 if counts["wrong"] or counts["error"] else 0
+
+
+def outcomes(first: int, count: int):
+    """(seed, outcome) of each seed, run in a child process that is started anew after a crash or a hang."""
+    seed, end = first, first + count
+    while seed < end:
+        command = [sys.executable, "-m", "tests.fuzz.graphs", "--worker", "--seed", str(seed), "--count", str(end - seed)]
+        with tempfile.TemporaryFile("w+") as errors:
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=_ROOT)
+            timed_out = False
+            for line in _lines(child):
+                if line is None:
+                    timed_out = True
+                    child.kill()
+                    break
+                yield seed, Outcome(*json.loads(line))
+                seed += 1
+            status = child.wait()
+            if seed < end:
+                errors.seek(0)
+                tail = errors.read()[-2000:]
+                yield seed, Outcome("error", "hang" if timed_out else f"crash, status {status}: {tail}")
+                seed += 1
+
+
+def _lines(child: subprocess.Popen):
+    """Lines of the child's output; None when it says nothing for too long."""
+    import selectors
+
+    assert child.stdout is not None
+    selector = selectors.DefaultSelector()
+    selector.register(child.stdout, selectors.EVENT_READ)
+    while True:
+        if not selector.select(HANG_SECONDS):
+            yield None
+            return
+        line = child.stdout.readline()
+        if not line:
+            return
+        yield line
+
+
+def _work(seeds: Sequence[int]) -> None:
+    for seed in seeds:
+        outcome = check(*generate(seed))
+        print(json.dumps([outcome.kind, outcome.detail, outcome.outputs]), flush=True)
+
+
+def _report(seed: int, outcome: Outcome, options: argparse.Namespace) -> str:
+    if outcome.kind == "unsupported":
+        print(f"seed {seed}: unsupported: {outcome.detail[:300]}", flush=True)
+    if not outcome.failed:
+        return outcome.kind
+    print(f"seed {seed}: {outcome.kind}: {outcome.detail[:1500]}", flush=True)
+    if options.no_reduce or outcome.detail.startswith(("crash", "hang")):
+        return outcome.kind
+    model, feeds, reduced = reduce(*generate(seed))
+    print(f"  reduced: {reduced.kind}: {reduced.detail[:1500]}\n{onnx.printer.to_text(model)}", flush=True)
+    if options.save:
+        options.save.mkdir(parents=True, exist_ok=True)
+        onnx.save(model, options.save / f"{seed}.onnx")
+        for i, values in enumerate(feeds):
+            np.savez(options.save / f"{seed}.{i}.npz", **values)
+    return outcome.kind
+
+
+if __name__ == "__main__":
+    sys.exit(main())
