@@ -61,7 +61,16 @@ def lower(module: ir.Module, target: Target) -> str:
     )
     passmanager.PassManager.parse(f"builtin.module({','.join(passes)})", module.context).run(module.operation)
     _check_lowered(module)
-    return _spell_floats_as_bits(llvm_dialect.translate_module_to_llvmir(module.operation))
+    return _bfloats_as_integers(_spell_floats_as_bits(llvm_dialect.translate_module_to_llvmir(module.operation)))
+
+
+def _bfloats_as_integers(text: str) -> str:
+    """bf16 values as their bits. Kernels only move them by now, and LLVM keeps a bfloat in an f32 register, from which it
+    gets back to the bits by calling a library."""
+    if "bfloat" not in text:
+        return text
+    text = re.sub(r"0xR([0-9A-Fa-f]{4})", lambda m: str(int(m[1], 16)), text)
+    return text.replace("bfloat", "i16")
 
 
 def _check_lowered(module: ir.Module) -> None:

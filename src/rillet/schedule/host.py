@@ -8,6 +8,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
+from rillet.dialects import stream
 from rillet.errors import CompileError
 from rillet.ir import Program, dtypes
 
@@ -114,7 +115,17 @@ def to_bits(value: ir.Value) -> ir.Value:
         return _cast("arith.extui", _cast("arith.bitcast", value, ir.IntegerType.get_signless(32)), i64_type)
     if isinstance(value.type, ir.IntegerType):
         return _cast("arith.extui" if text == "i1" else "arith.extsi", value, i64_type)
+    if text in ("f16", "bf16") and not isinstance(owner, ir.Block) and owner.name == "stream.load":
+        return _cast("arith.extui", _load_bits(owner.operation), i64_type)
     raise CompileError(f"internal: a host scalar of type {text} cannot be passed to a kernel")
+
+
+def _load_bits(load: ir.Operation) -> ir.Value:
+    """The bits of a 16-bit float that the host reads: read again as an integer."""
+    with ir.InsertionPoint.after(load):
+        integer = ir.IntegerType.get_signless(16)
+        code = next(t.code for t in dtypes.by_code.values() if t.name == "uint16")
+        return stream.LoadOp(integer, load.operands[0], load.operands[1], code).operation.results[0]
 
 
 def _constant_bits(attribute: ir.Attribute, type_: str) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 from rillet.frontends import scalars
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.ops.random import uniform
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.scalars import Scalar, constant, convert, select
 from rillet.frontends.tensors import Tensor
@@ -44,15 +45,28 @@ def identity(node: Node, x: Tensor) -> Tensor:
 
 @op("Dropout", ignores=["ratio", "seed"])
 def dropout(node: Node, x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None) -> list[Tensor]:
-    """In inference the identity, with an all-true mask."""
+    """In inference the identity, with an all-true mask; in training each element stays with probability 1 - ratio."""
     if training is not None and bool(node.b.known(training, "training_mode").reshape(-1)[0]):
-        raise UnsupportedFeature("training mode", "export the model for inference")
+        return _dropout_in_training(node, x, node.b.constant(0.5, "float32") if ratio is None else ratio)
     if node.opset < 7 and not node.attr("is_test", 0):
         raise UnsupportedFeature("training mode (is_test=0)", "export the model for inference")
     if not node.wants(1):
         return [x]
     mask = "bool" if node.opset >= 10 else x.dtype
     return [x, node.b.fill(True, mask, x.shape)]
+
+
+def _dropout_in_training(node: Node, x: Tensor, ratio: Tensor) -> list[Tensor]:
+    """What stays is scaled by 1 / (1 - ratio), so that the expected value is the input's."""
+    b = node.b
+    mask = b.map(
+        lambda u, r: u >= convert(r, u.dtype), uniform(node, list(x.shape)), ratio, dtype="bool", shape=x.shape
+    )
+
+    def keep(v: Scalar, m: Scalar, r: Scalar) -> Scalar:
+        return select(m, v / (1.0 - convert(r, v.dtype)), 0)
+
+    return [b.map(keep, x, mask, ratio, shape=x.shape), mask]
 
 
 @op("Range", since=11)
@@ -68,11 +82,15 @@ def range_(node: Node, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
             span = e.sub(last, first) if step > 0 else e.sub(first, last)
             count = e.maximum(0, e.ceildiv(span, abs(step)))
             return _range(node, start, delta, count)
+    # The host computes with wide floats only.
+    dtype = start.dtype
+    start, limit, delta = (b.cast(t, scalars.compute_dtype(t.dtype)) for t in (start, limit, delta))
     x, y, z = (b.scalar(t) for t in (start, limit, delta))
     # The count is max(0, ceil((limit - start) / delta)); integers go through float64 as in ONNX's definition.
     wide = [convert(v, "float64") for v in (x, y, z)]
     steps = scalars.maximum(scalars.ceil((wide[1] - wide[0]) / wide[2]), 0.0)
-    return _range(node, start, delta, e.declare(convert(convert(steps, "int64"), "index").value))
+    count = e.declare(convert(convert(steps, "int64"), "index").value)
+    return b.cast(_range(node, start, delta, count), dtype)
 
 
 def _range(node: Node, start: Tensor, delta: Tensor, count: object) -> Tensor:

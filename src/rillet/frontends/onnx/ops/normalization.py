@@ -23,6 +23,8 @@ def batch_normalization(
     """y = (x - mean) / sqrt(variance + epsilon) * scale + bias, with known parameters folded to one multiply-add."""
     b = node.b
     epsilon = float(node.attr("epsilon", 1e-5))
+    if node.opset >= 14 and node.attr("training_mode", 0):
+        return _batch_normalization_in_training(node, x, scale, bias, mu, variance)
     if node.attr("training_mode", 0) or (node.opset < 7 and not node.attr("is_test", 0)):
         raise UnsupportedFeature("training mode", "export the model for inference")
     if node.wants(1):
@@ -44,6 +46,26 @@ def batch_normalization(
 
     parameters = [(t, [1]) for t in (scale, bias, mu, variance)]
     return [b.map_along(body, x.shape, (x, every), *parameters, dtype=x.dtype)]
+
+
+def _batch_normalization_in_training(
+    node: Node, x: Tensor, scale: Tensor, bias: Tensor, mu: Tensor, variance: Tensor
+) -> list[Tensor]:
+    """Normalize by the batch's own statistics; the running ones move towards them by 1 - momentum."""
+    b = node.b
+    epsilon, momentum = float(node.attr("epsilon", 1e-5)), float(node.attr("momentum", 0.9))
+    every = range(x.rank)
+    deviation, mean_, spread = centered(node, x, [a for a in every if a != 1])
+
+    def body(d: Scalar, v: Scalar, s: Scalar, o: Scalar) -> Scalar:
+        return d / scalars.sqrt(v + epsilon) * convert(s, d.dtype) + convert(o, d.dtype)
+
+    result = b.map_along(body, x.shape, (deviation, every), (spread, [1]), (scale, [1]), (bias, [1]), dtype=x.dtype)
+
+    def update(old: Scalar, new: Scalar) -> Scalar:
+        return old * momentum + convert(new, old.dtype) * (1.0 - momentum)
+
+    return [result, b.map(update, mu, mean_), b.map(update, variance, spread)][: node.output_count]
 
 
 def centered(node: Node, x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:

@@ -68,6 +68,12 @@ def _position(node: Node, at: list[Scalar], shape: list[Extent]) -> Scalar:
     return flat
 
 
+def uniform(node: Node, shape: list[Extent], dtype: str = "float32") -> Tensor:
+    """Numbers in [0, 1), as the node's seed gives them."""
+    key = _seed(node)
+    return node.b.indexed(dtype, shape, lambda at: _unit(philox(_position(node, at, shape), key)[0], dtype))
+
+
 def _random(node: Node, shape: list[Extent], dtype: str) -> Tensor:
     b, key = node.b, _seed(node)
     compute = scalars.compute_dtype(dtype)
