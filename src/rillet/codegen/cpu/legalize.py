@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_mlir import ir, passmanager
 
-from rillet.codegen.cpu import clamps, math
+from rillet.codegen.cpu import clamps, masks, math
 from rillet.targets import Target
 
 _WIDEN_SMALL_FLOATS = (
@@ -21,3 +21,5 @@ def run(module: ir.Module, target: Target) -> None:
     manager.run(module.operation)
     clamps.run(module)
     math.expand(module, target)
+    if target.pointer_bits != 64:
+        masks.run(module)
