@@ -232,14 +232,28 @@ def _inputs(unit: list[ir.Operation]) -> tuple[list[ir.Value], list[ir.Value], l
 
 
 def _results(unit: list[ir.Operation]) -> list[ir.Value]:
-    """The values of a region that something outside of it uses."""
+    """The values of a region that something outside of it uses, and those that a loop works on: see ``_is_room``."""
     members = set(unit)
     return [
         r
         for op in unit
         for r in op.results
-        if any(u.owner.operation not in members and not _is_nested(u.owner.operation, members) for u in r.uses)
+        if _is_room(op, r)
+        or any(u.owner.operation not in members and not _is_nested(u.owner.operation, members) for u in r.uses)
     ]
+
+
+def _is_room(op: ir.Operation, result: ir.Value) -> bool:
+    """Whether a loop makes ``result`` out of nothing, of a size known at run time only.
+
+    Used or not, it takes memory, which only the host can allocate: as a result.
+    """
+    if op.name != "scf.for" or not isinstance(result.type, ir.RankedTensorType):
+        return False
+    if ir.RankedTensorType(result.type).has_static_shape:
+        return False
+    owner = defining(op.operands[3 + ir.OpResult(result).result_number])
+    return owner is not None and is_source(owner)
 
 
 def _dims_attr(value: ir.Value, dims: Sequence[Extent], number: dict[ir.Value, int]) -> ir.DictAttr:

@@ -166,10 +166,11 @@ class _Rewriter:
                 layout = self.layouts.of(op.results[number - len(view.inputs)]) if is_init else self.held(value)[1]
             operands.append(self.get(value, layout))
             maps.append(rename([map_[axis] for axis in layout], new))
+        # Before the new generic, which captures them.
+        captured = {v: self.get(v, identity(rank_of(v))) for v in captures(op) if v in self.current}
         types = [v.type for v in operands[len(view.inputs) :]]
         rebuilt = rebuild_generic(op, operands, types, maps, [view.parallel[d] for d in order])
         renumber_index(rebuilt, new)
-        captured = {v: self.get(v, identity(rank_of(v))) for v in captures(op) if v in self.current}
         remap(rebuilt, captured)
         for old, result in zip(op.results, rebuilt.results, strict=True):
             self.current[old] = (result, self.layouts.of(old))
