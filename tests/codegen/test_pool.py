@@ -91,3 +91,28 @@ return %0 : {result}"""
     x = np.random.default_rng(0).standard_normal((3, 49, 40), np.float32)
     [y] = kernel([x], [((3, 40), np.float32)])
     np.testing.assert_allclose(y, x.astype(np.float64).sum(1), rtol=1e-5, atol=1e-5)
+
+
+def test_a_window_that_reaches_into_the_next_vector() -> None:
+    """Channels first, vectors run along the window: one address belongs to a whole vector and to a masked one."""
+    source, window, result = tensor((2, 9, 9)), tensor((5, 5)), tensor((2, 5, 5), "f64")
+    body = f"""
+%low = arith.constant 0xFFF0000000000000 : f64
+%e = tensor.empty() : {result}
+%f = linalg.fill ins(%low : f64) outs(%e : {result}) -> {result}
+%w = tensor.empty() : {window}
+%0 = linalg.generic {{indexing_maps=[affine_map<(c, h, w, i, j)->(c, h + i, w + j)>,
+    affine_map<(c, h, w, i, j)->(i, j)>, affine_map<(c, h, w, i, j)->(c, h, w)>],
+    iterator_types=["parallel", "parallel", "parallel", "reduction", "reduction"]}}
+    ins(%a, %w : {source}, {window}) outs(%f : {result}) {{
+^bb0(%x: f32, %y: f32, %c: f64):
+  %d = arith.extf %x : f32 to f64
+  %s = arith.maximumf %c, %d : f64
+  linalg.yield %s : f64
+}} -> {result}
+return %0 : {result}"""
+    kernel = Kernel(executable("wide", f"%a: {source}", result, body))
+    assert kernel.executable.strategy == "windowed"
+    x = np.arange(162, dtype=np.float32).reshape(2, 9, 9) - 200
+    [y] = kernel([x], [((2, 5, 5), np.float64)])
+    np.testing.assert_array_equal(y, np.lib.stride_tricks.sliding_window_view(x, (5, 5), axis=(1, 2)).max((-1, -2)))

@@ -330,7 +330,7 @@ class _Emitter:
                     moved[plan.row_loop] = r
                 steps.append((j, lead.shift(moved), k, number, moved))
         steps.sort(key=lambda s: (s[2][:-1], s[1], s[2], s[0], s[3]))
-        loaded: dict[tuple[int, tuple[int, ...]], ir.Value] = {}
+        loaded: dict[tuple[int, tuple[int, ...], ir.Value | None], ir.Value] = {}
         count = len(self.root.results)
         for j, _, k, number, moved in steps:
             operands = []
@@ -338,7 +338,7 @@ class _Emitter:
                 if source is None or base is None:
                     operands.append(undefined(self.root.body.arguments[which].type))
                     continue
-                key = (which, source.shift(moved))
+                key = (which, source.shift(moved), masks[j])
                 if key not in loaded:
                     loaded[key] = source.load(base, key[1], masks[j])
                 operands.append(loaded[key])
