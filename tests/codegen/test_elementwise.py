@@ -298,3 +298,58 @@ def test_interleaving_a_few_planes(planes: int, dtype: str, target: str) -> None
     a = np.random.default_rng(0).integers(0, 2, (2, planes, 37)).astype(numpy_type)
     (r,) = kernel([a], [((2, 37, planes), numpy_type)])
     np.testing.assert_array_equal(r, a.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "host"])
+@pytest.mark.parametrize("sizes", [(24, 24, 96), (3, 70, 9), (1, 1, 1)])
+def test_concat_and_pad_along_a_vectorized_axis_of_computed_values(sizes: tuple[int, int, int], target: str) -> None:
+    total = sum(sizes)
+    types = [f"tensor<6x{n}xf32>" for n in sizes]
+    body = f"""
+    %c = arith.constant 2.5 : f32
+    %j = tensor.concat dim(1) %a, %b, %d : ({", ".join(types)}) -> tensor<6x{total}xf32>
+    %e = tensor.empty() : tensor<6x{total}xf32>
+    %n = {generic("(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)", "pp", f"%j:tensor<6x{total}xf32>", f"%e:tensor<6x{total}xf32>",
+                  "%x:f32,%o:f32", "%s = arith.negf %x : f32", "%s:f32")}
+    %r = tensor.pad %n low[1, 0] high[0, 0] {{
+    ^bb0(%p:index,%q:index):
+      tensor.yield %c : f32 }} : tensor<6x{total}xf32> to tensor<7x{total}xf32>
+    %s = tensor.pad %a low[0, 5] high[0, 40] {{
+    ^bb0(%p:index,%q:index):
+      tensor.yield %c : f32 }} : {types[0]} to tensor<6x{sizes[0] + 45}xf32>
+    return %r, %s : tensor<7x{total}xf32>, tensor<6x{sizes[0] + 45}xf32>"""
+    arguments = f"%a: {types[0]}, %b: {types[1]}, %d: {types[2]}"
+    text = executable("join", arguments, f"tensor<7x{total}xf32>, tensor<6x{sizes[0] + 45}xf32>", body)
+    values = [random(6, n, seed=n + i) for i, n in enumerate(sizes)]
+    r, s = Kernel(text, target)(values, [((7, total), F32), ((6, sizes[0] + 45), F32)])
+    np.testing.assert_array_equal(r, np.pad(-np.concatenate(values, 1), ((1, 0), (0, 0)), constant_values=2.5))
+    np.testing.assert_array_equal(s, np.pad(values[0], ((0, 0), (5, 40)), constant_values=2.5))
+
+
+def test_padded_value_read_at_two_offsets() -> None:
+    body = f"""
+    %c = arith.constant 9.0 : f32
+    %p = tensor.pad %a low[1] high[1] {{
+    ^bb0(%i:index):
+      tensor.yield %c : f32 }} : tensor<30xf32> to tensor<32xf32>
+    %e = tensor.empty() : tensor<30xf32>
+    %x = tensor.extract_slice %p[0] [30] [1] : tensor<32xf32> to tensor<30xf32>
+    %y = tensor.extract_slice %p[2] [30] [1] : tensor<32xf32> to tensor<30xf32>
+    %r = {generic("(d0)->(d0)|(d0)->(d0)|(d0)->(d0)", "p", "%x,%y:tensor<30xf32>,tensor<30xf32>", "%e:tensor<30xf32>",
+                  "%u:f32,%v:f32,%o:f32", "%s = arith.subf %u, %v : f32", "%s:f32")}
+    return %r : tensor<30xf32>"""
+    a = random(30)
+    (r,) = Kernel(executable("stencil", "%a: tensor<30xf32>", "tensor<30xf32>", body))([a], [((30,), F32)])
+    padded = np.pad(a, 1, constant_values=9)
+    np.testing.assert_array_equal(r, padded[:30] - padded[2:])
+
+
+def test_matrix_plus_its_transpose() -> None:
+    body = f"""
+    %e = tensor.empty() : tensor<19x19xf32>
+    %r = {generic("(d0,d1)->(d0,d1)|(d0,d1)->(d1,d0)|(d0,d1)->(d0,d1)", "pp", "%a,%a:tensor<19x19xf32>,tensor<19x19xf32>",
+                  "%e:tensor<19x19xf32>", "%u:f32,%v:f32,%o:f32", "%s = arith.subf %u, %v : f32", "%s:f32")}
+    return %r : tensor<19x19xf32>"""
+    a = random(19, 19)
+    (r,) = Kernel(executable("skew", "%a: tensor<19x19xf32>", "tensor<19x19xf32>", body))([a], [((19, 19), F32)])
+    np.testing.assert_array_equal(r, a - a.T)

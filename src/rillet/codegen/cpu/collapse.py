@@ -28,7 +28,7 @@ def collapse(dispatch: Dispatch) -> bool:
     if any(op.operation.name in _POSITIONAL for g in dispatch.generics for op in g.body.operations):
         return False
     dimensions = Dimensions(dispatch)
-    if not _only_plain_maps(dispatch):
+    if not _only_plain_maps(dispatch) or not _distinct(dispatch, dimensions):
         return False
     groups = _groups(dispatch, dimensions)
     values = _tensors(dispatch)
@@ -59,6 +59,12 @@ def _only_plain_maps(dispatch: Dispatch) -> bool:
             if not all(isinstance(e, ir.AffineDimExpr) for e in plain) or len({e.position for e in plain}) != len(plain):
                 return False
     return True
+
+
+def _distinct(dispatch: Dispatch, dimensions: Dimensions) -> bool:
+    """No tensor has a dimension twice, and no generic loops over one twice (a matrix plus its transpose does)."""
+    loops = [[dimensions.loop(g, n) for n in range(len(g.iterators))] for g in dispatch.generics]
+    return all(len(set(dims)) == len(dims) for dims in (*loops, *map(dimensions.axes, _tensors(dispatch))))
 
 
 def _tensors(dispatch: Dispatch) -> list[ir.Value]:

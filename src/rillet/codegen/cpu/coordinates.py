@@ -72,6 +72,16 @@ def add(a: Coordinate, b: Coordinate, lanes: int) -> Coordinate:
     return Lane(base, step) if step else base
 
 
+def subtract(a: Coordinate, b: Index) -> Coordinate:
+    """``a - b`` for a ``b`` that is the same for every lane."""
+    if isinstance(a, Lane):
+        return Lane(index.sub(a.base, b), a.step)
+    if is_vector(a):
+        lanes = ir.VectorType(a.type).shape[0]
+        return arith.SubIOp(a, to_vector(b, lanes)).result
+    return index.sub(a, b)
+
+
 def mul(a: Coordinate, b: Coordinate, lanes: int) -> Coordinate:
     """``a * b``"""
     if is_uniform(a) and is_uniform(b):

@@ -62,6 +62,10 @@ class Dimensions:
             candidates = [d for d in candidates if axes.count(d) == 1]
         return [d for d in candidates if d not in excluded]
 
+    def is_shifted(self, dimension: Dimension) -> bool:
+        """True when some computed tensor is read along this dimension elsewhere than at its own coordinate."""
+        return dimension in {self._find(d) for d in self._shifted}
+
     # --- unification -----------------------------------------------------------------------------------------------------
 
     def _unify_op(self, op: ir.Operation) -> None:

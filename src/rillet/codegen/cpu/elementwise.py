@@ -7,6 +7,7 @@ argument is contiguous along another axis, square tiles are transposed in regist
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -16,7 +17,7 @@ from rillet.codegen.cpu import index, memory
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dimensions import Dimensions
 from rillet.codegen.cpu.dispatch import Dispatch, Port
-from rillet.codegen.cpu.evaluate import Evaluator
+from rillet.codegen.cpu.evaluate import Evaluator, parts
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, reshape_memref, storage_bytes, storage_type
 from rillet.codegen.cpu.transpose import interleave
@@ -94,15 +95,38 @@ def _plan(kernel: Kernel, dispatch: Dispatch, dimensions: Dimensions, group: _Gr
             return _Tiles(kernel, group, across, lanes)
         if 1 < extents[-1] <= 4 and across == rank - 2 and shape.lanes > 1:
             return _Tiles(kernel, group, across, lanes, planes=extents[-1])
-    return _Rows(kernel, dispatch, group, shape)
+    return _Rows(kernel, dispatch, group, shape, _put_together(dispatch, dimensions, value))
+
+
+def _put_together(dispatch: Dispatch, dimensions: Dimensions, value: ir.Value) -> ir.Operation | None:
+    """A pad or concatenation along the axis that is vectorized: rows are then cut where its parts meet."""
+    rank = ir.RankedTensorType(value.type).rank
+    axes = dimensions.axes(value)
+    if rank == 0 or axes.count(axes[-1]) != 1 or dimensions.is_shifted(axes[-1]):
+        return None
+    for op in dispatch.tensor_ops:
+        if op.name not in ("tensor.pad", "tensor.concat"):
+            continue
+        result = op.results[0]
+        last = ir.RankedTensorType(result.type).rank - 1
+        if last < 0 or dimensions.axis(result, last) != axes[-1]:
+            continue
+        if op.name == "tensor.concat" and ir.IntegerAttr(op.attributes["dim"]).value == last:
+            return op
+        if op.name == "tensor.pad":
+            low, high = (ir.DenseI64ArrayAttr(op.attributes[n])[last] for n in ("static_low", "static_high"))
+            if low != 0 or high != 0:
+                return op
+    return None
 
 
 class _Rows:
     """A group of results cut into blocks of rows, or of columns of one row."""
 
-    def __init__(self, kernel: Kernel, dispatch: Dispatch, group: _Group, shape: Shape):
+    def __init__(self, kernel: Kernel, dispatch: Dispatch, group: _Group, shape: Shape, joined: ir.Operation | None):
         self.kernel = kernel
         self.group = group
+        self.joined = joined
         last = group.ports[0].type.shape[-1] if group.ports[0].type.rank else 1
         self.shape = shape if last == _DYNAMIC else shape.limited(last)
         traffic = sum(storage_bytes(storage_type(p.type.element_type)) for p in (*dispatch.arguments, *group.ports))
@@ -126,24 +150,38 @@ class _Rows:
         rows = self._rows_per_block(inner)
         first = index.mul(row_block, rows)
         last = index.minimum(index.add(first, rows), index.product(outer))
-        start = index.mul(column_block, self.block)
+        start: Index = index.mul(column_block, self.block)
         end = index.minimum(index.add(start, self.block), inner)
+        if isinstance(inner, int) and inner <= self.block:
+            start, end = 0, inner
         with self.kernel.loop(first, last) as row:
             where = index.delinearize(row.iv, outer)
             self._row(where, start, end)
 
     def _row(self, where: list[Index], start: Index, end: Index) -> None:
         if not self.group.ports[0].type.rank:
-            self._point([], 1, None)
-            return
+            _store_point(Evaluator(self.kernel), self.group, [])
+        elif self.joined is None:
+            self._run(where, start, end, None)
+        else:
+            bounds = parts(self.kernel, self.joined)
+            for number, (low, high) in enumerate(itertools.pairwise(bounds)):
+                if isinstance(low, int) and isinstance(high, int) and low == high:
+                    continue
+                low = index.maximum(start, low)
+                self._run(where, low, index.maximum(low, index.minimum(end, high)), number)
+
+    def _run(self, where: list[Index], start: Index, end: Index, part: int | None) -> None:
+        """The elements of a row from ``start`` to ``end``, which lie within one part of what the row is put together from."""
 
         def emit(c: Coordinate, lanes: int, mask: ir.Value | None) -> None:
-            self._point([*where, c], lanes, mask)
+            evaluator = Evaluator(self.kernel, lanes, mask)
+            if part is not None and self.joined is not None:
+                evaluator.within(self.joined, part)
+            _store_point(evaluator, self.group, [*where, c])
 
-        vector_loop(self.kernel, start, end, self.shape, emit)
-
-    def _point(self, where: list[Coordinate], lanes: int, mask: ir.Value | None) -> None:
-        _store_point(Evaluator(self.kernel, lanes, mask), self.group, where)
+        known = isinstance(start, int) and isinstance(end, int)
+        vector_loop(self.kernel, start, end, self.shape.limited(max(1, end - start)) if known else self.shape, emit)
 
 
 class _Tiles:

@@ -41,6 +41,7 @@ class Evaluator:
         # In a square tile: the coordinate of each row, as (the first row's, row number). See ``tile_rows``.
         self._rows: dict[ir.Value, tuple[Index, int]] = {}
         self._tiles: dict[tuple[ir.Value, tuple[Coordinate, ...]], list[ir.Value]] = {}
+        self._parts: dict[ir.Operation, int] = {}
         for number, port in enumerate(kernel.dispatch.arguments):
             self.buffers[port.value] = Buffer.whole(kernel.argument(number), port.type.element_type)
 
@@ -49,6 +50,7 @@ class Evaluator:
         other = Evaluator(self.kernel, self.lanes if lanes is None else lanes, mask)
         other.buffers.update(self.buffers)
         other._registers.update(self._registers)
+        other._parts.update(self._parts)
         return other
 
     def bind(self, value: ir.Value, register: ir.Value) -> None:
@@ -61,6 +63,10 @@ class Evaluator:
     def keep(self, value: ir.Value, buffer: Buffer) -> None:
         """Say that tensor ``value`` has been written to ``buffer``."""
         self.buffers[value] = buffer
+
+    def within(self, op: ir.Operation, part: int) -> None:
+        """Say that a pad or concatenation is only read, along the axis of the lanes, within one of its ``parts``."""
+        self._parts[op] = part
 
     def tile_rows(self, base: Index) -> list[ir.Value]:
         """Coordinates ``base + 0 .. base + lanes - 1``, one for each row of a square tile.
@@ -250,10 +256,20 @@ class Evaluator:
         return self._choose(inside, lambda e: e.at(op.operands[0], source), lambda e: e.at(op.operands[1], c), op)
 
     def _pad(self, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
+        fill = pad_value(self.kernel, op)
         low, _ = pad_amounts(self.kernel, op)
         extents = self.kernel.extents(op.operands[0])
-        unpadded = [isinstance(lo, int) and lo == 0 and e == x
-                    for lo, e, x in zip(low, extents, self.kernel.extents(op.results[0]), strict=True)]
+        padded = self.kernel.extents(op.results[0])
+        part = self._parts.get(op)
+        if part is not None and part != PAD_INTERIOR:
+            return fill
+        if part == PAD_INTERIOR:
+            c = [*c[:-1], coords.subtract(c[-1], low[-1])]
+            low = [*low[:-1], 0]
+        unpadded = [
+            _is_zero(lo) and (e == x or (part is not None and axis == len(c) - 1))
+            for axis, (lo, e, x) in enumerate(zip(low, extents, padded, strict=True))
+        ]
         if any(not is_uniform(x) and not unpadded[a] for a, x in enumerate(c)):
             return self._by_lane(op.results[0], c)
         inside: ir.Value | None = None
@@ -265,18 +281,19 @@ class Evaluator:
             relative = index.sub(x, low[a])
             inside = _and(inside, _below(relative, extents[a]))
             source.append(relative)
-        fill = pad_value(self.kernel, op)
         if inside is None:
             return self.at(op.operands[0], source)
         return self._choose(inside, lambda e: e.at(op.operands[0], source), lambda e: fill, op)
 
     def _concat(self, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
         axis = ir.IntegerAttr(op.attributes["dim"]).value
+        starts = concat_starts(self.kernel, op)
+        if op in self._parts:
+            number = self._parts[op]
+            where = [coords.subtract(x, starts[number]) if a == axis else x for a, x in enumerate(c)]
+            return self.at(op.operands[number], where)
         if not is_uniform(c[axis]):
             return self._by_lane(op.results[0], c)
-        starts: list[Index] = [0]
-        for operand in op.operands:
-            starts.append(index.add(starts[-1], self.kernel.extents(operand)[axis]))
 
         def part(e: Evaluator, number: int) -> ir.Value:
             where = list(c)
@@ -431,6 +448,31 @@ def pad_value(kernel: Kernel, op: ir.Operation) -> ir.Value:
 def reassociation(op: ir.Operation) -> list[list[int]]:
     """The axis groups of an expand or collapse."""
     return [[ir.IntegerAttr(a).value for a in ir.ArrayAttr(g)] for g in ir.ArrayAttr(op.attributes["reassociation"])]
+
+
+PAD_INTERIOR = 1
+
+
+def parts(kernel: Kernel, op: ir.Operation) -> list[Index]:
+    """The boundaries, along its last axis, of what a pad (before, interior, after) or a concatenation is put together from."""
+    if op.name == "tensor.concat":
+        return concat_starts(kernel, op)
+    low, _ = pad_amounts(kernel, op)
+    inner = kernel.extents(op.operands[0])[-1]
+    return [0, low[-1], index.add(low[-1], inner), kernel.extents(op.results[0])[-1]]
+
+
+def concat_starts(kernel: Kernel, op: ir.Operation) -> list[Index]:
+    """Where each operand of a ``tensor.concat`` starts along the concatenated axis, and the end."""
+    axis = ir.IntegerAttr(op.attributes["dim"]).value
+    starts: list[Index] = [0]
+    for operand in op.operands:
+        starts.append(index.add(starts[-1], kernel.extents(operand)[axis]))
+    return starts
+
+
+def _is_zero(i: Index) -> bool:
+    return isinstance(i, int) and i == 0
 
 
 def _below(relative: Index, extent: Index) -> ir.Value:
