@@ -53,6 +53,7 @@ class ObjectCache:
             digest = facts.pop("sha256")
             if hashlib.sha256(body).hexdigest() != digest:
                 return None
+            facts["grid"] = tuple(facts["grid"]) if facts["grid"] else None
             return CompiledExecutable(object=body, **facts)
         except (ValueError, TypeError, KeyError):
             return None

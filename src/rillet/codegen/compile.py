@@ -64,6 +64,7 @@ def compile_executable(text: str, target: Target, options: CodegenOptions = Code
         local_memory_size=kernel.local_memory_size,
         strategy=strategy.name,
         assembly=assembly if options.keep_assembly else "",
+        grid=kernel.static_grid,
         stack_bytes=stack_bytes(assembly) if target.is_bare_metal else 0,
     )
 

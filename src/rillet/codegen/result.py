@@ -25,3 +25,4 @@ class CompiledExecutable:
     strategy: str
     assembly: str = ""
     stack_bytes: int = 0  # the most stack a workgroup takes; 0 when it was not computed (targets with an OS)
+    grid: tuple[int, int, int] | None = None  # the workgroup grid; None when it depends on the push constants

@@ -82,8 +82,7 @@ def build(
             progress=report,
         )
     pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal")], trace)
-    local = max((k.local_memory_size for k in kernels), default=0)
-    lowered = convert_to_emitc.lower(program, [k.name for k in kernels], local)
+    lowered = convert_to_emitc.lower(program, kernels)
     largest = _largest_scratch(program)
     pipeline.run(program, [s for s in steps if s.stage == "vm"], trace)
     return Build(target, lowered, tuple(kernels), encode(program), largest)

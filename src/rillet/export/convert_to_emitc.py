@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rillet.codegen.result import CompiledExecutable
 from rillet.errors import CompileError
 from rillet.export import scalars
 from rillet.export.emit import Emit
@@ -30,24 +31,23 @@ class Lowered:
     dispatches: tuple[str, ...]  # the entry of each call, in program order
 
 
-def lower(program: Program, entries: Sequence[str], local_memory_size: int) -> Lowered:
+def lower(program: Program, kernels: Sequence[CompiledExecutable]) -> Lowered:
     """The program after stage ``hal`` as an emitc module; ``program`` is not changed.
 
-    ``entries``: kernel symbols in ordinal order; ``local_memory_size``: bytes of scratch that the most demanding needs.
-    Raises ``CompileError`` for host code that has no static form.
+    ``kernels``: in ordinal order. Raises ``CompileError`` for host code that has no static form.
     """
     with program.context, ir.Location.unknown():
-        return _Lowering(program, entries, local_memory_size).run()
+        return _Lowering(program, kernels).run()
 
 
 class _Lowering:
-    def __init__(self, program: Program, entries: Sequence[str], local_memory_size: int) -> None:
+    def __init__(self, program: Program, kernels: Sequence[CompiledExecutable]) -> None:
         self.main = program.main()
         functions = {ir.StringAttr(f.attributes["sym_name"]).value: f.operation for f in program.module.body.operations}
         init = functions.get("__init")
         self.stored = _stored(init) if init is not None else {}
-        self.entries = entries
-        self.local_memory_size = local_memory_size
+        self.kernels = kernels
+        self.local_memory_size = max((k.local_memory_size for k in kernels), default=0)
         self.emit = Emit()
         self.values: dict[ir.Value, ir.Value] = {}
         self.blocks: dict[ir.Block, ir.Block] = {}
@@ -191,7 +191,7 @@ class _Lowering:
                 bindings.append(self._at(slots[literal(operands[1])], operands[2]))
             elif command.name == "hal.cmd_dispatch":
                 with command.location:
-                    self._dispatch(self.entries[literal(operands[0])], bindings, constants)
+                    self._dispatch(self.kernels[literal(operands[0])], bindings, constants)
                 bindings, constants = [], []
             elif command.name == "hal.cmd_fill":
                 slot, offset, length, pattern, size = operands
@@ -204,7 +204,9 @@ class _Lowering:
                 origin = self._at(slots[literal(source)], source_offset)
                 self.emit.call("COPY", [target, origin, self._scalar(length)])
 
-    def _dispatch(self, entry: str, bindings: Sequence[ir.Value], constants: Sequence[ir.Value]) -> None:
+    def _dispatch(
+        self, kernel: CompiledExecutable, bindings: Sequence[ir.Value], constants: Sequence[ir.Value]
+    ) -> None:
         emit = self.emit
         for number, pointer in enumerate(bindings):
             emit.store(self.bindings, number, pointer)
@@ -214,11 +216,13 @@ class _Lowering:
             for number, value in enumerate(constants):
                 emit.store(array, number, self._scalar(value))
             values.append(array)
-        names = [entry, f"{entry}__count"]
-        arguments = [*names, *([self.bindings] if bindings else ["NULL"]), *(values or ["NULL"])]
-        status = emit.call("DISPATCH", arguments, emit.i32)
+        data = [*([self.bindings] if bindings else ["NULL"]), *(values or ["NULL"])]
+        if kernel.grid == (1, 1, 1):
+            status = emit.call("RUN", [kernel.name, *data], emit.i32)
+        else:
+            status = emit.call("DISPATCH", [kernel.name, f"{kernel.name}__count", *data], emit.i32)
         emit.verbatim("if ({} != 0) return {};", [status, status])
-        self.dispatches.append(entry)
+        self.dispatches.append(kernel.name)
 
     def _scalar(self, value: ir.Value) -> ir.Value:
         known = constant_of(value)

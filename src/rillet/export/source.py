@@ -116,7 +116,7 @@ def source(build: Build, name: str) -> str:
     parts.append(
         "".join(
             f"extern int {k}(const state_t* state, const uint32_t id[3]);\n"
-            f"extern void {k}__count(const int64_t* constants, uint32_t count[3]);\n"
+            + (f"extern void {k}__count(const int64_t* constants, uint32_t count[3]);\n" if f"{k}__count" in body else "")
             for k in declared
         )
     )
@@ -125,6 +125,8 @@ def source(build: Build, name: str) -> str:
     if build.lowered.arena_bytes:
         parts.append(_ARENA.format(upper=name.upper()))
     scratch = f"arena + {build.lowered.arena_bytes - local}" if local else "NULL"
+    if "RUN(" in body:
+        parts.append(_RUN.format(scratch=scratch, local=local))
     if "DISPATCH(" in body:
         parts.append(_DISPATCH.format(scratch=scratch, local=local))
     if "COPY(" in body:
@@ -169,6 +171,20 @@ extern uint8_t RLT_ARENA[];  // at least {upper}_ARENA_BYTES bytes, 64-byte alig
 static _Alignas(64) uint8_t arena[{upper}_ARENA_BYTES];
 #endif
 #define ARENA ((uint8_t*)arena)
+"""
+
+_RUN = """static int run(kernel_t kernel, void* const* bindings, const int64_t* constants) {{
+  static const uint32_t id[3];
+  state_t state;
+  state.bindings = bindings;
+  state.constants = constants;
+  state.workgroup_count[0] = state.workgroup_count[1] = state.workgroup_count[2] = 1;
+  state.binding_count = 0;
+  state.local_memory = {scratch};
+  state.local_memory_size = {local};
+  return kernel(&state, id);
+}}
+#define RUN run
 """
 
 _DISPATCH = """static int dispatch(kernel_t kernel, grid_t grid, void* const* bindings, const int64_t* constants) {{

@@ -36,6 +36,7 @@ class Target:
     fma_ports: int = 2
     os: str = "linux"  # "linux", "none" (bare metal) or "wasi"
     float_abi: str = "hard"  # "hard": floats are passed in floating-point registers; "soft": in integer registers
+    maximum_propagates_nan: bool = True  # whether the maximum and minimum instructions give NaN for NaN and a number
     c_flags: tuple[str, ...] = ()  # clang's flags that select this target, for sizes and stack of exported C
     threads: bool = True  # False: one core without an operating system; a dispatch is not split into workgroups
 

@@ -3,32 +3,59 @@
 ``arith.maximumf`` returns NaN for NaN and +0 for {-0, +0}. Against a constant, x86's MAXPS and MINPS give the first by
 the order of their operands, but then not the second, which costs a comparison and a blend for each rectifier of a
 network. So the sign of a zero result is left open where one operand is a constant.
+
+Where the target's maximum returns the number for {NaN, number}, a comparison and a move are less than what it takes to
+correct it: ``x <= c ? c : x`` is c for -0 and +0, and NaN for NaN.
 """
 
 from __future__ import annotations
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
-_OPS = ("arith.maximumf", "arith.minimumf")
+from rillet.targets import Target
+
+_OPS = {"arith.maximumf": arith.CmpFPredicate.OLE, "arith.minimumf": arith.CmpFPredicate.OGE}
 
 
-def run(module: ir.Module) -> None:
-    """Mark maxima and minima with a constant ``nsz`` (no signed zeros). Mutates ``module``."""
+def run(module: ir.Module, target: Target) -> None:
+    """Mark maxima and minima with a constant ``nsz`` (no signed zeros), or make them comparisons. Mutates ``module``."""
     flag = ir.Attribute.parse("#arith.fastmath<nsz>", module.context)
+    found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name in _OPS and any(_is_constant(operand) for operand in op.operands):
             op.attributes["fastmath"] = flag
+            found.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
+    for op in () if target.maximum_propagates_nan else found:
+        x, limit = op.operands if _is_constant(op.operands[1]) else reversed(list(op.operands))
+        if _is_nan(limit):
+            continue
+        with ir.InsertionPoint(op), op.location:
+            clamped = arith.CmpFOp(_OPS[op.name], x, limit).result
+            op.results[0].replace_all_uses_with(arith.SelectOp(clamped, limit, x).result)
+        op.erase()
 
 
 def _is_constant(value: ir.Value) -> bool:
+    return _constant(value) is not None
+
+
+def _is_nan(value: ir.Value) -> bool:
+    attribute = _constant(value)
+    if isinstance(attribute, ir.DenseElementsAttr):
+        attribute = attribute.get_splat_value() if attribute.is_splat else None
+    return not isinstance(attribute, ir.FloatAttr) or attribute.value != attribute.value
+
+
+def _constant(value: ir.Value) -> ir.Attribute | None:
     owner = value.owner
     if isinstance(owner, ir.Block):
-        return False
+        return None
     op = owner.operation if isinstance(owner, ir.OpView) else owner
     if op.name in ("vector.broadcast", "vector.splat"):
-        return _is_constant(op.operands[0])
-    return op.name == "arith.constant"
+        return _constant(op.operands[0])
+    return op.attributes["value"] if op.name == "arith.constant" else None

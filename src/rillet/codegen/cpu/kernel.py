@@ -53,6 +53,7 @@ class Kernel:
         self.dispatch = dispatch
         self.target = target
         self.local_memory_size = 0
+        self.static_grid: tuple[int, int, int] | None = None  # the workgroup grid, where it is always the same
         self.module = ir.Module.create(ir.Location.unknown())
         self._scalars: dict[ir.Value, ir.Value] = {}  # of the function being built
         self._has_status = False
@@ -70,6 +71,8 @@ class Kernel:
         with ir.InsertionPoint(self._grid_block):
             counts = list(extents())
             counts += [1] * (3 - len(counts))
+            if all(isinstance(c, int) for c in counts):
+                self.static_grid = (counts[0], counts[1], counts[2])
             func.ReturnOp([index.value(c) for c in counts])
         self._scalars = saved
         self._has_grid = True

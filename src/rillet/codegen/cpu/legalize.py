@@ -19,7 +19,7 @@ def run(module: ir.Module, target: Target) -> None:
     """Compute small floats in f32, simplify clamps, then expand what the target lacks. Mutates ``module``."""
     manager = passmanager.PassManager.parse(f"builtin.module({','.join(_WIDEN_SMALL_FLOATS)})", module.context)
     manager.run(module.operation)
-    clamps.run(module)
+    clamps.run(module, target)
     math.expand(module, target)
     if target.pointer_bits != 64:
         masks.run(module)
