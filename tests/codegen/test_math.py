@@ -234,3 +234,29 @@ def test_small_floats_and_integers(small: str, target: str) -> None:
     np.testing.assert_array_equal(got.astype(np.float32), x.astype(DTYPES[small]).astype(np.float32))
     back = apply("arith.fptosi", [got], small, target, "i32", f"{small} to i32")
     np.testing.assert_array_equal(back, got.astype(np.float32).astype(np.int32))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["i8", "i32", "i64"])
+def test_integer_division_never_traps(dtype: str, target: str) -> None:
+    numpy_type = {"i8": np.int8, "i32": np.int32, "i64": np.int64}[dtype]
+    low = np.iinfo(numpy_type).min
+    grid = np.array([0, 1, -1, 2, -2, 7, -7, 100, low, -(low + 1)], numpy_type)
+    n, d = (a.ravel() for a in np.meshgrid(grid, grid))
+    with np.errstate(all="ignore"):
+        floor, mod = np.floor_divide(n, d), np.fmod(n, d)
+        unsigned = np.floor_divide(n.view(f"u{n.itemsize}"), d.view(f"u{n.itemsize}")).view(numpy_type)
+    DTYPES[dtype] = numpy_type
+    np.testing.assert_array_equal(apply("arith.floordivsi", [n, d], dtype, target), floor)
+    np.testing.assert_array_equal(apply("arith.remsi", [n, d], dtype, target), mod)
+    np.testing.assert_array_equal(apply("arith.divui", [n, d], dtype, target), unsigned)
+    pairs = [(int(a), int(b)) for a, b in zip(n, d, strict=True)]
+    exact = [0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) for a, b in pairs]
+    np.testing.assert_array_equal(apply("arith.divsi", [n, d], dtype, target), wrap(exact, numpy_type))
+    ceil = [0 if b == 0 else -(-a // b) for a, b in pairs]
+    np.testing.assert_array_equal(apply("arith.ceildivsi", [n, d], dtype, target), wrap(ceil, numpy_type))
+
+
+def wrap(values: list[int], dtype: type) -> np.ndarray:
+    """Integers of any size, modulo the dtype's range."""
+    return np.array([(v + 2**63) % 2**64 - 2**63 for v in values], np.int64).astype(dtype)

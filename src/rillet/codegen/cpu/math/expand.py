@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator
 
 from torch_mlir import ir
 
-from rillet.codegen.cpu.math import conversions, error_function, exponential, logarithm, rounding, trigonometric
+from rillet.codegen.cpu.math import (
+    conversions,
+    error_function,
+    exponential,
+    integer,
+    logarithm,
+    rounding,
+    trigonometric,
+)
 from rillet.codegen.cpu.math.expression import E
 from rillet.targets import Target
 
@@ -53,6 +61,20 @@ _ROUNDING: dict[str, Formula] = {
     "math.roundeven": rounding.roundeven,
 }
 
+# Index arithmetic is the compiler's own and divides by positive extents only.
+_TRAPPING: dict[str, Formula] = {
+    "arith.divsi": integer.divide_signed,
+    "arith.remsi": integer.remainder_signed,
+    "arith.divui": integer.divide_unsigned,
+    "arith.remui": integer.remainder_unsigned,
+}
+
+_DIVISION: dict[str, Formula] = {
+    "arith.floordivsi": integer.floor_divide,
+    "arith.ceildivsi": integer.ceil_divide,
+    "arith.ceildivui": integer.ceil_divide_unsigned,
+}
+
 _WITH_F64 = ("x86_64", "aarch64", "riscv64", "wasm32")
 
 
@@ -76,6 +98,11 @@ def _replacement(op: ir.Operation, target: Target) -> list[ir.Value] | None:
         return [_powf_by_constant(op, operands) or _in_f64(_WIDE[op.name], operands, target)]
     if op.name in _ROUNDING:
         return None if rounding.has_rounding(operands[0]) else [_ROUNDING[op.name](*operands).value]
+    if op.name in _TRAPPING:
+        is_index = isinstance(operands[0].element, ir.IndexType)
+        return None if is_index or integer.is_safe(op) else [_TRAPPING[op.name](*operands).value]
+    if op.name in _DIVISION:
+        return [_DIVISION[op.name](*operands).value]
     if op.name == "math.rsqrt":
         return [(1.0 / operands[0].sqrt()).value]
     if op.name == "math.sincos":

@@ -30,7 +30,7 @@ class E:
     @property
     def width(self) -> int:
         """Bits of one element."""
-        return self.element.width
+        return 64 if isinstance(self.element, ir.IndexType) else self.element.width
 
     @property
     def is_float(self) -> bool:
@@ -48,8 +48,9 @@ class E:
         if isinstance(element, ir.FloatType):
             attribute: ir.Attribute = ir.FloatAttr.get(element, float(number))
         else:
-            bits = int(number) & ((1 << element.width) - 1)
-            signed = bits - (1 << element.width) if element.width > 1 and bits >> (element.width - 1) else bits
+            width = self.width
+            bits = int(number) & ((1 << width) - 1)
+            signed = bits - (1 << width) if width > 1 and bits >> (width - 1) else bits
             attribute = ir.IntegerAttr.get(element, signed)
         type_ = self.value.type
         if isinstance(type_, ir.VectorType):
