@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import vector
+from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.cpu.body import constant
 from rillet.codegen.cpu.dispatch import Generic
@@ -65,6 +65,26 @@ def combiners_of(generic: Generic) -> list[Combiner] | None:
             return None
         found.append(Combiner(op.name, tuple(op.attributes.items()), _IDENTITIES[op.name]))
     return found
+
+
+def fast_extremum(value: ir.Value, accumulator: ir.Value) -> ir.Value:
+    """``maximumf`` or ``minimumf`` of an accumulator in fewer instructions; NaN still wins.
+
+    Only the sign of zero may differ: among zeros of both signs the last one read counts, as in numpy. Any other value comes
+    back as it is.
+    """
+    op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
+    if isinstance(op, ir.Block) or op.name not in ("arith.maximumf", "arith.minimumf"):
+        return value
+    a, b = op.operands
+    if accumulator not in (a, b):
+        return value
+    other = b if a == accumulator else a
+    predicate = arith.CmpFPredicate.OGT if op.name == "arith.maximumf" else arith.CmpFPredicate.OLT
+    # The select is one instruction, and takes ``other`` when that is NaN.
+    best = arith.SelectOp(arith.CmpFOp(predicate, accumulator, other).result, accumulator, other).result
+    was_nan = arith.CmpFOp(arith.CmpFPredicate.UNO, accumulator, accumulator).result
+    return arith.SelectOp(was_nan, accumulator, best).result
 
 
 def _lowest(type_: ir.Type) -> int:

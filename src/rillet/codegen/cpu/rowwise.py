@@ -21,7 +21,7 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.cpu import coordinates as coords
 from rillet.codegen.cpu import index
-from rillet.codegen.cpu.combiners import Combiner, combiners_of
+from rillet.codegen.cpu.combiners import Combiner, combiners_of, fast_extremum
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dimensions import Dimension, Dimensions
 from rillet.codegen.cpu.dispatch import POINTWISE_OPS, Dispatch, Generic, Port
@@ -385,6 +385,7 @@ class _Reduction:
     def _body(self, where: list[Coordinate], accumulators: list[ir.Value], evaluator: Evaluator) -> list[ir.Value]:
         operands = [evaluator.operand(self.generic, n, where) for n in range(len(self.generic.inputs))]
         results = evaluator.inline(self.generic, [*operands, *accumulators], where)
+        results = [fast_extremum(r, a) for r, a in zip(results, accumulators, strict=True)]
         for value in self.plan.stages.kept_by(self.number):
             if value in self.row.kept:
                 place = self.plan.stages.place(value, self.generic, where)
