@@ -134,7 +134,7 @@ def test_output_that_nothing_computes() -> None:
         ("Transpose", [np.zeros((2, 3))], {"perm": [0, 0]}, "not a permutation"),
         ("Conv", [np.zeros((1, 3, 4, 4)), np.zeros((2, 2, 3, 3))], {}, "3 input channels"),
         ("Conv", [np.zeros((1, 1, 4, 4)), np.zeros((2, 1, 3, 3)), np.zeros(())], {}, "the bias has rank 0"),
-        ("Conv", [np.zeros((1, 1, 2, 2)), np.zeros((2, 1, 3, 3))], {}, "larger than the padded input"),
+        ("Conv", [np.zeros((1, 1, 2, 2)), np.zeros((2, 1, 4, 4))], {}, "larger than the padded input"),
         ("Concat", [np.zeros((2, 3)), np.zeros((3, 3))], {"axis": 1}, "cannot concatenate"),
         ("Concat", [np.zeros((2, 3))], {}, "attribute 'axis' is missing"),
     ],
@@ -217,5 +217,5 @@ def test_external_data_too_short(tmp_path: Path) -> None:
 def test_attribute_that_the_importer_does_not_know() -> None:
     """As a later opset may add one: it must not be dropped silently."""
     proto, _ = single("Relu", [np.zeros(3, np.float32)], slope=0.5)
-    with pytest.raises(UnsupportedError, match="Relu 'node' .*: attribute 'slope' is not implemented"):
+    with pytest.raises(UnsupportedError, match=r"Relu 'node' .*: attribute 'slope' is not implemented"):
         import_model(proto)
