@@ -59,8 +59,10 @@ bool rlt_element_load(int64_t element_type, const void* data, int64_t* out_value
   float single;
   switch (element_type) {
     case RLT_TYPE_BOOL:
+    case RLT_TYPE_U2:
     case RLT_TYPE_U4:
     case RLT_TYPE_U8: LOAD(uint8_t);
+    case RLT_TYPE_I2:
     case RLT_TYPE_I4:
     case RLT_TYPE_I8: LOAD(int8_t);
     case RLT_TYPE_U16: LOAD(uint16_t);

@@ -23,8 +23,8 @@ from rillet.ir.constants import scalar_attr
 Number = int | float | bool
 
 _FLOATS = {"float64", "float32", "float16", "bfloat16"}
-_SIGNED = {"int4", "int8", "int16", "int32", "int64", "index"}
-_UNSIGNED = {"uint4", "uint8", "uint16", "uint32", "uint64"}
+_SIGNED = {"int2", "int4", "int8", "int16", "int32", "int64", "index"}
+_UNSIGNED = {"uint2", "uint4", "uint8", "uint16", "uint32", "uint64"}
 
 
 def is_float(dtype: str) -> bool:

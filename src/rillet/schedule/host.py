@@ -125,7 +125,7 @@ def _load_bits(load: ir.Operation) -> ir.Value:
     with ir.InsertionPoint.after(load):
         integer = ir.IntegerType.get_signless(16)
         code = next(t.code for t in dtypes.by_code.values() if t.name == "uint16")
-        return stream.LoadOp(integer, load.operands[0], load.operands[1], code).operation.results[0]
+        return stream.LoadOp(integer, load.operands[0], load.operands[1], i64_attr(code)).operation.results[0]
 
 
 def _constant_bits(attribute: ir.Attribute, type_: str) -> int:

@@ -230,24 +230,31 @@ def cast_like(node: Node, x: Tensor, like: Tensor) -> Tensor:
 
 
 _F8_MAX = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
+_F4 = "float4_e2m1fn"  # has neither infinity nor NaN, so it always saturates
+_F4_MAX = 6.0
 
 
 def convert_float8(v: Scalar, dtype: str, saturate: bool = True) -> Scalar:
-    """A float as float8: out-of-range values become the largest one, or with ``saturate`` off what truncation gives."""
+    """A float as float8 or float4: what is out of range becomes the largest value, or, with ``saturate`` off, what
+    truncation gives.
+    """
     wide = v if v.dtype == "float64" else convert(v, "float32")
-    limit = _F8_MAX[dtype]
-    # NaN passes both bounds.
-    return convert(maximum(minimum(wide, limit), -limit) if saturate else wide, dtype)
+    limit = _F8_MAX.get(dtype, _F4_MAX)
+    # NaN passes both bounds; float4 has none and takes -0, as ONNX's reference does.
+    clamped = maximum(minimum(wide, limit), -limit)
+    if dtype == _F4:
+        return convert(select(scalars.is_nan(wide), scalars.constant(-0.0, wide.dtype), clamped), dtype)
+    return convert(clamped if saturate else wide, dtype)
 
 
 def cast_to(node: Node, x: Tensor, dtype: str) -> Tensor:
     """Convert as ONNX's Cast does; float8 targets saturate unless ``saturate=0``."""
     if x.dtype == dtype:
         return x
-    if dtype.startswith("float4") or x.dtype.startswith("float4") or scalars.is_complex(dtype):
+    if scalars.is_complex(dtype) or scalars.is_complex(x.dtype):
         raise UnsupportedFeature(f"cast from {x.dtype} to {dtype}")
     saturate = bool(node.attr("saturate", 1))
-    if dtype in _F8_MAX:
+    if dtype in _F8_MAX or dtype == _F4:
         return node.b.map(lambda v: convert_float8(_as_float(v), dtype, saturate), x, dtype=dtype)
     return node.b.map(lambda v: convert(v, dtype), x, dtype=dtype)
 

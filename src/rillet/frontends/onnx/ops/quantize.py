@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rillet.frontends import scalars
-from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.convolution import convolve
 from rillet.frontends.onnx.ops.elementwise import convert_float8
@@ -84,8 +84,6 @@ def quantize_linear(node: Node, x: Tensor, scale: Tensor, zero_point: Tensor | N
     """saturate(round(x / scale) + zero_point), ties to even."""
     b = node.b
     dtype = zero_point.dtype if zero_point is not None else node.dtype_attr("output_dtype", "uint8")
-    if scalars.is_float(dtype) and dtype.startswith("float4"):
-        raise UnsupportedFeature(f"quantization to {dtype}")
     precision = node.dtype_attr("precision") if node.attr("precision", 0) else None
     operands = [_operand(node, p, x) for p in (scale, zero_point) if p is not None]
     loops = builders.dims(x.rank)
