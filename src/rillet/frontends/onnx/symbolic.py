@@ -287,9 +287,10 @@ def _slice(
 def _reduce(node: Node, data: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray | None:
     extents = node.b.extents
     given = _axes(node, axes)
+    noop = node.attr("noop_with_empty_axes", 0)
     if (axes is not None and given is None) or data.size == 0:
         return None
-    if not given and node.attr("noop_with_empty_axes", 0):
+    if not given and noop:
         return data
     if given and sorted(a % data.ndim for a in given) != list(range(data.ndim)):
         return None

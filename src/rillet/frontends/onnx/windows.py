@@ -61,7 +61,9 @@ def window_of(node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent]) -
             count = e.add(e.floordiv(room, stride), 1)
             # ONNX's formula gives no window, not an error, when less than a stride is missing.
             if isinstance(count, int) and count < 0 and not node.attr("ceil_mode", 0):
-                raise InvalidNode(f"the window of {size} does not fit the padded input in dimension {axis}")
+                raise InvalidNode(
+                    f"the window of {size} is larger than the padded input of {room + size} in dimension {axis}"
+                )
             if node.attr("ceil_mode", 0):
                 count, after = _ceil_mode(node, extent, before, after, size, stride, room)
         low.append(before)

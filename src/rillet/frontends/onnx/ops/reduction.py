@@ -94,14 +94,17 @@ _REDUCTIONS = [
 def reduce(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
     """Axes are an attribute at first and an input later (Sum: opset 13, the others: 18)."""
     b = node.b
+    # Both are read in any case: each has no effect on some nodes.
+    keeps = node.attr("keepdims", 1)
+    noop = node.attr("noop_with_empty_axes", 0)
     given = node.attr("axes", None) if axes is None else b.known(axes, "axes").reshape(-1)
     if given is None or len(given) == 0:
-        if node.attr("noop_with_empty_axes", 0):
+        if noop:
             return _noop(node, x)
         given = range(x.rank)
     chosen = node.axes(given, x.rank)
     result = b.cast(_reduce(node, x, chosen), x.dtype)
-    if not node.attr("keepdims", 1):
+    if not keeps:
         return result
     return b.reshape(result, [1 if a in chosen else d for a, d in enumerate(x.shape)])
 

@@ -248,5 +248,3 @@ def _sum(values: Sequence[Scalar]) -> Scalar:
     for value in values[1:]:
         total = total + value
     return total
-
-

@@ -112,7 +112,8 @@ def roi_align(node: Node, x: Tensor, rois: Tensor, batch_indices: Tensor) -> Ten
 
         def sample(i: Scalar, j: Scalar, total: ir.Value) -> ir.Value:
             places = [
-                start + convert(convert(bin_, "int64"), compute) * step
+                start
+                + convert(convert(bin_, "int64"), compute) * step
                 + (convert(convert(k, "int64"), compute) + 0.5) * step / grid
                 for start, bin_, step, k, grid in zip(starts, bins, steps, (i, j), grids, strict=True)
             ]
