@@ -131,6 +131,14 @@ def test_gathers_join_elementwise_operations_on_their_result_only() -> None:
     assert names(lookup, (5, 8)) == {"elementwise": 1, "gather": 1}
 
 
+def test_what_follows_a_concatenation_is_computed_with_it() -> None:
+    def dense(g: Graph, x: str) -> list[str]:
+        y = g("Concat", x, g("MatMul", x, g.weights(16, 8)), axis=1)
+        return [y, g("Sigmoid", y)]
+
+    assert names(dense, (32, 16)) == {"matmul": 1, "concat": 1}
+
+
 LOOP = """
 func.func @main(%x: tensor<8xf32> {rillet.name = "x", rillet.dtype = "float32"})
     -> (tensor<8xf32> {rillet.name = "y", rillet.dtype = "float32"}) {

@@ -114,6 +114,8 @@ def worthwhile(group: Group, edges: list[Edge], limits: Limits) -> bool:
         return False
     if not _within(group, limits):
         return False
+    if group.has(Kind.MOVE) and not all(n.kind in (Kind.MOVE, Kind.ELEMENTWISE) for n in group.nodes):
+        return False
     roots = sum(n.kind is Kind.ROOT for n in group.nodes)
     has_reduction = group.has(Kind.REDUCTION)
     if roots > 1 or (roots and has_reduction):

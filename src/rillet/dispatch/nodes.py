@@ -18,6 +18,7 @@ class Kind(enum.Enum):
     ELEMENTWISE = "elementwise"  # all loops parallel, results indexed by all of them
     REDUCTION = "reduction"  # a reduction whose operands are all indexed by every parallel loop: rows are independent
     ROOT = "root"  # contraction, convolution, pooling: operands are shared between rows, so it takes no producers
+    MOVE = "move"  # puts together or cuts out: takes no producers, but elementwise operations may follow
     PAD = "pad"
     SOLO = "solo"  # its own dispatch
 
@@ -27,7 +28,8 @@ _STRUCTURED = frozenset(
     f"tensor.{n}"
     for n in ("pad", "concat", "extract_slice", "insert_slice", "reshape", "expand_shape", "collapse_shape")
 )
-_SOLO = frozenset(("tensor.concat", "tensor.extract_slice", "tensor.insert_slice", "tensor.insert"))
+_MOVE = frozenset(("tensor.concat", "tensor.extract_slice"))
+_SOLO = frozenset(("tensor.insert_slice", "tensor.insert"))
 
 
 @dataclass(eq=False)
@@ -109,6 +111,20 @@ def node(op: ir.Operation, index: int) -> Node | None:
             tensor.rank,
             {op.results[0]: identity},
             [(source, identity)],
+            1,
+            list(tensor.shape),
+            (True,) * tensor.rank,
+        )
+    if op.name in _MOVE:
+        tensor = ir.RankedTensorType(op.results[0].type)
+        sources = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
+        return Node(
+            op,
+            index,
+            Kind.MOVE,
+            tensor.rank,
+            {op.results[0]: tuple(range(tensor.rank))},
+            [(v, None) for v in sources],
             1,
             list(tensor.shape),
             (True,) * tensor.rank,
