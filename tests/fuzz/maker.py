@@ -163,7 +163,10 @@ class Maker:
         constants = {t.name: t for t in self.initializers if t.name in node.input}
         types = {v.name: type_proto(v.dtype, v.dims) for v in inputs}
         types.update({n: helper.make_tensor_type_proto(t.data_type, t.dims) for n, t in constants.items()})
-        schema = onnx.defs.get_schema(node.op_type, self.opset)
+        try:
+            schema = onnx.defs.get_schema(node.op_type, self.opset)
+        except onnx.defs.SchemaError:  # a newer op
+            raise Stuck from None
         opsets = [helper.make_opsetid("", self.opset)]
         try:
             inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, constants, opset_imports=opsets)

@@ -32,6 +32,7 @@ from rillet.optimize.layouts import (
     Layout,
     Layouts,
     collapse_runs,
+    expand_runs,
     filter_layout,
     groups_of,
     identity,
@@ -241,15 +242,18 @@ class _Rewriter:
         return builders.cast(sliced, _permuted_type(op.results[0].type, layout).shape)
 
     def _expand(self, op: ir.Operation, layout: Layout) -> ir.Value:
-        """The source's layout is the order in which the first axis of each group comes."""
-        groups = groups_of(op)
-        first = {group[0]: number for number, group in enumerate(groups)}
-        order = [first[axis] for axis in layout if axis in first]
-        shape = _permuted(mixed(op, "static_output_shape", list(op.operands)[1:]), layout)
-        sizes = [len(groups[number]) for number in order]
-        static = _permuted_type(op.results[0].type, layout).shape
+        """The groups come in the order of the source's layout; where their axes do not lie together, a plain
+        expansion is transposed.
+        """
+        runs = expand_runs(op, layout)
+        kept = layout if runs is not None else identity(len(layout))
+        order = tuple(number for number, _ in runs) if runs is not None else identity(rank_of(op.operands[0]))
+        groups = [positions for _, positions in runs] if runs is not None else groups_of(op)
+        shape = _permuted(mixed(op, "static_output_shape", list(op.operands)[1:]), kept)
+        static = _permuted_type(op.results[0].type, kept).shape
         result = [e if e >= 0 else d for e, d in zip(static, shape, strict=True)]
-        return builders.expand_shape(self.get(op.operands[0], tuple(order)), _consecutive(sizes), result)
+        expanded = builders.expand_shape(self.get(op.operands[0], order), groups, result)
+        return expanded if runs is not None else transpose(expanded, layout)
 
     def _collapse(self, op: ir.Operation, layout: Layout) -> ir.Value:
         holder, present = self.held(op.operands[0])

@@ -204,8 +204,17 @@ def collapse_runs(op: ir.Operation, layout: Layout) -> list[tuple[int, list[int]
 
     Axes of extent 1 may lie anywhere, since they do not order any elements.
     """
-    groups = groups_of(op)
-    shape = ir.RankedTensorType(op.operands[0].type).shape
+    return _runs(groups_of(op), ir.RankedTensorType(op.operands[0].type).shape, layout)
+
+
+def expand_runs(op: ir.Operation, layout: Layout) -> list[tuple[int, list[int]]] | None:
+    """For an expansion whose result has ``layout``: (group, positions in memory) in memory order; None when no
+    expansion gives it.
+    """
+    return _runs(groups_of(op), ir.RankedTensorType(op.results[0].type).shape, layout)
+
+
+def _runs(groups: list[list[int]], shape: Sequence[int], layout: Layout) -> list[tuple[int, list[int]]] | None:
     owner: dict[int, int] = {}
     for number, group in enumerate(groups):
         solid = [axis for axis in group if shape[axis] != 1] or group[:1]
