@@ -16,7 +16,6 @@ from rillet.codegen import CodegenOptions, CompiledExecutable, compile_executabl
 from rillet.codegen.llvm import emit_object
 from rillet.targets import Target
 
-
 # Runs the whole grid, so that ctypes does not cost a call for each workgroup.
 _DRIVER = """
 declare hidden i32 @"NAME"(ptr, ptr)
@@ -73,7 +72,7 @@ class _State(ctypes.Structure):
 class Kernel:
     """A compiled and loaded executable."""
 
-    def __init__(self, text: str, target: Target | str = "host", options: CodegenOptions = CodegenOptions()):
+    def __init__(self, text: str, target: Target | str = "host", options: CodegenOptions | None = None):
         self.target = targets.get(target) if isinstance(target, str) else target
         self.executable: CompiledExecutable = compile_executable(text, self.target, options)
         self._library = _load(self.executable, self.target)
@@ -86,7 +85,8 @@ class Kernel:
         return tuple(count)
 
     def run(self, arrays: Sequence[np.ndarray], constants: Sequence[int | float] = ()) -> int:
-        """Run every workgroup on these bindings (arguments, then results, in place). Returns the first non-zero status."""
+        """Run every workgroup on these bindings (arguments, then results, in place). Returns the first non-zero
+        status."""
         slots = [_slot(c) for c in constants]
         bindings = (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
         values = (ctypes.c_int64 * max(1, len(slots)))(*slots)
@@ -98,7 +98,10 @@ class Kernel:
         return int(self._library.kernel_all(ctypes.byref(state), *grid))
 
     def __call__(
-        self, inputs: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], type]], constants: Sequence[int] = ()
+        self,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[tuple[tuple[int, ...], type]],
+        constants: Sequence[int] = (),
     ) -> list[np.ndarray]:
         """Allocate results of these shapes and dtypes, run, and return them. Raises on a non-zero status."""
         results = [_garbage(shape, dtype) for shape, dtype in outputs]
@@ -148,8 +151,8 @@ def _load(executable: CompiledExecutable, target: Target) -> ctypes.CDLL:
 
 
 def generic(maps: str, iterators: str, inputs: str, outputs: str, arguments: str, body: str, yielded: str) -> str:
-    """A ``linalg.generic``: maps separated by ``|``, iterators as a string of ``p`` and ``r``, operands as ``values:types``,
-    the body's ops separated by ``;`` or newlines."""
+    """A ``linalg.generic``: maps separated by ``|``, iterators as a string of ``p`` and ``r``, operands as
+    ``values:types``, the body's ops separated by ``;`` or newlines."""
     kinds = {"p": '"parallel"', "r": '"reduction"'}
     indexing = ", ".join(f"affine_map<{m}>" for m in maps.split("|"))
     ins, outs, yields = (part.split(":", 1) for part in (inputs, outputs, yielded))

@@ -31,8 +31,17 @@ def bias(shape: tuple[int | str, ...] = (1, 7, 5, 12)) -> str:
     note = " {flow.dims = array<i64: 2>}" if sizes else ""
     body = f"""
     %e = tensor.empty({sizes}) : {t}
-    %r = {generic(f"{NHWC}|(d0,d1,d2,d3)->(d3)|{NHWC}", "pppp", f"%a,%b:{t},tensor<12xf32>", f"%e:{t}",
-                  "%x:f32,%y:f32,%o:f32", "%s = arith.addf %x, %y : f32", "%s:f32")}
+    %r = {
+        generic(
+            f"{NHWC}|(d0,d1,d2,d3)->(d3)|{NHWC}",
+            "pppp",
+            f"%a,%b:{t},tensor<12xf32>",
+            f"%e:{t}",
+            "%x:f32,%y:f32,%o:f32",
+            "%s = arith.addf %x, %y : f32",
+            "%s:f32",
+        )
+    }
     return %r : {t}"""
     return executable("bias", f"%a: {t}{note}, %b: tensor<12xf32>{', %n: index' if sizes else ''}", f"{t}{note}", body)
 
@@ -49,8 +58,17 @@ def test_dynamic_dimensions_stay() -> None:
 def test_transposed_pairs_merge_as_a_unit() -> None:
     body = f"""
     %e = tensor.empty() : tensor<1x4x5x3xf32>
-    %r = {generic("(d0,d1,d2,d3)->(d0,d3,d1,d2)|" + NHWC, "pppp", "%a:tensor<1x3x4x5xf32>", "%e:tensor<1x4x5x3xf32>",
-                  "%x:f32,%o:f32", "", "%x:f32")}
+    %r = {
+        generic(
+            "(d0,d1,d2,d3)->(d0,d3,d1,d2)|" + NHWC,
+            "pppp",
+            "%a:tensor<1x3x4x5xf32>",
+            "%e:tensor<1x4x5x3xf32>",
+            "%x:f32,%o:f32",
+            "",
+            "%x:f32",
+        )
+    }
     return %r : tensor<1x4x5x3xf32>"""
     assert shapes(executable("t", "%a: tensor<1x3x4x5xf32>", "tensor<1x4x5x3xf32>", body)) == [[3, 20], [20, 3]]
 
@@ -60,8 +78,17 @@ def test_reduced_dimensions_merge_with_each_other_only() -> None:
     %z = arith.constant 0.0 : f32
     %e = tensor.empty() : tensor<2x3xf32>
     %i = linalg.fill ins(%z : f32) outs(%e : tensor<2x3xf32>) -> tensor<2x3xf32>
-    %r = {generic(NHWC + "|(d0,d1,d2,d3)->(d0,d1)", "pprr", "%a:tensor<2x3x4x5xf32>", "%i:tensor<2x3xf32>", "%x:f32,%o:f32",
-                  "%s = arith.addf %x, %o : f32", "%s:f32")}
+    %r = {
+        generic(
+            NHWC + "|(d0,d1,d2,d3)->(d0,d1)",
+            "pprr",
+            "%a:tensor<2x3x4x5xf32>",
+            "%i:tensor<2x3xf32>",
+            "%x:f32,%o:f32",
+            "%s = arith.addf %x, %o : f32",
+            "%s:f32",
+        )
+    }
     return %r : tensor<2x3xf32>"""
     text = executable("m", "%a: tensor<2x3x4x5xf32>", "tensor<2x3xf32>", body)
     assert shapes(text) == [[6, 20], [6]]
@@ -73,7 +100,11 @@ def test_reduced_dimensions_merge_with_each_other_only() -> None:
 def test_positions_in_the_body_keep_the_dimensions() -> None:
     body = f"""
     %e = tensor.empty() : tensor<2x3xindex>
-    %r = {generic("(d0,d1)->(d0,d1)", "pp", ":", "%e:tensor<2x3xindex>", "%o:index", "%s = linalg.index 1 : index", "%s:index")}
+    %r = {
+        generic(
+            "(d0,d1)->(d0,d1)", "pp", ":", "%e:tensor<2x3xindex>", "%o:index", "%s = linalg.index 1 : index", "%s:index"
+        )
+    }
     return %r : tensor<2x3xindex>"""
     assert shapes(executable("iota", "", "tensor<2x3xindex>", body)) == []
     (r,) = Kernel(executable("iota", "", "tensor<2x3xindex>", body))([], [((2, 3), np.int64)])

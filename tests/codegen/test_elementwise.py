@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from harness import Kernel, executable, generic
 
 from rillet import targets
 from rillet.codegen import compile_executable
 from rillet.errors import CompileError
-
-from harness import Kernel, executable, generic
 
 TARGETS = ["x86-64-v2", "x86-64-v3", "host"]
 F32 = np.float32
@@ -25,8 +24,17 @@ def test_add_with_broadcast_row(target: str, shape: tuple[int, int]) -> None:
     n, m = shape
     body = f"""
     %e = tensor.empty() : tensor<{n}x{m}xf32>
-    %r = {generic("(d0,d1)->(d0,d1)|(d0,d1)->(d1)|(d0,d1)->(d0,d1)", "pp", f"%a,%b:tensor<{n}x{m}xf32>,tensor<{m}xf32>",
-                  f"%e:tensor<{n}x{m}xf32>", "%x:f32,%y:f32,%o:f32", "%s = arith.addf %x, %y : f32", "%s:f32")}
+    %r = {
+        generic(
+            "(d0,d1)->(d0,d1)|(d0,d1)->(d1)|(d0,d1)->(d0,d1)",
+            "pp",
+            f"%a,%b:tensor<{n}x{m}xf32>,tensor<{m}xf32>",
+            f"%e:tensor<{n}x{m}xf32>",
+            "%x:f32,%y:f32,%o:f32",
+            "%s = arith.addf %x, %y : f32",
+            "%s:f32",
+        )
+    }
     return %r : tensor<{n}x{m}xf32>"""
     kernel = Kernel(
         executable("add", f"%a: tensor<{n}x{m}xf32>, %b: tensor<{m}xf32>", f"tensor<{n}x{m}xf32>", body), target
@@ -47,8 +55,17 @@ def test_permutation(perm: tuple[int, ...], shape: tuple[int, ...]) -> None:
     t, o = "x".join(map(str, shape)), "x".join(map(str, out))
     body = f"""
     %e = tensor.empty() : tensor<{o}xf32>
-    %r = {generic(f"(d0,d1,d2)->({','.join(source)})|(d0,d1,d2)->(d0,d1,d2)", "ppp", f"%a:tensor<{t}xf32>",
-                  f"%e:tensor<{o}xf32>", "%x:f32,%o:f32", "", "%x:f32")}
+    %r = {
+        generic(
+            f"(d0,d1,d2)->({','.join(source)})|(d0,d1,d2)->(d0,d1,d2)",
+            "ppp",
+            f"%a:tensor<{t}xf32>",
+            f"%e:tensor<{o}xf32>",
+            "%x:f32,%o:f32",
+            "",
+            "%x:f32",
+        )
+    }
     return %r : tensor<{o}xf32>"""
     kernel = Kernel(executable("permute", f"%a: tensor<{t}xf32>", f"tensor<{o}xf32>", body))
     a = random(*shape)
@@ -66,8 +83,17 @@ def test_transpose_fused_with_add(target: str, shape: tuple[int, int], dtype: st
     maps = "(d0,d1)->(d1,d0)|(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)"
     body = f"""
     %e = tensor.empty() : tensor<{m}x{n}x{dtype}>
-    %r = {generic(maps, "pp", f"%a,%b:tensor<{n}x{m}x{dtype}>,tensor<{m}x{n}x{dtype}>", f"%e:tensor<{m}x{n}x{dtype}>",
-                  f"%x:{dtype},%y:{dtype},%o:{dtype}", f"%s = {add} %x, %y : {dtype}", f"%s:{dtype}")}
+    %r = {
+        generic(
+            maps,
+            "pp",
+            f"%a,%b:tensor<{n}x{m}x{dtype}>,tensor<{m}x{n}x{dtype}>",
+            f"%e:tensor<{m}x{n}x{dtype}>",
+            f"%x:{dtype},%y:{dtype},%o:{dtype}",
+            f"%s = {add} %x, %y : {dtype}",
+            f"%s:{dtype}",
+        )
+    }
     return %r : tensor<{m}x{n}x{dtype}>"""
     arguments = f"%a: tensor<{n}x{m}x{dtype}>, %b: tensor<{m}x{n}x{dtype}>"
     kernel = Kernel(executable("transpose", arguments, f"tensor<{m}x{n}x{dtype}>", body), target)
@@ -81,9 +107,17 @@ def test_two_results_of_different_shapes() -> None:
     body = f"""
     %e = tensor.empty() : tensor<6x10xf32>
     %f = tensor.empty() : tensor<10x6xf32>
-    %r:2 = {generic("(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)|(d0,d1)->(d1,d0)", "pp", "%a:tensor<6x10xf32>",
-                    "%e,%f:tensor<6x10xf32>,tensor<10x6xf32>", "%x:f32,%o:f32,%p:f32", "%s = arith.addf %x, %x : f32",
-                    "%s,%x:f32,f32")}
+    %r:2 = {
+        generic(
+            "(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)|(d0,d1)->(d1,d0)",
+            "pp",
+            "%a:tensor<6x10xf32>",
+            "%e,%f:tensor<6x10xf32>,tensor<10x6xf32>",
+            "%x:f32,%o:f32,%p:f32",
+            "%s = arith.addf %x, %x : f32",
+            "%s,%x:f32,f32",
+        )
+    }
     return %r#0, %r#1 : tensor<6x10xf32>, tensor<10x6xf32>"""
     kernel = Kernel(executable("two", "%a: tensor<6x10xf32>", "tensor<6x10xf32>, tensor<10x6xf32>", body))
     a = random(6, 10)
@@ -99,8 +133,17 @@ def test_pad_of_a_computed_value(pads: tuple[tuple[int, int], tuple[int, int]]) 
     body = f"""
     %c = arith.constant 7.0 : f32
     %e = tensor.empty() : tensor<9x21xf32>
-    %d = {generic("(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)", "pp", "%a:tensor<9x21xf32>", "%e:tensor<9x21xf32>",
-                  "%x:f32,%o:f32", "%s = arith.negf %x : f32", "%s:f32")}
+    %d = {
+        generic(
+            "(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)",
+            "pp",
+            "%a:tensor<9x21xf32>",
+            "%e:tensor<9x21xf32>",
+            "%x:f32,%o:f32",
+            "%s = arith.negf %x : f32",
+            "%s:f32",
+        )
+    }
     %r = tensor.pad %d low[{t},{lo}] high[{b},{hi}] {{
     ^bb0(%i:index,%j:index):
       tensor.yield %c : f32 }} : tensor<9x21xf32> to tensor<{out[0]}x{out[1]}xf32>
@@ -179,7 +222,9 @@ def test_gather_of_single_elements() -> None:
         "%v:f32",
     )
     kernel = Kernel(
-        executable("g", "%t: tensor<50xf32>, %i: tensor<19xi32>", "tensor<19xf32>", f"{body}\n return %r : tensor<19xf32>")
+        executable(
+            "g", "%t: tensor<50xf32>, %i: tensor<19xi32>", "tensor<19xf32>", f"{body}\n return %r : tensor<19xf32>"
+        )
     )
     t, i = random(50), np.random.default_rng(0).integers(0, 50, 19).astype(np.int32)
     (r,) = kernel([t, i], [((19,), F32)])
@@ -242,7 +287,13 @@ def test_bool_and_select(target: str) -> None:
 
 def test_scalar_argument_and_rank_zero() -> None:
     body = "    %e = tensor.empty() : tensor<f32>\n    %r = " + generic(
-        "()->()|()->()", "", "%a:tensor<f32>", "%e:tensor<f32>", "%x:f32,%o:f32", "%s = arith.mulf %x, %k : f32", "%s:f32"
+        "()->()|()->()",
+        "",
+        "%a:tensor<f32>",
+        "%e:tensor<f32>",
+        "%x:f32,%o:f32",
+        "%s = arith.mulf %x, %k : f32",
+        "%s:f32",
     )
     kernel = Kernel(executable("s", "%a: tensor<f32>, %k: f32", "tensor<f32>", f"{body}\n return %r : tensor<f32>"))
     (r,) = kernel([np.array(3.5, F32)], [((), F32)], [2.0])
@@ -265,9 +316,7 @@ def test_in_place_update_through_aliasing_bindings() -> None:
 
 
 def test_object_for_aarch64_needs_nothing_and_is_reproducible() -> None:
-    text = executable(
-        "gather", "%t: tensor<9x12xf32>, %i: tensor<5xi64>", "tensor<5x12xf32>", GATHER
-    )
+    text = executable("gather", "%t: tensor<9x12xf32>, %i: tensor<5xi64>", "tensor<5x12xf32>", GATHER)
     first = compile_executable(text, targets.get("aarch64"))
     assert first.object == compile_executable(text, targets.get("aarch64")).object
     assert (first.binding_count, first.constant_count, first.strategy) == (3, 0, "elementwise")
@@ -280,8 +329,10 @@ def test_invalid_text_is_a_compile_error() -> None:
 
 def test_missing_dims_is_a_compile_error() -> None:
     body = "return %a : tensor<?xf32>"
-    with pytest.raises(CompileError, match="flow.dims"):
-        compile_executable(executable("x", "%a: tensor<?xf32>, %n: index", "tensor<?xf32>", body), targets.get("x86-64-v2"))
+    with pytest.raises(CompileError, match=r"flow\.dims"):
+        compile_executable(
+            executable("x", "%a: tensor<?xf32>, %n: index", "tensor<?xf32>", body), targets.get("x86-64-v2")
+        )
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -291,10 +342,21 @@ def test_interleaving_a_few_planes(planes: int, dtype: str, target: str) -> None
     numpy_type = {"f32": np.float32, "i8": np.int8, "i1": np.bool_}[dtype]
     body = f"""
     %e = tensor.empty() : tensor<2x37x{planes}x{dtype}>
-    %r = {generic("(d0,d1,d2)->(d0,d2,d1)|(d0,d1,d2)->(d0,d1,d2)", "ppp", f"%a:tensor<2x{planes}x37x{dtype}>",
-                  f"%e:tensor<2x37x{planes}x{dtype}>", f"%x:{dtype},%o:{dtype}", "", f"%x:{dtype}")}
+    %r = {
+        generic(
+            "(d0,d1,d2)->(d0,d2,d1)|(d0,d1,d2)->(d0,d1,d2)",
+            "ppp",
+            f"%a:tensor<2x{planes}x37x{dtype}>",
+            f"%e:tensor<2x37x{planes}x{dtype}>",
+            f"%x:{dtype},%o:{dtype}",
+            "",
+            f"%x:{dtype}",
+        )
+    }
     return %r : tensor<2x37x{planes}x{dtype}>"""
-    kernel = Kernel(executable("planes", f"%a: tensor<2x{planes}x37x{dtype}>", f"tensor<2x37x{planes}x{dtype}>", body), target)
+    kernel = Kernel(
+        executable("planes", f"%a: tensor<2x{planes}x37x{dtype}>", f"tensor<2x37x{planes}x{dtype}>", body), target
+    )
     a = np.random.default_rng(0).integers(0, 2, (2, planes, 37)).astype(numpy_type)
     (r,) = kernel([a], [((2, 37, planes), numpy_type)])
     np.testing.assert_array_equal(r, a.transpose(0, 2, 1))
@@ -309,8 +371,17 @@ def test_concat_and_pad_along_a_vectorized_axis_of_computed_values(sizes: tuple[
     %c = arith.constant 2.5 : f32
     %j = tensor.concat dim(1) %a, %b, %d : ({", ".join(types)}) -> tensor<6x{total}xf32>
     %e = tensor.empty() : tensor<6x{total}xf32>
-    %n = {generic("(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)", "pp", f"%j:tensor<6x{total}xf32>", f"%e:tensor<6x{total}xf32>",
-                  "%x:f32,%o:f32", "%s = arith.negf %x : f32", "%s:f32")}
+    %n = {
+        generic(
+            "(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)",
+            "pp",
+            f"%j:tensor<6x{total}xf32>",
+            f"%e:tensor<6x{total}xf32>",
+            "%x:f32,%o:f32",
+            "%s = arith.negf %x : f32",
+            "%s:f32",
+        )
+    }
     %r = tensor.pad %n low[1, 0] high[0, 0] {{
     ^bb0(%p:index,%q:index):
       tensor.yield %c : f32 }} : tensor<6x{total}xf32> to tensor<7x{total}xf32>
@@ -335,8 +406,17 @@ def test_padded_value_read_at_two_offsets() -> None:
     %e = tensor.empty() : tensor<30xf32>
     %x = tensor.extract_slice %p[0] [30] [1] : tensor<32xf32> to tensor<30xf32>
     %y = tensor.extract_slice %p[2] [30] [1] : tensor<32xf32> to tensor<30xf32>
-    %r = {generic("(d0)->(d0)|(d0)->(d0)|(d0)->(d0)", "p", "%x,%y:tensor<30xf32>,tensor<30xf32>", "%e:tensor<30xf32>",
-                  "%u:f32,%v:f32,%o:f32", "%s = arith.subf %u, %v : f32", "%s:f32")}
+    %r = {
+        generic(
+            "(d0)->(d0)|(d0)->(d0)|(d0)->(d0)",
+            "p",
+            "%x,%y:tensor<30xf32>,tensor<30xf32>",
+            "%e:tensor<30xf32>",
+            "%u:f32,%v:f32,%o:f32",
+            "%s = arith.subf %u, %v : f32",
+            "%s:f32",
+        )
+    }
     return %r : tensor<30xf32>"""
     a = random(30)
     (r,) = Kernel(executable("stencil", "%a: tensor<30xf32>", "tensor<30xf32>", body))([a], [((30,), F32)])
@@ -347,8 +427,17 @@ def test_padded_value_read_at_two_offsets() -> None:
 def test_matrix_plus_its_transpose() -> None:
     body = f"""
     %e = tensor.empty() : tensor<19x19xf32>
-    %r = {generic("(d0,d1)->(d0,d1)|(d0,d1)->(d1,d0)|(d0,d1)->(d0,d1)", "pp", "%a,%a:tensor<19x19xf32>,tensor<19x19xf32>",
-                  "%e:tensor<19x19xf32>", "%u:f32,%v:f32,%o:f32", "%s = arith.subf %u, %v : f32", "%s:f32")}
+    %r = {
+        generic(
+            "(d0,d1)->(d0,d1)|(d0,d1)->(d1,d0)|(d0,d1)->(d0,d1)",
+            "pp",
+            "%a,%a:tensor<19x19xf32>,tensor<19x19xf32>",
+            "%e:tensor<19x19xf32>",
+            "%u:f32,%v:f32,%o:f32",
+            "%s = arith.subf %u, %v : f32",
+            "%s:f32",
+        )
+    }
     return %r : tensor<19x19xf32>"""
     a = random(19, 19)
     (r,) = Kernel(executable("skew", "%a: tensor<19x19xf32>", "tensor<19x19xf32>", body))([a], [((19, 19), F32)])

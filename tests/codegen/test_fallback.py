@@ -1,4 +1,5 @@
-"""Device loops: built in place in the result, from an empty tensor, from a copy of an argument, or in a tied argument."""
+"""Device loops: built in place in the result, from an empty tensor, from a copy of an argument, or in a tied
+argument."""
 
 from __future__ import annotations
 

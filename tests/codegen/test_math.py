@@ -12,7 +12,9 @@ NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0]
 
 
-def apply(op: str, arrays: list[np.ndarray], source: str, target: str, result: str = "", signature: str = "") -> np.ndarray:
+def apply(
+    op: str, arrays: list[np.ndarray], source: str, target: str, result: str = "", signature: str = ""
+) -> np.ndarray:
     """Run ``op`` elementwise on arrays of MLIR type ``source``; the result has type ``result``."""
     result = result or source
     n = arrays[0].size
@@ -26,7 +28,15 @@ def apply(op: str, arrays: list[np.ndarray], source: str, target: str, result: s
         ", ".join(f"{v}: {t}" for v, t in zip(names, types, strict=True)),
         f"tensor<{n}x{result}>",
         f"%e = tensor.empty() : tensor<{n}x{result}>\n%r = "
-        + generic(maps, "p", f"{','.join(names)}:{','.join(types)}", f"%e:tensor<{n}x{result}>", arguments, body, f"%s:{result}")
+        + generic(
+            maps,
+            "p",
+            f"{','.join(names)}:{','.join(types)}",
+            f"%e:tensor<{n}x{result}>",
+            arguments,
+            body,
+            f"%s:{result}",
+        )
         + f"\nreturn %r : tensor<{n}x{result}>",
     )
     (out,) = Kernel(text, target)(arrays, [((n,), DTYPES.get(result, arrays[0].dtype.type))])
@@ -194,7 +204,9 @@ def test_small_floats_round_to_nearest_even(small: str, wide: str, target: str) 
     exact = np.unique(every[np.isfinite(every.astype(np.float32))].astype(np.float64))
     between = (exact[1:] + exact[:-1]) / 2
     rng = np.random.default_rng(0)
-    x = np.concatenate([exact, between, between * (1 + 1e-6), rng.uniform(exact[0], exact[-1], 500), [np.nan, np.inf, -np.inf]])
+    x = np.concatenate(
+        [exact, between, between * (1 + 1e-6), rng.uniform(exact[0], exact[-1], 500), [np.nan, np.inf, -np.inf]]
+    )
     x = x[np.abs(x) <= np.float64(exact[-1])].astype(NUMPY[wide])
     got = apply("arith.truncf", [x], wide, target, small, f"{wide} to {small}")
     # Rounding to nearest even by searching the exact values, independent of any library's double rounding.
@@ -211,7 +223,9 @@ def test_small_floats_round_to_nearest_even(small: str, wide: str, target: str) 
 def test_half_overflows_to_infinity(target: str) -> None:
     x = np.array([65504, 65519.99, 65520, 1e30, np.inf, -np.inf, -7e4, np.nan], np.float32)
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(apply("arith.truncf", [x], "f32", target, "f16", "f32 to f16"), x.astype(np.float16))
+        np.testing.assert_array_equal(
+            apply("arith.truncf", [x], "f32", target, "f16", "f32 to f16"), x.astype(np.float16)
+        )
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -220,7 +234,9 @@ def test_small_float_arithmetic_is_done_in_f32(small: str, target: str) -> None:
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(37).astype(DTYPES[small]) for _ in range(2))
     want = (x.astype(np.float32) + y.astype(np.float32)).astype(DTYPES[small])
-    np.testing.assert_array_equal(apply("arith.addf", [x, y], small, target).astype(np.float32), want.astype(np.float32))
+    np.testing.assert_array_equal(
+        apply("arith.addf", [x, y], small, target).astype(np.float32), want.astype(np.float32)
+    )
     want = np.tanh(x.astype(np.float32)).astype(DTYPES[small]).astype(np.float32)
     got = apply("math.tanh", [x], small, target).astype(np.float32)
     np.testing.assert_allclose(got, want, rtol=2e-2 if small == "bf16" else 2e-3)

@@ -36,12 +36,38 @@ def softmax(n: int | str, m: int | str, axis: int, attributes: str = "") -> str:
     %re = tensor.empty({row}) : {r}
     %i0 = linalg.fill ins(%ninf : f32) outs(%re : {r}) -> {r}
     %i1 = linalg.fill ins(%zero : f32) outs(%re : {r}) -> {r}
-    %max = {generic(f"{ID}|{kept}", kinds, f"%a:{t}", f"%i0:{r}", "%x:f32,%o:f32", "%s = arith.maximumf %x, %o : f32", "%s:f32")}
-    %exp = {generic(f"{ID}|{kept}|{ID}", "pp", f"%a,%max:{t},{r}", f"%e:{t}", "%x:f32,%y:f32,%o:f32",
-                    "%d = arith.subf %x, %y : f32;%s = math.exp %d : f32", "%s:f32")}
-    %sum = {generic(f"{ID}|{kept}", kinds, f"%exp:{t}", f"%i1:{r}", "%x:f32,%o:f32", "%s = arith.addf %x, %o : f32", "%s:f32")}
-    %r = {generic(f"{ID}|{kept}|{ID}", "pp", f"%exp,%sum:{t},{r}", f"%e:{t}", "%x:f32,%y:f32,%o:f32",
-                  "%s = arith.divf %x, %y : f32", "%s:f32")}
+    %max = {
+        generic(
+            f"{ID}|{kept}", kinds, f"%a:{t}", f"%i0:{r}", "%x:f32,%o:f32", "%s = arith.maximumf %x, %o : f32", "%s:f32"
+        )
+    }
+    %exp = {
+        generic(
+            f"{ID}|{kept}|{ID}",
+            "pp",
+            f"%a,%max:{t},{r}",
+            f"%e:{t}",
+            "%x:f32,%y:f32,%o:f32",
+            "%d = arith.subf %x, %y : f32;%s = math.exp %d : f32",
+            "%s:f32",
+        )
+    }
+    %sum = {
+        generic(
+            f"{ID}|{kept}", kinds, f"%exp:{t}", f"%i1:{r}", "%x:f32,%o:f32", "%s = arith.addf %x, %o : f32", "%s:f32"
+        )
+    }
+    %r = {
+        generic(
+            f"{ID}|{kept}|{ID}",
+            "pp",
+            f"%exp,%sum:{t},{r}",
+            f"%e:{t}",
+            "%x:f32,%y:f32,%o:f32",
+            "%s = arith.divf %x, %y : f32",
+            "%s:f32",
+        )
+    }
     return %r : {t}"""
     return executable("softmax", f"%a: {t}{note}{scalars}", f"{t}{note}", body, attributes)
 
@@ -97,17 +123,54 @@ def test_layer_normalization(target: str, shape: tuple[int, int]) -> None:
     %e = tensor.empty() : {t}
     %re = tensor.empty() : {r}
     %i = linalg.fill ins(%zero : f32) outs(%re : {r}) -> {r}
-    %sum = {generic(f"{ID}|{row}", "pr", f"%a:{t}", f"%i:{r}", "%x:f32,%o:f32", "%s = arith.addf %x, %o : f32", "%s:f32")}
-    %mean = {generic("(d0)->(d0)|(d0)->(d0)", "p", f"%sum:{r}", f"%re:{r}", "%x:f32,%o:f32", "%s = arith.divf %x, %count : f32",
-                     "%s:f32")}
-    %d = {generic(f"{ID}|{row}|{ID}", "pp", f"%a,%mean:{t},{r}", f"%e:{t}", "%x:f32,%y:f32,%o:f32",
-                  "%s = arith.subf %x, %y : f32", "%s:f32")}
-    %var = {generic(f"{ID}|{row}", "pr", f"%d:{t}", f"%i:{r}", "%x:f32,%o:f32",
-                    "%q = arith.mulf %x, %x : f32;%s = arith.addf %o, %q : f32", "%s:f32")}
-    %out = {generic(f"{ID}|{row}|(d0,d1)->(d1)|(d0,d1)->(d1)|{ID}", "pp", f"%d,%var,%g,%b:{t},{r},{v},{v}", f"%e:{t}",
-                    "%x:f32,%vv:f32,%gg:f32,%bb:f32,%o:f32",
-                    "%m = arith.divf %vv, %count : f32;%p = arith.addf %m, %eps : f32;%is = math.rsqrt %p : f32;"
-                    "%k = arith.mulf %x, %is : f32;%l = arith.mulf %k, %gg : f32;%s = arith.addf %l, %bb : f32", "%s:f32")}
+    %sum = {
+        generic(f"{ID}|{row}", "pr", f"%a:{t}", f"%i:{r}", "%x:f32,%o:f32", "%s = arith.addf %x, %o : f32", "%s:f32")
+    }
+    %mean = {
+        generic(
+            "(d0)->(d0)|(d0)->(d0)",
+            "p",
+            f"%sum:{r}",
+            f"%re:{r}",
+            "%x:f32,%o:f32",
+            "%s = arith.divf %x, %count : f32",
+            "%s:f32",
+        )
+    }
+    %d = {
+        generic(
+            f"{ID}|{row}|{ID}",
+            "pp",
+            f"%a,%mean:{t},{r}",
+            f"%e:{t}",
+            "%x:f32,%y:f32,%o:f32",
+            "%s = arith.subf %x, %y : f32",
+            "%s:f32",
+        )
+    }
+    %var = {
+        generic(
+            f"{ID}|{row}",
+            "pr",
+            f"%d:{t}",
+            f"%i:{r}",
+            "%x:f32,%o:f32",
+            "%q = arith.mulf %x, %x : f32;%s = arith.addf %o, %q : f32",
+            "%s:f32",
+        )
+    }
+    %out = {
+        generic(
+            f"{ID}|{row}|(d0,d1)->(d1)|(d0,d1)->(d1)|{ID}",
+            "pp",
+            f"%d,%var,%g,%b:{t},{r},{v},{v}",
+            f"%e:{t}",
+            "%x:f32,%vv:f32,%gg:f32,%bb:f32,%o:f32",
+            "%m = arith.divf %vv, %count : f32;%p = arith.addf %m, %eps : f32;%is = math.rsqrt %p : f32;"
+            "%k = arith.mulf %x, %is : f32;%l = arith.mulf %k, %gg : f32;%s = arith.addf %l, %bb : f32",
+            "%s:f32",
+        )
+    }
     return %out, %mean : {t}, {r}"""
     kernel = Kernel(executable("norm", f"%a: {t}, %g: {v}, %b: {v}", f"{t}, {r}", body), target)
     a, g, b = random(n, c), random(c, seed=1), random(c, seed=2)
@@ -127,10 +190,28 @@ def test_mean_over_the_middle_axes_with_unit_dimensions_kept(target: str, channe
     %count = arith.constant 35.0 : f32
     %re = tensor.empty() : {r}
     %i = linalg.fill ins(%zero : f32) outs(%re : {r}) -> {r}
-    %sum = {generic("(d0,d1,d2,d3)->(d0,d1,d2,d3)|(d0,d1,d2,d3)->(d0,d3)", "prrp", f"%a:{t}", f"%i:{r}", "%x:f32,%o:f32",
-                    "%s = arith.addf %x, %o : f32", "%s:f32")}
-    %mean = {generic("(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)", "pp", f"%sum:{r}", f"%re:{r}", "%x:f32,%o:f32",
-                     "%s = arith.divf %x, %count : f32", "%s:f32")}
+    %sum = {
+        generic(
+            "(d0,d1,d2,d3)->(d0,d1,d2,d3)|(d0,d1,d2,d3)->(d0,d3)",
+            "prrp",
+            f"%a:{t}",
+            f"%i:{r}",
+            "%x:f32,%o:f32",
+            "%s = arith.addf %x, %o : f32",
+            "%s:f32",
+        )
+    }
+    %mean = {
+        generic(
+            "(d0,d1)->(d0,d1)|(d0,d1)->(d0,d1)",
+            "pp",
+            f"%sum:{r}",
+            f"%re:{r}",
+            "%x:f32,%o:f32",
+            "%s = arith.divf %x, %count : f32",
+            "%s:f32",
+        )
+    }
     %out = tensor.expand_shape %mean [[0, 1, 2], [3]] output_shape [2, 1, 1, {channels}] : {r} into {k}
     return %out : {k}"""
     a = random(2, 7, 5, channels)
@@ -151,10 +232,19 @@ def test_argmax_takes_the_first_of_equal_values(target: str, axis: int) -> None:
     %rj = tensor.empty() : {ri}
     %i0 = linalg.fill ins(%ninf : f32) outs(%re : {r}) -> {r}
     %i1 = linalg.fill ins(%zero : i64) outs(%rj : {ri}) -> {ri}
-    %q:2 = {generic(f"{ID}|{kept}|{kept}", kinds, f"%a:tensor<{n}x{m}xf32>", f"%i0,%i1:{r},{ri}", "%x:f32,%o:f32,%p:i64",
-                    f"%j = linalg.index {axis} : index;%k = arith.index_cast %j : index to i64;"
-                    "%g = arith.cmpf ogt, %x, %o : f32;%v = arith.select %g, %x, %o : f32;"
-                    "%w = arith.select %g, %k, %p : i64", "%v,%w:f32,i64")}
+    %q:2 = {
+        generic(
+            f"{ID}|{kept}|{kept}",
+            kinds,
+            f"%a:tensor<{n}x{m}xf32>",
+            f"%i0,%i1:{r},{ri}",
+            "%x:f32,%o:f32,%p:i64",
+            f"%j = linalg.index {axis} : index;%k = arith.index_cast %j : index to i64;"
+            "%g = arith.cmpf ogt, %x, %o : f32;%v = arith.select %g, %x, %o : f32;"
+            "%w = arith.select %g, %k, %p : i64",
+            "%v,%w:f32,i64",
+        )
+    }
     return %q#1 : {ri}"""
     a = np.random.default_rng(0).integers(0, 9, (n, m)).astype(F32)
     kernel = Kernel(executable("argmax", f"%a: tensor<{n}x{m}xf32>", ri, body), target)
@@ -169,8 +259,17 @@ def test_reduction_of_everything(size: int) -> None:
     %c = arith.constant 3.0 : f32
     %e = tensor.empty() : tensor<f32>
     %i = linalg.fill ins(%c : f32) outs(%e : tensor<f32>) -> tensor<f32>
-    %r = {generic("(d0)->(d0)|(d0)->()", "r", f"%a:tensor<{size}xf32>", "%i:tensor<f32>", "%x:f32,%o:f32",
-                  "%s = arith.addf %o, %x : f32", "%s:f32")}
+    %r = {
+        generic(
+            "(d0)->(d0)|(d0)->()",
+            "r",
+            f"%a:tensor<{size}xf32>",
+            "%i:tensor<f32>",
+            "%x:f32,%o:f32",
+            "%s = arith.addf %o, %x : f32",
+            "%s:f32",
+        )
+    }
     return %r : tensor<f32>"""
     a = random(size)
     (r,) = Kernel(executable("sum", f"%a: tensor<{size}xf32>", "tensor<f32>", body))([a], [((), F32)])
@@ -197,8 +296,17 @@ def test_kinds_of_reductions(target: str, op: str, dtype: str, init: str, refere
     %c = arith.constant {constant}
     %e = tensor.empty() : tensor<5x{dtype}>
     %i = linalg.fill ins(%c : {dtype}) outs(%e : tensor<5x{dtype}>) -> tensor<5x{dtype}>
-    %r = {generic(f"{ID}|(d0,d1)->(d0)", "pr", f"%a:tensor<5x77x{dtype}>", f"%i:tensor<5x{dtype}>", f"%x:{dtype},%o:{dtype}",
-                  f"%s = {op} %x, %o : {dtype}", f"%s:{dtype}")}
+    %r = {
+        generic(
+            f"{ID}|(d0,d1)->(d0)",
+            "pr",
+            f"%a:tensor<5x77x{dtype}>",
+            f"%i:tensor<5x{dtype}>",
+            f"%x:{dtype},%o:{dtype}",
+            f"%s = {op} %x, %o : {dtype}",
+            f"%s:{dtype}",
+        )
+    }
     return %r : tensor<5x{dtype}>"""
     rng = np.random.default_rng(0)
     a = (rng.integers(-3, 4, (5, 77)) if dtype != "i1" else rng.random((5, 77)) > 0.01).astype(numpy_type)
@@ -213,10 +321,28 @@ def test_reduction_over_rows_and_columns_of_a_computed_value() -> None:
     %e = tensor.empty() : tensor<6x5x9xf32>
     %re = tensor.empty() : tensor<5xf32>
     %i = linalg.fill ins(%zero : f32) outs(%re : tensor<5xf32>) -> tensor<5xf32>
-    %q = {generic("(d0,d1,d2)->(d0,d1,d2)|(d0,d1,d2)->(d0,d1,d2)", "ppp", "%a:tensor<6x5x9xf32>", "%e:tensor<6x5x9xf32>",
-                  "%x:f32,%o:f32", "%s = math.absf %x : f32", "%s:f32")}
-    %r = {generic("(d0,d1,d2)->(d0,d1,d2)|(d0,d1,d2)->(d1)", "rpr", "%q:tensor<6x5x9xf32>", "%i:tensor<5xf32>", "%x:f32,%o:f32",
-                  "%s = arith.addf %o, %x : f32", "%s:f32")}
+    %q = {
+        generic(
+            "(d0,d1,d2)->(d0,d1,d2)|(d0,d1,d2)->(d0,d1,d2)",
+            "ppp",
+            "%a:tensor<6x5x9xf32>",
+            "%e:tensor<6x5x9xf32>",
+            "%x:f32,%o:f32",
+            "%s = math.absf %x : f32",
+            "%s:f32",
+        )
+    }
+    %r = {
+        generic(
+            "(d0,d1,d2)->(d0,d1,d2)|(d0,d1,d2)->(d1)",
+            "rpr",
+            "%q:tensor<6x5x9xf32>",
+            "%i:tensor<5xf32>",
+            "%x:f32,%o:f32",
+            "%s = arith.addf %o, %x : f32",
+            "%s:f32",
+        )
+    }
     return %r : tensor<5xf32>"""
     a = random(6, 5, 9)
     (r,) = Kernel(executable("norm1", "%a: tensor<6x5x9xf32>", "tensor<5xf32>", body))([a], [((5,), F32)])
@@ -232,10 +358,28 @@ def test_chain_whose_second_reduction_crosses_the_rows_of_the_first() -> None:
     %i = linalg.fill ins(%ninf : f32) outs(%re : tensor<6xf32>) -> tensor<6xf32>
     %se = tensor.empty() : tensor<f32>
     %j = linalg.fill ins(%zero : f32) outs(%se : tensor<f32>) -> tensor<f32>
-    %m = {generic(f"{ID}|(d0,d1)->(d0)", "pr", "%a:tensor<6x21xf32>", "%i:tensor<6xf32>", "%x:f32,%o:f32",
-                  "%s = arith.maximumf %o, %x : f32", "%s:f32")}
-    %r = {generic("(d0)->(d0)|(d0)->()", "r", "%m:tensor<6xf32>", "%j:tensor<f32>", "%x:f32,%o:f32",
-                  "%s = arith.addf %o, %x : f32", "%s:f32")}
+    %m = {
+        generic(
+            f"{ID}|(d0,d1)->(d0)",
+            "pr",
+            "%a:tensor<6x21xf32>",
+            "%i:tensor<6xf32>",
+            "%x:f32,%o:f32",
+            "%s = arith.maximumf %o, %x : f32",
+            "%s:f32",
+        )
+    }
+    %r = {
+        generic(
+            "(d0)->(d0)|(d0)->()",
+            "r",
+            "%m:tensor<6xf32>",
+            "%j:tensor<f32>",
+            "%x:f32,%o:f32",
+            "%s = arith.addf %o, %x : f32",
+            "%s:f32",
+        )
+    }
     return %r : tensor<f32>"""
     a = random(6, 21)
     (r,) = Kernel(executable("chain", "%a: tensor<6x21xf32>", "tensor<f32>", body))([a], [((), F32)])
@@ -251,8 +395,17 @@ def test_matrix_product_with_dynamic_extents(shape: tuple[int, int, int]) -> Non
     %zero = arith.constant 0.0 : f32
     %e = tensor.empty(%m, %n) : {t}
     %i = linalg.fill ins(%zero : f32) outs(%e : {t}) -> {t}
-    %r = {generic("(d0,d1,d2)->(d0,d2)|(d0,d1,d2)->(d2,d1)|(d0,d1,d2)->(d0,d1)", "ppr", f"%a,%b:{t},{t}", f"%i:{t}",
-                  "%x:f32,%y:f32,%o:f32", "%p = arith.mulf %x, %y : f32;%s = arith.addf %o, %p : f32", "%s:f32")}
+    %r = {
+        generic(
+            "(d0,d1,d2)->(d0,d2)|(d0,d1,d2)->(d2,d1)|(d0,d1,d2)->(d0,d1)",
+            "ppr",
+            f"%a,%b:{t},{t}",
+            f"%i:{t}",
+            "%x:f32,%y:f32,%o:f32",
+            "%p = arith.mulf %x, %y : f32;%s = arith.addf %o, %p : f32",
+            "%s:f32",
+        )
+    }
     return %r : {t}"""
     arguments = f"%a: {t} {dims[0]}, %b: {t} {dims[1]}, %m: index, %k: index, %n: index"
     text = executable("matmul", arguments, f"{t} {dims[2]}", body)
@@ -269,10 +422,28 @@ def test_intermediate_of_unknown_size_is_refused() -> None:
     %i = linalg.fill ins(%zero : f32) outs(%re : tensor<?xf32>) -> tensor<?xf32>
     %se = tensor.empty() : tensor<f32>
     %j = linalg.fill ins(%zero : f32) outs(%se : tensor<f32>) -> tensor<f32>
-    %q = {generic(f"{ID}|(d0,d1)->(d0)", "pr", "%a:tensor<?x?xf32>", "%i:tensor<?xf32>", "%x:f32,%o:f32",
-                  "%s = arith.maximumf %o, %x : f32", "%s:f32")}
-    %r = {generic("(d0)->(d0)|(d0)->()", "r", "%q:tensor<?xf32>", "%j:tensor<f32>", "%x:f32,%o:f32",
-                  "%s = arith.addf %o, %x : f32", "%s:f32")}
+    %q = {
+        generic(
+            f"{ID}|(d0,d1)->(d0)",
+            "pr",
+            "%a:tensor<?x?xf32>",
+            "%i:tensor<?xf32>",
+            "%x:f32,%o:f32",
+            "%s = arith.maximumf %o, %x : f32",
+            "%s:f32",
+        )
+    }
+    %r = {
+        generic(
+            "(d0)->(d0)|(d0)->()",
+            "r",
+            "%q:tensor<?xf32>",
+            "%j:tensor<f32>",
+            "%x:f32,%o:f32",
+            "%s = arith.addf %o, %x : f32",
+            "%s:f32",
+        )
+    }
     return %r : tensor<f32>"""
     text = executable("chain", f"%a: tensor<?x?xf32> {dims}, %n: index, %m: index", "tensor<f32>", body)
     with pytest.raises(CompileError, match="only known at run time"):

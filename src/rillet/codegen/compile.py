@@ -11,19 +11,20 @@ from rillet.codegen.cpu import legalize, strategies
 from rillet.codegen.cpu.collapse import collapse
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.kernel import Kernel
-from rillet.codegen.stack import stack_bytes
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
+from rillet.codegen.stack import stack_bytes
 from rillet.errors import CompileError
 from rillet.ir import make_context
 from rillet.targets import Target
 
 
-def compile_executable(text: str, target: Target, options: CodegenOptions = CodegenOptions()) -> CompiledExecutable:
+def compile_executable(text: str, target: Target, options: CodegenOptions | None = None) -> CompiledExecutable:
     """Compile the printed ``builtin.module @name attributes {flow.executable} {...}`` of one executable.
 
-    The same text, target and options always give the same bytes. Raises ``CompileError`` when the executable is not in the
-    form of docs/architecture.md, section 3, or holds something no strategy takes.
+    The same text, target and options always give the same bytes. Raises ``CompileError`` when the executable is not
+    in the form of docs/architecture.md, section 3, or holds something no strategy takes.
     """
+    options = options or CodegenOptions()
     with _context(), ir.Location.unknown():
         try:
             dispatch = Dispatch(_executable(ir.Module.parse(text)))
@@ -55,7 +56,9 @@ def compile_executable(text: str, target: Target, options: CodegenOptions = Code
     blob, assembly = llvm.emit(lowered, target, object_options, assembly=want_assembly)
     missing = llvm.undefined_symbols(blob)
     if missing:
-        raise CompileError(f"executable @{name}: the code for {target.name} calls {', '.join(missing)}, which no kernel may")
+        raise CompileError(
+            f"executable @{name}: the code for {target.name} calls {', '.join(missing)}, which no kernel may"
+        )
     return CompiledExecutable(
         name=name,
         object=blob,
@@ -70,8 +73,8 @@ def compile_executable(text: str, target: Target, options: CodegenOptions = Code
 
 
 def _context() -> ir.Context:
-    """This thread's context: making one costs as much as compiling a small kernel, and what is compiled does not depend on
-    what was compiled before."""
+    """This thread's context: making one costs as much as compiling a small kernel, and what is compiled does not
+    depend on what was compiled before."""
     if not hasattr(_per_thread, "context"):
         _per_thread.context = make_context()
     return _per_thread.context

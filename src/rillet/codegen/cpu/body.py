@@ -1,7 +1,8 @@
 """Inlining a ``linalg.generic``'s body on scalars or on vectors.
 
-Values are scalars where every operand is uniform and vectors of ``lanes`` otherwise; a scalar meeting a vector is broadcast.
-Math functions and small floats stay as ops of the ``math``/``arith`` dialects: ``codegen.cpu.legalize`` expands them later.
+Values are scalars where every operand is uniform and vectors of ``lanes`` otherwise; a scalar meeting a vector is
+broadcast. Math functions and small floats stay as ops of the ``math``/``arith`` dialects: ``codegen.cpu.legalize``
+expands them later.
 """
 
 from __future__ import annotations

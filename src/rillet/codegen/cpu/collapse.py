@@ -1,7 +1,7 @@
 """Merges neighbouring dimensions that every tensor and loop of an executable treats alike, and drops those of extent 1.
 
-``[1, 56, 56, 96] + [96]`` becomes ``[3136, 96] + [96]``, a plain elementwise chain becomes one long run: fewer loops, longer
-vectors, fewer tails. Bindings are contiguous memory, so only the types inside the kernel change.
+``[1, 56, 56, 96] + [96]`` becomes ``[3136, 96] + [96]``, a plain elementwise chain becomes one long run: fewer loops,
+longer vectors, fewer tails. Bindings are contiguous memory, so only the types inside the kernel change.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def _only_plain_maps(dispatch: Dispatch) -> bool:
         for operand, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
             shape = ir.RankedTensorType(operand.type).shape
             plain = [e for e, extent in zip(map_.results, shape, strict=True) if extent != 1]
-            if not all(isinstance(e, ir.AffineDimExpr) for e in plain) or len({e.position for e in plain}) != len(plain):
+            if not all(isinstance(e, ir.AffineDimExpr) for e in plain) or len({e.position for e in plain}) != len(
+                plain
+            ):
                 return False
     return True
 
@@ -127,9 +129,7 @@ def _alike(dispatch: Dispatch, dimensions: Dimensions, a: Dimension, b: Dimensio
     return True
 
 
-def _regroup(
-    axes: list[Dimension], groups: dict[Dimension, tuple[Dimension, ...]]
-) -> list[tuple[Dimension, ...]]:
+def _regroup(axes: list[Dimension], groups: dict[Dimension, tuple[Dimension, ...]]) -> list[tuple[Dimension, ...]]:
     """The groups that a tensor's axes form, in order."""
     return [groups[d] for d in axes if d in groups]
 

@@ -1,4 +1,5 @@
-"""Reductions whose body combines the accumulator with a value by one associative op, so that lanes can accumulate apart."""
+"""Reductions whose body combines the accumulator with a value by one associative op, so that lanes can accumulate
+apart."""
 
 from __future__ import annotations
 
@@ -70,8 +71,8 @@ def combiners_of(generic: Generic) -> list[Combiner] | None:
 def fast_extremum(value: ir.Value, accumulator: ir.Value) -> ir.Value:
     """``maximumf`` or ``minimumf`` of an accumulator in fewer instructions; NaN still wins.
 
-    Only the sign of zero may differ: among zeros of both signs the last one read counts, as in numpy. Any other value comes
-    back as it is.
+    Only the sign of zero may differ: among zeros of both signs the last one read counts, as in numpy. Any other value
+    comes back as it is.
     """
     op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
     if isinstance(op, ir.Block) or op.name not in ("arith.maximumf", "arith.minimumf"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
@@ -25,7 +26,7 @@ class Lane:
     step: int = 1
 
 
-Coordinate = Index | Lane
+Coordinate: TypeAlias = Index | Lane
 
 
 def is_uniform(c: Coordinate) -> bool:
@@ -77,7 +78,7 @@ def subtract(a: Coordinate, b: Index) -> Coordinate:
     if isinstance(a, Lane):
         return Lane(index.sub(a.base, b), a.step)
     if is_vector(a):
-        lanes = ir.VectorType(a.type).shape[0]
+        lanes = ir.VectorType(index.value(a).type).shape[0]
         return arith.SubIOp(a, to_vector(b, lanes)).result
     return index.sub(a, b)
 

@@ -1,7 +1,7 @@
 """Which axes of a dispatch's tensors are the same dimension, found by unifying along indexing maps.
 
-Example, softmax over rows: the row axis of the input, of the maximum, of the sum and of the result are one dimension, so a
-workgroup can take a row and run every op on it.
+Example, softmax over rows: the row axis of the input, of the maximum, of the sum and of the result are one dimension,
+so a workgroup can take a row and run every op on it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Dimensions:
         return self._find(self._loops[key])
 
     def shared(self) -> list[Dimension]:
-        """Dimensions on which every result and every reduction agrees point for point, in the order of the first result's axes.
+        """Dimensions on which every result and every reduction agrees point for point, in the order of the first
+        result's axes.
 
         Fixing them makes the rest of the dispatch independent of all other points.
         """
@@ -66,7 +67,8 @@ class Dimensions:
         """True when some computed tensor is read along this dimension elsewhere than at its own coordinate."""
         return dimension in {self._find(d) for d in self._shifted}
 
-    # --- unification -----------------------------------------------------------------------------------------------------
+    # --- unification
+    # -----------------------------------------------------------------------------------------------------
 
     def _unify_op(self, op: ir.Operation) -> None:
         if op.name == "linalg.generic":

@@ -44,7 +44,8 @@ class Port:
 
 @dataclass(frozen=True)
 class Generic:
-    """A ``linalg.generic`` taken apart. ``maps`` has one affine map for each input and init, from loops to tensor axes."""
+    """A ``linalg.generic`` taken apart. ``maps`` has one affine map for each input and init, from loops to tensor
+    axes."""
 
     op: ir.Operation
     inputs: tuple[ir.Value, ...]
@@ -92,7 +93,8 @@ class Generic:
 
 
 class Dispatch:
-    """One executable (docs/architecture.md, section 3). Raises ``CompileError`` when the function is not in that form."""
+    """One executable (docs/architecture.md, section 3). Raises ``CompileError`` when the function is not in that
+    form."""
 
     def __init__(self, module: ir.Module):
         """Analyse the single ``func.func`` of ``module`` (the executable's own ``builtin.module``)."""

@@ -1,8 +1,8 @@
 """Point-wise dispatches: every element of every result is a function of its own index.
 
-Covers elementwise chains with any broadcast or permutation, slices, pads, concatenations, gathers and casts. The result's
-last axis is vectorized; a workgroup takes a block of rows, or a block of one long row, of about 32 KiB of traffic. Where an
-argument is contiguous along another axis, square tiles are transposed in registers.
+Covers elementwise chains with any broadcast or permutation, slices, pads, concatenations, gathers and casts. The
+result's last axis is vectorized; a workgroup takes a block of rows, or a block of one long row, of about 32 KiB of
+traffic. Where an argument is contiguous along another axis, square tiles are transposed in registers.
 """
 
 from __future__ import annotations
@@ -172,7 +172,8 @@ class _Rows:
                 self._run(where, low, index.maximum(low, index.minimum(end, high)), number)
 
     def _run(self, where: list[Index], start: Index, end: Index, part: int | None) -> None:
-        """The elements of a row from ``start`` to ``end``, which lie within one part of what the row is put together from."""
+        """The elements of a row from ``start`` to ``end``, which lie within one part of what the row is put together
+        from."""
 
         def emit(c: Coordinate, lanes: int, mask: ir.Value | None) -> None:
             evaluator = Evaluator(self.kernel, lanes, mask)
@@ -185,7 +186,8 @@ class _Rows:
 
 
 class _Tiles:
-    """A group of results cut into square tiles over the last axis and the axis ``across``, along which an argument is contiguous.
+    """A group of results cut into square tiles over the last axis and the axis ``across``, along which an argument is
+    contiguous.
 
     With ``planes``, the last axis is that short and directly behind ``across``: vectors run across and are interleaved.
     """
@@ -265,7 +267,9 @@ class _Tiles:
                 ]
                 extents = self.kernel.extents(port.value)
                 flat = reshape_memref(self.kernel.result(number), [index.product(extents)])
-                first = index.linearize([c for c in _at(where, self.across, run.iv, 0) if not isinstance(c, Lane)], extents)
+                first = index.linearize(
+                    [c for c in _at(where, self.across, run.iv, 0) if not isinstance(c, Lane)], extents
+                )
                 for n, part in enumerate(interleave(planes)):
                     memory.store_raw(flat, index.add(first, n * self.lanes), part)
         self._points(where, whole, end, 0, self.planes)

@@ -1,7 +1,7 @@
 """Computing elements of any tensor of the executable at given coordinates, in registers.
 
-This is how producers and epilogues are fused: ``Evaluator.at(value, coordinates)`` inlines, through indexing maps, every
-point-wise op between ``value`` and what is in memory or already in registers.
+This is how producers and epilogues are fused: ``Evaluator.at(value, coordinates)`` inlines, through indexing maps,
+every point-wise op between ``value`` and what is in memory or already in registers.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Evaluator:
         return other
 
     def bind(self, value: ir.Value, register: ir.Value) -> None:
-        """Say that tensor ``value``, at whatever coordinates it is read, is ``register`` (scalar, or ``vector<lanes>``).
+        """Say that tensor ``value``, at whatever coordinates it is read, is ``register`` (scalar, or
+        ``vector<lanes>``).
 
         For epilogues: bind the root's result to an accumulator, then evaluate the function's result at its coordinates.
         """
@@ -71,8 +72,8 @@ class Evaluator:
     def tile_rows(self, base: Index) -> list[ir.Value]:
         """Coordinates ``base + 0 .. base + lanes - 1``, one for each row of a square tile.
 
-        Memory that is contiguous along these (and strided along the lanes) is then read by contiguous loads, one for each lane,
-        and transposed in registers, once for the whole tile.
+        Memory that is contiguous along these (and strided along the lanes) is then read by contiguous loads, one for
+        each lane, and transposed in registers, once for the whole tile.
         """
         rows = [index.value(index.add(base, j)) if j else index.value(base) for j in range(self.lanes)]
         self._rows.update({row: (base, j) for j, row in enumerate(rows)})
@@ -104,7 +105,8 @@ class Evaluator:
         """``at``, broadcast to ``vector<lanes>`` when it is uniform."""
         return broadcast(self.at(value, coordinates), self.lanes)
 
-    # --- one method for each kind of op ---------------------------------------------------------------------------------
+    # --- one method for each kind of op
+    # ---------------------------------------------------------------------------------
 
     def _compute(self, value: ir.Value, c: list[Coordinate]) -> ir.Value:
         if value in self.buffers:
@@ -115,7 +117,9 @@ class Evaluator:
             return self._generic(generic, value, c)
         owner = value.owner
         if isinstance(owner, ir.Block):
-            raise CompileError(f"executable @{self.kernel.dispatch.name}: a loop-carried tensor is read outside its loop")
+            raise CompileError(
+                f"executable @{self.kernel.dispatch.name}: a loop-carried tensor is read outside its loop"
+            )
         op = owner.operation if isinstance(owner, ir.OpView) else owner
         method = _METHODS.get(op.name)
         if method is None:
@@ -131,7 +135,8 @@ class Evaluator:
         key = (buffer.memref, (*outer, base))
         if key not in self._tiles:
             columns = [
-                memory.load_raw(buffer, [*(coords.lane(x, n) for x in outer), Lane(base)], self.lanes) for n in range(self.lanes)
+                memory.load_raw(buffer, [*(coords.lane(x, n) for x in outer), Lane(base)], self.lanes)
+                for n in range(self.lanes)
             ]
             self._tiles[key] = transpose(columns)
         return memory.from_storage(self._tiles[key][row], buffer.element)
@@ -152,7 +157,8 @@ class Evaluator:
         return self.inline(generic, operands, loops)
 
     def operand(self, generic: Generic, number: int, loops: Sequence[Coordinate]) -> ir.Value:
-        """Operand ``number`` (inputs, then inits) of a generic at these loop coordinates; undefined when the body ignores it."""
+        """Operand ``number`` (inputs, then inits) of a generic at these loop coordinates; undefined when the body
+        ignores it."""
         operand = (*generic.inputs, *generic.inits)[number]
         argument = generic.body.arguments[number]
         if not list(argument.uses):
@@ -161,9 +167,7 @@ class Evaluator:
 
     def inline(self, generic: Generic, operands: Sequence[ir.Value], loops: Sequence[Coordinate]) -> list[ir.Value]:
         """Inline a generic's body on these operands, reading captured tensors through this evaluator."""
-        return inline_body(
-            generic, operands, self.kernel, coordinates=loops, lanes=self.lanes, read=self._extract
-        )
+        return inline_body(generic, operands, self.kernel, coordinates=loops, lanes=self.lanes, read=self._extract)
 
     def _extract(self, source: ir.Value, indices: list[Coordinate]) -> ir.Value:
         """``tensor.extract`` at data-dependent indices: out of range makes the kernel fail, and reads element 0."""
@@ -182,7 +186,7 @@ class Evaluator:
                 outside = arith.AndIOp(outside, self.mask).result
             any_outside = vector.reduction(ir.IntegerType.get_signless(1), _or_kind(), outside)
             self.kernel.fail_if(any_outside)
-            return arith.SelectOp(inside, position, constant(0, position.type)).result
+            return arith.SelectOp(inside, position, broadcast(index.value(0), self.lanes)).result
         p = index.value(position)
         inside = arith.CmpIOp(arith.CmpIPredicate.ult, p, index.value(extent)).result
         true = constant(1, ir.IntegerType.get_signless(1))
@@ -195,8 +199,12 @@ class Evaluator:
     def _constant(self, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
         attribute = op.attributes["value"]
         if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
-            raise CompileError(f"executable @{self.kernel.dispatch.name}: a constant that is no splat must be an argument")
-        return arith.ConstantOp(ir.RankedTensorType(op.results[0].type).element_type, attribute.get_splat_value()).result
+            raise CompileError(
+                f"executable @{self.kernel.dispatch.name}: a constant that is no splat must be an argument"
+            )
+        return arith.ConstantOp(
+            ir.RankedTensorType(op.results[0].type).element_type, attribute.get_splat_value()
+        ).result
 
     def _empty(self, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
         return undefined(ir.RankedTensorType(op.results[0].type).element_type)
@@ -234,7 +242,8 @@ class Evaluator:
         source_type = ir.RankedTensorType(op.operands[0].type)
         kept = kept_axes(len(c), sizes, range(source_type.rank), source_type)
         moving = [a for a in range(len(c)) if not is_uniform(c[a])]
-        if any(not _is_full(offsets[a], sizes[a], strides[a], e) for a, e in zip(moving, self._extents(op, moving))):
+        moving_extents = zip(moving, self._extents(op, moving), strict=True)
+        if any(not _is_full(offsets[a], sizes[a], strides[a], e) for a, e in moving_extents):
             return self._by_lane(op.results[0], c)
         inside: ir.Value | None = None
         where: list[Coordinate] = []
@@ -321,7 +330,8 @@ class Evaluator:
         linear = self._merge(c, self.kernel.extents(op.results[0]))
         return self.at(op.operands[0], self._split(linear, self.kernel.extents(op.operands[0])))
 
-    # --- helpers ----------------------------------------------------------------------------------------------------------
+    # --- helpers
+    # ----------------------------------------------------------------------------------------------------------
 
     def _extents(self, op: ir.Operation, axes: Sequence[int]) -> list[Index]:
         extents = self.kernel.extents(op.results[0])
@@ -344,21 +354,25 @@ class Evaluator:
         return split
 
     def _by_lane(self, value: ir.Value, c: list[Coordinate]) -> ir.Value:
-        """Evaluate each lane as a scalar and put the scalars together. Lanes that a mask rules out take lane 0's coordinates."""
+        """Evaluate each lane as a scalar and put the scalars together. Lanes that a mask rules out take lane 0's
+        coordinates."""
         elements = []
         for n in range(self.lanes):
             where = [coords.lane(x, n) for x in c]
             if self.mask is not None and n:
                 active = vector.extract(self.mask, [], [n])
                 where = [
-                    w if is_uniform(x) else arith.SelectOp(active, index.value(w), index.value(coords.lane(x, 0))).result
+                    w
+                    if is_uniform(x)
+                    else arith.SelectOp(active, index.value(w), index.value(coords.lane(x, 0))).result
                     for w, x in zip(where, c, strict=True)
                 ]
             elements.append(self.fork(lanes=1).at(value, where))
         return vector.FromElementsOp(ir.VectorType.get([self.lanes], elements[0].type), elements).result
 
     def _choose(self, condition: ir.Value, then, otherwise, op: ir.Operation) -> ir.Value:  # type: ignore[no-untyped-def]
-        """``then`` or ``otherwise`` (functions of an evaluator) by a uniform condition, without evaluating the other."""
+        """``then`` or ``otherwise`` (functions of an evaluator) by a uniform condition, without evaluating the
+        other."""
         element = ir.RankedTensorType(op.results[0].type).element_type
         type_ = ir.VectorType.get([self.lanes], element) if self.lanes > 1 else element
         branch = scf.IfOp(condition, [type_], has_else=True)
@@ -415,7 +429,8 @@ def slice_parameters(kernel: Kernel, op: ir.Operation) -> tuple[list[Index], lis
 
 
 def kept_axes(rank: int, sizes: Sequence[Index], smaller: Sequence[object], smaller_type: ir.Type) -> set[int]:
-    """Axes of a slice that remain in the rank-reduced tensor: unit sizes are dropped, from the front, until the ranks agree."""
+    """Axes of a slice that remain in the rank-reduced tensor: unit sizes are dropped, from the front, until the ranks
+    agree."""
     shape = list(ir.RankedTensorType(smaller_type).shape)
     kept: set[int] = set()
     position = 0
@@ -454,7 +469,8 @@ PAD_INTERIOR = 1
 
 
 def parts(kernel: Kernel, op: ir.Operation) -> list[Index]:
-    """The boundaries, along its last axis, of what a pad (before, interior, after) or a concatenation is put together from."""
+    """The boundaries, along its last axis, of what a pad (before, interior, after) or a concatenation is put together
+    from."""
     if op.name == "tensor.concat":
         return concat_starts(kernel, op)
     low, _ = pad_amounts(kernel, op)

@@ -20,8 +20,8 @@ def extents_of(kernel: Kernel, value: ir.Value) -> list[Index]:
     shape = list(ir.RankedTensorType(value.type).shape)
     dynamic = ir.ShapedType.get_dynamic_size()
     if op.name in ("tensor.empty", "tensor.splat"):
-        sizes = iter(list(op.operands)[1 if op.name == "tensor.splat" else 0 :])
-        return [kernel.scalar(next(sizes)) if s == dynamic else s for s in shape]
+        dynamic_sizes = iter(list(op.operands)[1 if op.name == "tensor.splat" else 0 :])
+        return [kernel.scalar(next(dynamic_sizes)) if s == dynamic else s for s in shape]
     if op.name in ("linalg.generic", "linalg.fill"):
         results = len(op.results)
         number = ir.OpResult(value).result_number
@@ -62,7 +62,9 @@ def _reshape_extents(kernel: Kernel, op: ir.Operation, shape: list[int]) -> list
     dynamic = ir.ShapedType.get_dynamic_size()
     source = op.operands[1].owner
     if isinstance(source, ir.Block) or source.operation.name != "tensor.from_elements":
-        raise CompileError(f"executable @{kernel.dispatch.name}: tensor.reshape needs its shape as tensor.from_elements")
+        raise CompileError(
+            f"executable @{kernel.dispatch.name}: tensor.reshape needs its shape as tensor.from_elements"
+        )
     from torch_mlir.dialects import arith
 
     sizes: list[Index] = []

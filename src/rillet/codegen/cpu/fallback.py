@@ -1,7 +1,7 @@
 """Device loops and any other legal function: upstream bufferization and scalar loops, in one workgroup.
 
-Results are built in place: the tensor a result starts from (an empty one, or a copy of an argument) is the result's own memory.
-Intermediates of static size live in scratch.
+Results are built in place: the tensor a result starts from (an empty one, or a copy of an argument) is the result's
+own memory. Intermediates of static size live in scratch.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def _run(module: ir.Module, passes: tuple[str, ...], dispatch: Dispatch) -> None
         passmanager.PassManager.parse(f"builtin.module({','.join(passes)})", module.context).run(module.operation)
     except ir.MLIRError as error:
         reason = str(error).strip().splitlines()[-1] if str(error).strip() else "unknown"
-        raise CompileError(f"executable @{dispatch.name}: its loops cannot be turned into memory accesses: {reason}") from error
+        raise CompileError(
+            f"executable @{dispatch.name}: its loops cannot be turned into memory accesses: {reason}"
+        ) from error
 
 
 def _clone(dispatch: Dispatch, kernel: Kernel) -> None:
@@ -72,14 +74,12 @@ def _clone(dispatch: Dispatch, kernel: Kernel) -> None:
         _clone_op(op, mapping, dispatch, kernel)
     for number, port in enumerate(dispatch.results):
         destination = _memref_as(kernel.result(number), port.type)
-        bufferization.MaterializeInDestinationOp(
-            None, mapping[port.value], destination, restrict=True, writable=True
-        )
+        bufferization.MaterializeInDestinationOp(None, mapping[port.value], destination, restrict=True, writable=True)
 
 
 def _clone_op(op: ir.Operation, mapping: dict[ir.Value, ir.Value], dispatch: Dispatch, kernel: Kernel) -> None:
-    """Copy one op; where a loop (or an insertion) starts from an argument and becomes a result, give it the result's memory,
-    which holds a copy of the argument (a tied result holds it already)."""
+    """Copy one op; where a loop (or an insertion) starts from an argument and becomes a result, give it the result's
+    memory, which holds a copy of the argument (a tied result holds it already)."""
     own: dict[ir.Value, ir.Value] = {}
     for number, port in enumerate(dispatch.results):
         start = _start(port.value)
@@ -125,8 +125,8 @@ def _as_tensor(memref_: ir.Value, type_: ir.RankedTensorType, *, writable: bool)
 
 
 def _memref_as(memref_: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
-    """The memref with the tensor's element type instead of the storage type; both lower to the same descriptor, and LLVM gives
-    every element narrower than a byte a byte."""
+    """The memref with the tensor's element type instead of the storage type; both lower to the same descriptor, and
+    LLVM gives every element narrower than a byte a byte."""
     current = ir.MemRefType(memref_.type)
     if current.element_type == type_.element_type:
         return memref_
@@ -177,8 +177,8 @@ def _place_allocations(module: ir.Module, kernel: Kernel, dispatch: Dispatch) ->
             type_ = ir.MemRefType(op.results[0].type)
             if not type_.has_static_shape:
                 raise CompileError(
-                    f"executable @{dispatch.name}: an intermediate whose size is only known at run time must be a dispatch of "
-                    "its own"
+                    f"executable @{dispatch.name}: an intermediate whose size is only known at run time "
+                    "must be a dispatch of its own"
                 )
             local = kernel.local(list(type_.shape), type_.element_type)
             same = _memref_as(local, ir.RankedTensorType.get(type_.shape, type_.element_type))

@@ -5,10 +5,12 @@ All quantities here are non-negative, so divisions are unsigned.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-Index = int | ir.Value
+Index: TypeAlias = int | ir.Value
 
 
 def value(i: Index) -> ir.Value:

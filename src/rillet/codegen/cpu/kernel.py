@@ -1,7 +1,7 @@
 """The kernel being built: its two functions, what the executable's values are inside them, loops and scratch memory.
 
-A kernel module holds ``@NAME__body(bindings, scalars, workgroup x, y, z, scratch) -> i32`` and ``@NAME__grid(scalars) ->
-(index, index, index)``. ``codegen.llvm`` wraps them in the C ABI of docs/architecture.md, section 4.
+A kernel module holds ``@NAME__body(bindings, scalars, workgroup x, y, z, scratch) -> i32`` and ``@NAME__grid(scalars)
+-> (index, index, index)``. ``codegen.llvm`` wraps them in the C ABI of docs/architecture.md, section 4.
 
 In memory bool is a byte (0 or 1), ``index`` is ``i64``, and types narrower than a byte take one byte each.
 """
@@ -46,7 +46,8 @@ class Loop:
 class Kernel:
     """Builds the kernel of one dispatch for one target.
 
-    A strategy calls ``grid(...)`` once and then emits inside ``with kernel.body():``. Ops go to the current insertion point.
+    A strategy calls ``grid(...)`` once and then emits inside ``with kernel.body():``. Ops go to the current insertion
+    point.
     """
 
     def __init__(self, dispatch: Dispatch, target: Target):
@@ -63,7 +64,8 @@ class Kernel:
     # --- the two functions -------------------------------------------------------------------------------------------
 
     def grid(self, extents: Callable[[], Sequence[Index]]) -> None:
-        """Set the workgroup grid: ``extents`` is called where only scalars are available and returns up to three counts.
+        """Set the workgroup grid: ``extents`` is called where only scalars are available and returns up to three
+        counts.
 
         Inside it ``kernel.extents(value)`` and ``kernel.scalar(value)`` work as they do in the body.
         """
@@ -93,7 +95,8 @@ class Kernel:
         return self._workgroup[axis]
 
     def fail_if(self, condition: ir.Value, code: int = STATUS_INDEX_OUT_OF_BOUNDS) -> None:
-        """Make the kernel return ``code`` when ``condition`` (i1) holds. Execution goes on, so accesses must be made safe."""
+        """Make the kernel return ``code`` when ``condition`` (i1) holds. Execution goes on, so accesses must be made
+        safe."""
         branch = scf.IfOp(condition)
         with ir.InsertionPoint(branch.then_block):
             memref.StoreOp(arith.ConstantOp(_i32(), code).result, self._status, [])
@@ -110,7 +113,8 @@ class Kernel:
         self.module.operation.verify()
         return self.module
 
-    # --- values of the executable, inside the kernel -------------------------------------------------------------------
+    # --- values of the executable, inside the kernel
+    # -------------------------------------------------------------------
 
     def argument(self, number: int) -> ir.Value:
         """The memref of tensor argument ``number`` (body only). Its element type is the storage type."""
@@ -121,12 +125,15 @@ class Kernel:
         return self._memrefs[len(self.dispatch.arguments) + number]
 
     def scalar(self, value: ir.Value) -> ir.Value:
-        """A scalar of the executable's function (argument, or computed from arguments) as a value of the function being built."""
+        """A scalar of the executable's function (argument, or computed from arguments) as a value of the function
+        being built."""
         if value in self._scalars:
             return self._scalars[value]
         owner = value.owner
         if isinstance(owner, ir.Block):
-            raise CompileError(f"executable @{self.dispatch.name}: a scalar does not come from the function's arguments")
+            raise CompileError(
+                f"executable @{self.dispatch.name}: a scalar does not come from the function's arguments"
+            )
         operation = owner.operation if isinstance(owner, ir.OpView) else owner
         operands = [self.scalar(o) for o in operation.operands]
         clone = ir.Operation.create(
@@ -156,13 +163,13 @@ class Kernel:
         derived = extents_of(self, value)
         return [e if type_.is_dynamic_dim(i) else type_.shape[i] for i, e in enumerate(derived)]
 
-    # --- loops and memory ------------------------------------------------------------------------------------------------
+    # --- loops and memory
+    # ------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def loop(
-        self, lower: Index, upper: Index, step: Index = 1, carried: Sequence[ir.Value] = ()
-    ) -> Iterator[Loop]:
-        """``for iv in lower..upper step``. With ``carried`` the body must call ``loop.yield_``; then read ``loop.results``."""
+    def loop(self, lower: Index, upper: Index, step: Index = 1, carried: Sequence[ir.Value] = ()) -> Iterator[Loop]:
+        """``for iv in lower..upper step``. With ``carried`` the body must call ``loop.yield_``; then read
+        ``loop.results``."""
         op = scf.ForOp(index.value(lower), index.value(upper), index.value(step), list(carried))
         loop = Loop(op.induction_variable, list(op.inner_iter_args), list(op.results))
         with ir.InsertionPoint(op.body):
@@ -190,8 +197,8 @@ class Kernel:
         offset = -(-self.local_memory_size // _ALIGNMENT) * _ALIGNMENT
         if offset + size > MAX_LOCAL_MEMORY:
             raise CompileError(
-                f"executable @{self.dispatch.name}: an intermediate of {size} bytes does not fit the scratch memory of a "
-                f"kernel ({MAX_LOCAL_MEMORY} bytes)"
+                f"executable @{self.dispatch.name}: an intermediate of {size} bytes does not fit the scratch memory "
+                f"of a kernel ({MAX_LOCAL_MEMORY} bytes)"
             )
         self.local_memory_size = offset + size
         return offset
@@ -202,7 +209,8 @@ class Kernel:
         type_ = ir.MemRefType.get(shape, storage_type(element))
         return memref.ViewOp(type_, scratch, index.value(offset), []).result
 
-    # --- internals ---------------------------------------------------------------------------------------------------------
+    # --- internals
+    # ---------------------------------------------------------------------------------------------------------
 
     def _make_body(self) -> None:
         ports = (*self.dispatch.arguments, *self.dispatch.results)
@@ -254,7 +262,8 @@ class Kernel:
 
 
 def reshape_memref(base: ir.Value, extents: Sequence[Index]) -> ir.Value:
-    """View the memory at ``base``'s start as a contiguous row-major memref of these extents and the same element type."""
+    """View the memory at ``base``'s start as a contiguous row-major memref of these extents and the same element
+    type."""
     dynamic = ir.ShapedType.get_dynamic_size()
     element = ir.MemRefType(base.type).element_type
     strides: list[Index] = [1] * len(extents)

@@ -10,7 +10,8 @@ from rillet.targets import Target
 
 
 def lanes_for(dispatch: Dispatch, target: Target) -> int:
-    """Lanes such that the widest value any body computes fills one vector register; 1 when a body cannot be vectorized."""
+    """Lanes such that the widest value any body computes fills one vector register; 1 when a body cannot be
+    vectorized."""
     if target.vector_bits == 0 or not all(is_vectorizable(g) for g in dispatch.generics):
         return 1
     types = [port.type.element_type for port in (*dispatch.arguments, *dispatch.results)]
@@ -22,7 +23,9 @@ def lanes_for(dispatch: Dispatch, target: Target) -> int:
     return target.lanes(max(_bits(t) for t in types))
 
 
-_CHEAP_MATH = frozenset({"math.absf", "math.absi", "math.copysign", "math.fma", "math.floor", "math.ceil", "math.trunc"})
+_CHEAP_MATH = frozenset(
+    {"math.absf", "math.absi", "math.copysign", "math.fma", "math.floor", "math.ceil", "math.trunc"}
+)
 
 
 def is_costly(generic: Generic) -> bool:

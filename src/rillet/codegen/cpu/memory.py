@@ -1,4 +1,5 @@
-"""Elements between memory and registers: scalar, contiguous, strided and gathered accesses, masks, storage conversion."""
+"""Elements between memory and registers: scalar, contiguous, strided and gathered accesses, masks, storage
+conversion."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ def store(
     lanes: int = 1,
     mask: ir.Value | None = None,
 ) -> None:
-    """Write ``value`` (scalar, or ``vector<lanes>``; a scalar is broadcast) at ``coordinates``, in lanes where ``mask`` holds."""
+    """Write ``value`` (scalar, or ``vector<lanes>``; a scalar is broadcast) at ``coordinates``, in lanes where
+    ``mask`` holds."""
     where = buffer.locate(coordinates)
     stored = to_storage(value)
     if all(is_uniform(c) for c in where):

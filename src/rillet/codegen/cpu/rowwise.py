@@ -1,15 +1,18 @@
 """Dispatches with reductions: chains of reductions and point-wise ops over shared outer dimensions.
 
-Softmax, normalizations, means, argmax and any other mix of generics run here, row by row: fix a point of the dimensions that
-everything shares (``Dimensions.shared``), then run the reductions in program order and at last the results. Lanes run
+Softmax, normalizations, means, argmax and any other mix of generics run here, row by row: fix a point of the
+dimensions that everything shares (``Dimensions.shared``), then run the reductions in program order and at last the
+results. Lanes run
 
-- along the row, where the data is contiguous there (softmax over the last axis): several vector accumulators, combined at the
+- along the row, where the data is contiguous there (softmax over the last axis): several vector accumulators,
+combined at the
   end of the row; or
-- across rows, where the data is contiguous across them (pooling channels-last, softmax over the first axis): each lane has
+- across rows, where the data is contiguous across them (pooling channels-last, softmax over the first axis): each
+lane has
   a row of its own, which takes any reduction body.
 
-A row's reduction results stay in registers; those with axes of their own, and costly values that several stages read, are kept in
-scratch memory.
+A row's reduction results stay in registers; those with axes of their own, and costly values that several stages read,
+are kept in scratch memory.
 """
 
 from __future__ import annotations
@@ -105,7 +108,8 @@ def _vector_dimension(
 
 
 def _lanes_across(dispatch: Dispatch, dimensions: Dimensions, across: Dimension, wide: int) -> int:
-    """Several registers of lanes, for independent accumulators and whole cache lines, but no more than there are rows."""
+    """Several registers of lanes, for independent accumulators and whole cache lines, but no more than there are
+    rows."""
     for port in (*dispatch.results, *dispatch.arguments):
         for axis, extent in enumerate(port.type.shape):
             if dimensions.axis(port.value, axis) == across and extent != _DYNAMIC:
@@ -115,7 +119,8 @@ def _lanes_across(dispatch: Dispatch, dimensions: Dimensions, across: Dimension,
     return wide
 
 
-# --- the grid ----------------------------------------------------------------------------------------------------------------
+# --- the grid
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def _extent(kernel: Kernel, plan: _Plan, dimension: Dimension) -> Index:
@@ -167,9 +172,7 @@ def _emit_block(kernel: Kernel, plan: _Plan) -> None:
     first = index.mul(kernel.workgroup(0), rows)
     last = index.minimum(index.add(first, rows), index.product(extents))
     with kernel.loop(first, last) as row:
-        fixed: dict[Dimension, Coordinate] = dict(
-            zip(plan.outer, index.delinearize(row.iv, extents), strict=True)
-        )
+        fixed: dict[Dimension, Coordinate] = dict(zip(plan.outer, index.delinearize(row.iv, extents), strict=True))
         if plan.across is None:
             _emit_row(kernel, plan, _Row(Evaluator(kernel), fixed, kept), scratch)
         else:
@@ -200,7 +203,8 @@ def _emit_across(
         _emit_row(kernel, plan, _Row(Evaluator(kernel, plan.lanes, mask), point, kept), scratch)
 
 
-# --- one row -----------------------------------------------------------------------------------------------------------------
+# --- one row
+# -----------------------------------------------------------------------------------------------------------------
 
 
 class _Scratch:
@@ -273,13 +277,14 @@ def _target(
         extent = extents[expr.position]
         if not isinstance(extent, int):
             raise CompileError(
-                f"executable @{plan.dispatch.name}: an intermediate whose size is only known at run time must be a dispatch "
-                "of its own"
+                f"executable @{plan.dispatch.name}: an intermediate whose size is only known at run time "
+                "must be a dispatch of its own"
             )
         axes.append(axis)
         shape.append(extent)
         origin.append(0)
     if lane_axis is not None:
+        assert plan.across is not None
         lane = row.fixed[plan.across]
         assert isinstance(lane, Lane)
         axes.append(lane_axis)
@@ -439,7 +444,8 @@ class _Reduction:
         return [c.narrow(v, lanes) for c, v in zip(self.combiners, values, strict=True)]
 
 
-# --- results -----------------------------------------------------------------------------------------------------------------
+# --- results
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def _emit_results(kernel: Kernel, plan: _Plan, row: _Row) -> None:

@@ -1,4 +1,5 @@
-"""What a code generation strategy is: a module-level object that recognizes a dispatch by its structure and emits its kernel."""
+"""What a code generation strategy is: a module-level object that recognizes a dispatch by its structure and emits its
+kernel."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from rillet.targets import Target
 class Strategy(Protocol):
     """One way to generate code. Strategies are tried in the order of ``strategies.STRATEGIES``; the first match emits.
 
-    ``emit`` calls ``kernel.grid(...)`` once and emits inside ``with kernel.body():``. It must write every element of every
-    result, each by exactly one workgroup, and may read tied or aliasing arguments only as ``Dispatch.may_alias`` allows.
+    ``emit`` calls ``kernel.grid(...)`` once and emits inside ``with kernel.body():``. It must write every element of
+    every result, each by exactly one workgroup, and may read tied or aliasing arguments only as ``Dispatch.may_alias``
+    allows.
     """
 
     name: str

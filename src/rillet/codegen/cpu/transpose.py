@@ -13,8 +13,8 @@ _BLOCK_BITS = 128  # within blocks of this size, vector units shuffle in one ins
 def transpose(rows: Sequence[ir.Value]) -> list[ir.Value]:
     """``n`` vectors of ``n`` elements (a power of two) as the ``n`` columns.
 
-    Pairs of registers are unpacked at growing granularity within 128-bit blocks, then blocks are exchanged. Which element
-    ends up where is followed on the side, so that every step is one two-operand shuffle.
+    Pairs of registers are unpacked at growing granularity within 128-bit blocks, then blocks are exchanged. Which
+    element ends up where is followed on the side, so that every step is one two-operand shuffle.
     """
     count = len(rows)
     if count == 1:
@@ -50,7 +50,8 @@ def transpose(rows: Sequence[ir.Value]) -> list[ir.Value]:
 
 
 def interleave(planes: Sequence[ir.Value]) -> list[ir.Value]:
-    """``p`` vectors of ``n`` elements as ``p`` vectors that hold, in order, element 0 of each, element 1 of each, and so on."""
+    """``p`` vectors of ``n`` elements as ``p`` vectors that hold, in order, element 0 of each, element 1 of each, and
+    so on."""
     count, lanes = len(planes), ir.VectorType(planes[0].type).shape[0]
     results = []
     for part in range(count):
@@ -81,7 +82,8 @@ def _unpack_masks(count: int, distance: int, per_block: int) -> tuple[list[int],
 
 
 def _exchange_masks(count: int, distance: int) -> tuple[list[int], list[int]]:
-    """Keep the elements whose position has the bit ``distance`` clear (set), and take the other register's beside them."""
+    """Keep the elements whose position has the bit ``distance`` clear (set), and take the other register's beside
+    them."""
     low = [k if not k & distance else count + (k ^ distance) for k in range(count)]
     high = [(k | distance) if not k & distance else count + k for k in range(count)]
     return low, high

@@ -19,8 +19,9 @@ from rillet.targets import Target
 
 @dataclass(frozen=True)
 class Shape:
-    """How runs are vectorized. ``wide``: lanes of the main loop, several registers, so that independent work overlaps and
-    constants are loaded once; ``lanes``: of what is left; ``masked``: whether that runs under a mask, or element by element."""
+    """How runs are vectorized. ``wide``: lanes of the main loop, several registers, so that independent work overlaps
+    and constants are loaded once; ``lanes``: of what is left; ``masked``: whether that runs under a mask, or element by
+    element."""
 
     wide: int
     lanes: int
@@ -85,7 +86,8 @@ def reduction_loop(
     fold: Callable[[list[ir.Value]], list[ir.Value]],
     emit: Callable[[Coordinate, int, ir.Value | None, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
-    """As ``vector_loop`` from 0 to ``extent``, carrying accumulators of ``wide`` lanes, which ``fold`` narrows to ``lanes``.
+    """As ``vector_loop`` from 0 to ``extent``, carrying accumulators of ``wide`` lanes, which ``fold`` narrows to
+    ``lanes``.
 
     Returns accumulators of ``lanes``. ``emit`` gives the new accumulators (masked-off lanes are its business).
     """

@@ -1,4 +1,5 @@
-"""Conversions between f32 and smaller floats, for targets without the instructions: on bits, rounding to nearest even."""
+"""Conversions between f32 and smaller floats, for targets without the instructions: on bits, rounding to nearest
+even."""
 
 from __future__ import annotations
 
@@ -60,7 +61,9 @@ def truncate(x: E, small: ir.Type) -> E:
     magnitude = bits & 0x7FFFFFFF
     sign = (bits & -0x80000000).logical_shift(32 - form.width)
     rebias = (127 - form.bias) << 23
-    normal = ((magnitude - rebias) + ((1 << (shift - 1)) - 1) + (magnitude.logical_shift(shift) & 1)).logical_shift(shift)
+    normal = ((magnitude - rebias) + ((1 << (shift - 1)) - 1) + (magnitude.logical_shift(shift) & 1)).logical_shift(
+        shift
+    )
     # Denormals: adding 2^k, whose last place is the format's smallest denormal, rounds there.
     anchor = 2.0 ** (23 + 1 - form.bias - form.mantissa)
     denormal = (magnitude.as_float(x.element) + anchor).bits() - x.constant(anchor).bits()
@@ -82,8 +85,8 @@ def truncate(x: E, small: ir.Type) -> E:
 
 
 def round_to_odd(x: E, f32: ir.Type) -> E:
-    """f64 to f32 such that a second rounding, to a smaller float, gives what one rounding would: inexact results get an odd
-    last bit (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, 2008)."""
+    """f64 to f32 such that a second rounding, to a smaller float, gives what one rounding would: inexact results get
+    an odd last bit (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, 2008)."""
     nearest = x.truncate(f32)
     back = nearest.extend(x.element)
     bits = nearest.bits()

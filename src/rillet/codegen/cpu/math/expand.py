@@ -1,4 +1,5 @@
-"""Replaces ops that a target has no instruction for by formulas on ``arith``, ``scf`` and the few ``math`` ops it has."""
+"""Replaces ops that a target has no instruction for by formulas on ``arith``, ``scf`` and the few ``math`` ops it
+has."""
 
 from __future__ import annotations
 
@@ -220,5 +221,3 @@ def _walk(op: ir.Operation) -> Iterator[ir.Operation]:
             for nested in block.operations:
                 yield from _walk(nested.operation)
                 yield nested.operation
-
-

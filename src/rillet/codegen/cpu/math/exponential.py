@@ -1,9 +1,9 @@
 """exp, exp2, expm1 and the hyperbolic functions.
 
-Method (Cody and Waite, Software Manual for the Elementary Functions, 1980): ``x = n ln 2 + r`` with ``ln 2`` split in two, a
-polynomial in ``r`` fitted at Chebyshev nodes to ``(e^r - 1 - r) / r^2``, and the power of two put together in the exponent
-bits. ``n`` is read from the low bits of ``x log2 e + 1.5 * 2^m``, so that no float is converted to an integer: NaN stays
-defined. All functions take f32 or f64, scalar or vector.
+Method (Cody and Waite, Software Manual for the Elementary Functions, 1980): ``x = n ln 2 + r`` with ``ln 2`` split in
+two, a polynomial in ``r`` fitted at Chebyshev nodes to ``(e^r - 1 - r) / r^2``, and the power of two put together in
+the exponent bits. ``n`` is read from the low bits of ``x log2 e + 1.5 * 2^m``, so that no float is converted to an
+integer: NaN stays defined. All functions take f32 or f64, scalar or vector.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def exp(x: E) -> E:
 
 
 def exp_in_range(x: E) -> E:
-    """e^x where neither x nor the result is near a limit of the format (no denormal, no overflow, no NaN check needed)."""
+    """e^x where neither x nor the result is near a limit of the format (no denormal, no overflow, no NaN check
+    needed)."""
     r, n = _reduce(x)
     y = (r * r).fma(r.polynomial(FORMATS[x.width].exp_tail), r) + 1.0
     return y * _power_of_two(n, x)

@@ -1,4 +1,5 @@
-"""Formulas as Python expressions: ``E`` wraps a float or integer SSA value (scalar or vector) with operators and helpers."""
+"""Formulas as Python expressions: ``E`` wraps a float or integer SSA value (scalar or vector) with operators and
+helpers."""
 
 from __future__ import annotations
 
@@ -15,12 +16,14 @@ Operand = Union["E", int, float]
 
 @dataclass(frozen=True)
 class E:
-    """An expression over ``value``; constants take the type of the other operand. Comparisons are ordered (false on NaN)."""
+    """An expression over ``value``; constants take the type of the other operand. Comparisons are ordered (false on
+    NaN)."""
 
     value: ir.Value
     target: Target
 
-    # --- types ---------------------------------------------------------------------------------------------------------
+    # --- types
+    # ---------------------------------------------------------------------------------------------------------
 
     @property
     def element(self) -> ir.Type:
@@ -57,7 +60,8 @@ class E:
             attribute = ir.DenseElementsAttr.get_splat(type_, attribute)
         return self._new(arith.ConstantOp(type_, attribute).result)
 
-    # --- arithmetic ----------------------------------------------------------------------------------------------------
+    # --- arithmetic
+    # ----------------------------------------------------------------------------------------------------
 
     def __add__(self, other: Operand) -> E:
         return self._binary(other, arith.AddFOp, arith.AddIOp)
@@ -120,7 +124,8 @@ class E:
             result = result.fma(self, c)
         return result
 
-    # --- comparisons and selection -----------------------------------------------------------------------------------------
+    # --- comparisons and selection
+    # -----------------------------------------------------------------------------------------
 
     def __lt__(self, other: Operand) -> E:
         return self._compare("OLT", "slt", other)
@@ -165,7 +170,8 @@ class E:
         limit = self._operand(limit)
         return (limit > self).where(limit, self)
 
-    # --- bits and conversions ----------------------------------------------------------------------------------------------
+    # --- bits and conversions
+    # ----------------------------------------------------------------------------------------------
 
     def bits(self) -> E:
         """The float's bits as an integer."""
@@ -216,7 +222,8 @@ class E:
             return self.value
         return vector.reduction(ir.IntegerType.get_signless(1), ir.Attribute.parse("#vector.kind<or>"), self.value)
 
-    # --- internals -----------------------------------------------------------------------------------------------------------
+    # --- internals
+    # -----------------------------------------------------------------------------------------------------------
 
     def _new(self, value: ir.Value) -> E:
         return E(value, self.target)

@@ -1,7 +1,8 @@
 """Logarithms, powers, inverse hyperbolic functions.
 
-Method: ``x = 2^e m`` with ``m`` in [sqrt(1/2), sqrt(2)) read off the bits. f32: ``log(1 + f) = f - f^2/2 + f^3 P(f)`` (Cephes'
-form); f64: fdlibm's ``s = f / (2 + f)``, ``log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2)))``. Coefficients fitted at Chebyshev nodes.
+Method: ``x = 2^e m`` with ``m`` in [sqrt(1/2), sqrt(2)) read off the bits. f32: ``log(1 + f) = f - f^2/2 + f^3 P(f)``
+(Cephes' form); f64: fdlibm's ``s = f / (2 + f)``, ``log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2)))``. Coefficients
+fitted at Chebyshev nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _LN2 = 0.69314718055994530942
 _ROOT_HALF_BITS = {32: 0x3F3504F3, 64: 0x3FE6A09E667F3BCD}
 _MIN_NORMAL = {32: 2.0**-126, 64: 2.0**-1022}
 _TAIL_32 = (
-    0.0697161183, -0.114797339, 0.116854198, -0.124256872, 0.142490581, -0.166678026, 0.200007156, -0.24999997, 0.333333313,
+    0.0697161183, -0.114797339, 0.116854198, -0.124256872, 0.142490581, -0.166678026, 0.200007156, -0.24999997,
+    0.333333313,
 )  # fmt: skip
 _TAIL_64 = (
     0.13100721383550756, 0.13267418596469616, 0.15386290534659228, 0.18181794700897794, 0.2222222240054776,
@@ -124,7 +126,8 @@ def cbrt(x: E) -> E:
 
 
 def power(x: E, y: E) -> E:
-    """x^y as ``exp(y log |x|)`` with IEEE 754's special cases. f32 callers run it in f64, where it is accurate to 1 ULP of f32."""
+    """x^y as ``exp(y log |x|)`` with IEEE 754's special cases. f32 callers run it in f64, where it is accurate to 1
+    ULP of f32."""
     a = x.abs()
     magnitude = exp(y * log(a))
     is_one = a.equals(1.0) | y.equals(0.0)

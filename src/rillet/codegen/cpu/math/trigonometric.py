@@ -1,9 +1,9 @@
 """Trigonometric functions and their inverses.
 
-sin, cos, tan: ``x = n pi/2 + r`` with ``pi/2`` in three parts (Cody and Waite; the f64 parts are fdlibm's), polynomials on
-[-pi/4, pi/4]. Accurate while ``n`` times the first part is exact: |x| below about 1e6 in f64 without FMA, 1e9 with it.
-atan: reduction at tan(pi/8) and tan(3 pi/8); asin: ``pi/2 - 2 asin(sqrt((1 - x) / 2))`` above 1/2 (both as in Cephes).
-Coefficients fitted at Chebyshev nodes.
+sin, cos, tan: ``x = n pi/2 + r`` with ``pi/2`` in three parts (Cody and Waite; the f64 parts are fdlibm's),
+polynomials on [-pi/4, pi/4]. Accurate while ``n`` times the first part is exact: |x| below about 1e6 in f64 without
+FMA, 1e9 with it. atan: reduction at tan(pi/8) and tan(3 pi/8); asin: ``pi/2 - 2 asin(sqrt((1 - x) / 2))`` above 1/2
+(both as in Cephes). Coefficients fitted at Chebyshev nodes.
 """
 
 from __future__ import annotations
