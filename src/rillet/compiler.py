@@ -74,19 +74,43 @@ def compile(
         UnsupportedError: names every node that cannot be compiled.
         CompileError: the source is invalid.
     """
-    options = CompileOptions(
+    options = _options(jobs, cache, dump_ir, optimize_for_size)
+    targets = resolve_targets(target)
+    if not targets[0].runs_here:
+        return _cross_compile(source, targets, inputs, values, options, progress)
+    blob = compile_to_bytes(source, targets=targets, inputs=inputs, values=values, options=options, progress=progress)
+    return runtime.load(blob, threads=threads)
+
+
+def cross_compile(
+    source: Source,
+    *,
+    target: str,
+    inputs: Mapping[str, Shape] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
+    jobs: int | None = None,
+    cache: bool | str | os.PathLike[str] = True,
+    dump_ir: str | os.PathLike[str] | None = None,
+    optimize_for_size: bool = False,
+    progress: Progress | None = None,
+) -> CrossModule:
+    """Compile a model in order to export it, whatever the machine it is for. See ``compile``."""
+    options = _options(jobs, cache, dump_ir, optimize_for_size)
+    return _cross_compile(source, resolve_targets(target), inputs, values, options, progress)
+
+
+def _options(
+    jobs: int | None,
+    cache: bool | str | os.PathLike[str],
+    dump_ir: str | os.PathLike[str] | None,
+    optimize_for_size: bool,
+) -> CompileOptions:
+    return CompileOptions(
         jobs=jobs,
         cache=_cache_directory(cache),
         dump_ir=Path(dump_ir) if dump_ir is not None else None,
         optimize_for_size=optimize_for_size,
     )
-    targets = resolve_targets(target)
-    if not targets[0].runs_here:
-        return _cross_compile(source, targets, inputs, values, options, progress)
-    blob = compile_to_bytes(
-        source, targets=targets, inputs=inputs, values=values, options=options, progress=progress
-    )
-    return runtime.load(blob, threads=threads)
 
 
 def _cross_compile(

@@ -1,4 +1,4 @@
-"""The ``rillet`` command: compile, run, bench, inspect, targets. One file for each."""
+"""The ``rillet`` command: compile, export, run, bench, inspect, targets. One file for each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-COMMANDS = ("compile", "run", "bench", "inspect", "targets")
+COMMANDS = ("compile", "export", "run", "bench", "inspect", "targets")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

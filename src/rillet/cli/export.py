@@ -1,0 +1,63 @@
+"""``rillet export``: a model becomes a folder of C sources and objects for a microcontroller."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from typing import Any
+
+from rillet.cli.common import parse_shapes, print_json
+from rillet.errors import CompileError
+
+_UNITS = {"": 1, "k": 1024, "m": 1024 * 1024}
+
+
+def register(commands: Any) -> None:
+    parser = commands.add_parser("export", help="export a model as C sources and objects")
+    parser.add_argument("model", help="a model to compile (.onnx, .mlir)")
+    parser.add_argument("--target", required=True, help="target name; see 'rillet targets'")
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder to write")
+    parser.add_argument("--layout", default="cmake", help="cmake, zephyr or arduino (default: cmake)")
+    parser.add_argument("--name", help="what the model is called in C (default: the folder's name)")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="pin an input's shape")
+    parser.add_argument("--ram", metavar="BYTES", help="fail when arena and stack need more, e.g. 256k")
+    parser.add_argument("--flash", metavar="BYTES", help="fail when code and constants need more, e.g. 1m")
+    parser.add_argument("--optimize-for-size", action="store_true", help="prefer small code over fast code")
+    parser.add_argument("--jobs", type=int, help="processes that compile (default: one a core)")
+    parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
+    parser.add_argument("--dump-ir", metavar="DIR", help="write the module after every stage into DIR")
+    parser.add_argument("--json", action="store_true", help="print facts as JSON")
+    parser.set_defaults(handler=handle)
+
+
+def handle(options: argparse.Namespace) -> int:
+    from rillet.compiler import cross_compile
+
+    budgets = {"ram": _bytes("--ram", options.ram), "flash": _bytes("--flash", options.flash)}
+    module = cross_compile(
+        options.model,
+        target=options.target,
+        inputs=parse_shapes(options.shape),
+        jobs=options.jobs,
+        cache=not options.no_cache,
+        dump_ir=options.dump_ir,
+        optimize_for_size=options.optimize_for_size,
+    )
+    exported = module.export(options.output, layout=options.layout, name=options.name, **budgets)
+    if options.json:
+        facts = {"output": str(exported.directory), "name": exported.name, "files": list(exported.files)}
+        print_json({**facts, "figures": dataclasses.asdict(exported.figures)})
+        return 0
+    print(f"{exported.directory}: {', '.join(exported.files)}")
+    for key, value in dataclasses.asdict(exported.figures).items():
+        print(f"  {key:24} {'not known' if value is None else format(value, ',')}")
+    return 0
+
+
+def _bytes(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    number, unit = (text[:-1], text[-1].lower()) if text[-1:].lower() in ("k", "m") else (text, "")
+    if not number.isdecimal():
+        raise CompileError(f"{option} {text}: expected a number of bytes, like 65536, 64k or 1m")
+    return int(number) * _UNITS[unit]
