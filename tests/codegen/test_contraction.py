@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from harness import Kernel, executable
@@ -104,3 +106,28 @@ def test_heads_stay_interleaved_in_memory() -> None:
     assert kernel.executable.strategy == "contraction"
     [z] = kernel([q, v], [((h, s, s), np.float32)])
     assert_close(z, np.einsum("mhd,nhd->hmn", q.astype(np.float64), v))
+
+
+@pytest.mark.parametrize(
+    ("target", "multiply_add", "sums", "broadcast"),
+    [
+        ("x86-64-v3", "vfmadd", 12, "vbroadcastss"),
+        ("x86-64-v4", "vfmadd", 24, "vbroadcastss"),
+        ("aarch64", "fmla", 24, ""),
+    ],
+)
+def test_the_inner_loop_keeps_its_sums_in_registers(target: str, multiply_add: str, sums: int, broadcast: str) -> None:
+    """The loop with the multiply-adds touches no stack; on AArch64 it multiplies by an element."""
+    from rillet import targets
+    from rillet.codegen import CodegenOptions, compile_executable
+
+    text = matmul(84, 96, 384)
+    assembly = compile_executable(text, targets.get(target), CodegenOptions(keep_assembly=True)).assembly
+    loops = re.findall(r"^(\.LBB\d+_\d+):((?:(?!^\.LBB).)*?)\n\s+(?:j\w+|b\.\w+)\s+\1$", assembly, re.M | re.S)
+    loop = max((body for _, body in loops), key=lambda body: body.count(multiply_add))
+    assert loop.count(multiply_add) >= sums
+    assert "(%rsp" not in loop and "[sp" not in loop
+    if target == "aarch64":
+        assert re.search(r"fmla\s+v\d+\.4s, v\d+\.4s, v\d+\.s\[", loop)
+    else:
+        assert loop.count(broadcast) * 2 <= loop.count(multiply_add)

@@ -51,14 +51,16 @@ class Blocks:
 
 
 def fits(target: Target, rows: int, vectors: int) -> bool:
-    """Whether accumulators, one step's right-hand vectors and one broadcast fit the vector registers.
+    """Whether accumulators, one step's right-hand vectors and the left-hand elements under way fit the registers.
 
     With a single row each right-hand vector is used once, as a memory operand, and needs no register of its own.
-    Without fused multiply-add products need two.
+    Without fused multiply-add products need two. Machines without memory operands, if
+    they have registers for it, load a few left-hand elements ahead.
     """
     held = vectors if rows > 1 else 1
+    left = 1 if target.arch == "x86_64" or target.tile_registers < 32 else 3
     product = 0 if target.fma else 2
-    return rows * vectors + held + 1 + product <= target.tile_registers
+    return rows * vectors + held + left + product <= target.tile_registers
 
 
 def step_cycles(target: Target, tile: Tile, k: int, element_bytes: int) -> float:
