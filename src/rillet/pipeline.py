@@ -24,7 +24,7 @@ def passes(target: Target) -> list[Pass]:
     """Every pass of a compilation for ``target``, in order."""
     return [
         *optimize.PASSES,
-        *dispatch.PASSES,
+        *dispatch.passes(target.pack_n),
         *schedule.passes(),
         *hal.passes(),
         *vm.passes(),

@@ -44,7 +44,9 @@ BOARDS = {
     "cortex-m4": Board("qemu-system-arm", ("-M", "mps2-an386"), "mps2-an386.ld", "startup_arm.c"),
     "cortex-m55": Board("qemu-system-arm", ("-M", "mps3-an547"), "mps3-an547.ld", "startup_arm.c"),
     "riscv32imf": Board("qemu-system-riscv32", ("-M", "virt", "-bios", "none"), "virt-rv32.ld", "startup_riscv.c"),
-    "riscv32imf-ilp32f": Board("qemu-system-riscv32", ("-M", "virt", "-bios", "none"), "virt-rv32.ld", "startup_riscv.c"),
+    "riscv32imf-ilp32f": Board(
+        "qemu-system-riscv32", ("-M", "virt", "-bios", "none"), "virt-rv32.ld", "startup_riscv.c"
+    ),
 }
 
 _MAIN = """#include "{name}.h"
@@ -91,7 +93,9 @@ def link(module: CrossModule, exported: Exported) -> Path:
     specs = [*((s, True) for s in module.inputs), *((s, False) for s in module.outputs)]
     sizes = [int(np.prod(s.shape, dtype=int)) * s.dtype.itemsize for s, _ in specs]
     arrays = "\n".join(f"static _Alignas(8) unsigned char t{n}[{size}];" for n, size in enumerate(sizes))
-    reads = "".join(f"  if (semihosting_read(file, t{n}, sizeof t{n})) return 99;\n" for n, s in enumerate(specs) if s[1])
+    reads = "".join(
+        f"  if (semihosting_read(file, t{n}, sizeof t{n})) return 99;\n" for n, s in enumerate(specs) if s[1]
+    )
     writes = "".join(f"  (void)semihosting_write(file, t{n}, sizeof t{n});\n" for n, s in enumerate(specs) if not s[1])
     arguments = ", ".join(f"(void*)t{n}" for n in range(len(specs)))
     text = _MAIN.format(name=name, arrays=arrays, reads=reads, writes=writes, arguments=arguments)
@@ -142,7 +146,9 @@ def plugin_path() -> Path:
         pytest.skip("no C compiler for the host (cc)")
     path = Path(tempfile.mkdtemp(prefix="rillet-plugin-")) / "insn_count.so"
     source = Path(__file__).with_name("insn_count.c")
-    subprocess.run([compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", source, "-o", path], check=True)
+    subprocess.run(
+        [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", source, "-o", path], check=True
+    )
     return path
 
 

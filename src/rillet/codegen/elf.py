@@ -25,9 +25,7 @@ class Sizes:
     bss: int = 0
 
     def __add__(self, other: Sizes) -> Sizes:
-        return Sizes(
-            self.text + other.text, self.rodata + other.rodata, self.data + other.data, self.bss + other.bss
-        )
+        return Sizes(self.text + other.text, self.rodata + other.rodata, self.data + other.data, self.bss + other.bss)
 
     @property
     def flash(self) -> int:
@@ -74,7 +72,7 @@ def check_float_abi(blob: bytes, target: Target, what: str) -> None:
 
 
 def float_abi(blob: bytes) -> str | None:
-    """"hard" or "soft" for Arm and RISC-V objects; None where the architecture has one convention only."""
+    """ "hard" or "soft" for Arm and RISC-V objects; None where the architecture has one convention only."""
     (machine,) = struct.unpack_from("<H", blob, 18)
     if machine == _EM_RISCV:
         (flags,) = struct.unpack_from("<I", blob, 48 if blob[4] == 2 else 36)

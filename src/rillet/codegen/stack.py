@@ -15,7 +15,9 @@ _PUSH = re.compile(r"^\s*(?:push(?:\.w)?|stmdb\s+sp!,|stmdb\.w\s+sp!,|vpush|push
 _PRE_DECREMENT = re.compile(r"\[sp,\s*#-(\d+)\]!")
 _SUB_IMMEDIATE = re.compile(r"^\s*sub(?:w|\.w)?\s+sp,\s*(?:sp,\s*)?#(\d+)(?:,\s*lsl\s*#(\d+))?")
 _RISCV = re.compile(r"^\s*addi\s+sp,\s*sp,\s*-(\d+)")
-_UNKNOWN = re.compile(r"^\s*(?:sub(?:w|\.w)?\s+sp,\s*(?:sp,\s*)?[a-z]|mov(?:w|\.w)?\s+sp,\s*r(?!7)|add\s+sp,\s*sp,\s*[a-z])")
+_UNKNOWN = re.compile(
+    r"^\s*(?:sub(?:w|\.w)?\s+sp,\s*(?:sp,\s*)?[a-z]|mov(?:w|\.w)?\s+sp,\s*r(?!7)|add\s+sp,\s*sp,\s*[a-z])"
+)
 
 
 def stack_bytes(assembly: str) -> int:

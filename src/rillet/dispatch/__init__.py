@@ -4,6 +4,8 @@ section 3).
 
 from __future__ import annotations
 
+import dataclasses
+
 from rillet.dispatch import (
     aliases,
     form_regions,
@@ -36,4 +38,11 @@ PASSES = [
     Pass("stats", "dispatch", stats.run),
 ]
 
-__all__ = ["PASSES", "check"]
+
+def passes(panel: int) -> list[Pass]:
+    """The passes for a target whose packed panels have ``panel`` columns."""
+    packing = pack_rhs.Options(panel=panel)
+    return [dataclasses.replace(p, options=packing) if p.name == "pack-rhs" else p for p in PASSES]
+
+
+__all__ = ["PASSES", "check", "passes"]

@@ -58,6 +58,8 @@ class _Lowering:
             "hal.view_check": lambda op: None,
             "hal.view_create": lambda op: None,
             "hal.check_dim": lambda op: None,
+            "hal.check_size": lambda op: None,  # memory of an unknown size is refused below
+            "hal.check_assert": self._assert,
             "hal.view_buffer": self._view_buffer,
             "hal.global_load": self._global_load,
             "hal.buffer_allocate": self._allocate,
@@ -161,6 +163,9 @@ class _Lowering:
     def _at(self, pointer: ir.Value, offset: ir.Value) -> ir.Value:
         known = constant_of(offset)
         return self.emit.offset(pointer, known if known is not None else self._value(offset))
+
+    def _assert(self, op: ir.Operation) -> None:
+        self.emit.verbatim("if (!{}) return 1;", [self._scalar(op.operands[0])])
 
     def _load(self, op: ir.Operation) -> None:
         buffer, offset, dtype = op.operands

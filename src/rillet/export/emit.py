@@ -99,7 +99,9 @@ class Emit:
         places = iter(range(len(operands)))
         index = ir.IndexType.get()
         printed = [
-            ir.Attribute.parse(f'#emitc.opaque<"{a}">') if isinstance(a, str) else ir.IntegerAttr.get(index, next(places))
+            ir.Attribute.parse(f'#emitc.opaque<"{a}">')
+            if isinstance(a, str)
+            else ir.IntegerAttr.get(index, next(places))
             for a in arguments
         ]
         op = ir.Operation.create(
@@ -131,5 +133,7 @@ class Emit:
         ir.Operation.create("emitc.return", operands=[value])
 
 
-def _create(name: str, results: Sequence[ir.Type], operands: Sequence[ir.Value], **attributes: ir.Attribute) -> ir.Value:
+def _create(
+    name: str, results: Sequence[ir.Type], operands: Sequence[ir.Value], **attributes: ir.Attribute
+) -> ir.Value:
     return ir.Operation.create(name, results=list(results), operands=list(operands), attributes=attributes).results[0]

@@ -20,9 +20,7 @@ from rillet.targets import Target
 class CrossModule:
     """What ``rillet.compile`` returns for a target that this machine cannot run: it can be exported, not called."""
 
-    def __init__(
-        self, target: Target, image: Image, file: memoryview | None, build: Callable[[], Build]
-    ) -> None:
+    def __init__(self, target: Target, image: Image, file: memoryview | None, build: Callable[[], Build]) -> None:
         """``file``: the module file, where the target has a loader for it; ``build`` makes what ``export`` writes."""
         self._target = target
         self._image = image

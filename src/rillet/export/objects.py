@@ -21,7 +21,13 @@ from rillet.targets import Target
 
 _C_FLAGS = (
     *("-std=c11", "-Os", "-ffreestanding", "-fno-sanitize=all", "-fno-stack-protector", "-ffunction-sections"),
-    *("-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-fno-vectorize", "-fno-slp-vectorize"),
+    *(
+        "-fdata-sections",
+        "-fno-unwind-tables",
+        "-fno-asynchronous-unwind-tables",
+        "-fno-vectorize",
+        "-fno-slp-vectorize",
+    ),
 )
 
 

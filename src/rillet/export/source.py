@@ -116,7 +116,11 @@ def source(build: Build, name: str) -> str:
     parts.append(
         "".join(
             f"extern int {k}(const state_t* state, const uint32_t id[3]);\n"
-            + (f"extern void {k}__count(const int64_t* constants, uint32_t count[3]);\n" if f"{k}__count" in body else "")
+            + (
+                f"extern void {k}__count(const int64_t* constants, uint32_t count[3]);\n"
+                if f"{k}__count" in body
+                else ""
+            )
             for k in declared
         )
     )
