@@ -10,8 +10,13 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 
+from rillet.codegen.cpu import index
 from rillet.codegen.cpu.body import constant
 from rillet.codegen.cpu.dispatch import Generic
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel
+
+_LONGEST_SUM = 64
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,31 @@ class Combiner:
     def across_lanes(self, value: ir.Value) -> ir.Value:
         """Combine all lanes of a vector into a scalar."""
         return vector.extract(self.narrow(value, 1), [], [0])
+
+
+def sum_in_parts(
+    kernel: Kernel,
+    generic: Generic,
+    size: Index,
+    accumulators: list[ir.Value],
+    span: Callable[[Index, Index, list[ir.Value]], list[ir.Value]],
+) -> list[ir.Value]:
+    """Reduce over ``size`` steps, of which ``span(start, end, accumulators)`` does some.
+
+    The error of a running sum of floats grows with its length (Higham, Accuracy and Stability of Numerical Algorithms,
+    chapter 4), so a long one is made of sums of at most ``_LONGEST_SUM`` terms. ``accumulators`` holds those of the
+    generic's results, once or several times over.
+    """
+    combiners = combiners_of(generic)
+    sums = combiners and all(c.op == "arith.addf" for c in combiners)
+    if not combiners or not sums or (isinstance(size, int) and size <= _LONGEST_SUM):
+        return span(0, size, accumulators)
+    chosen = [combiners[n % len(combiners)] for n in range(len(accumulators))]
+    with kernel.loop(0, size, _LONGEST_SUM, accumulators) as outer:
+        zeros = [c.identity_of(a.type) for c, a in zip(chosen, accumulators, strict=True)]
+        parts = span(outer.iv, index.minimum(index.add(outer.iv, _LONGEST_SUM), size), zeros)
+        outer.yield_(*(c.apply(a, p) for c, a, p in zip(chosen, outer.carried, parts, strict=True)))
+    return outer.results
 
 
 def combiners_of(generic: Generic) -> list[Combiner] | None:

@@ -24,7 +24,7 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.cpu import coordinates as coords
 from rillet.codegen.cpu import index
-from rillet.codegen.cpu.combiners import Combiner, combiners_of, fast_extremum
+from rillet.codegen.cpu.combiners import Combiner, combiners_of, fast_extremum, sum_in_parts
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dimensions import Dimension, Dimensions
 from rillet.codegen.cpu.dispatch import POINTWISE_OPS, Dispatch, Generic, Port
@@ -383,9 +383,13 @@ class _Reduction:
         if not loops:
             return self._body(where, accumulators, evaluator.fork(mask=evaluator.mask))
         loop, *rest = loops
-        with self.kernel.loop(0, self.extents[loop], carried=accumulators) as it:
-            it.yield_(*self._nest(rest, _with(where, loop, it.iv), it.carried, evaluator))
-        return it.results
+
+        def span(start: Index, end: Index, carried: list[ir.Value]) -> list[ir.Value]:
+            with self.kernel.loop(start, end, carried=carried) as it:
+                it.yield_(*self._nest(rest, _with(where, loop, it.iv), it.carried, evaluator))
+            return it.results
+
+        return sum_in_parts(self.kernel, self.generic, self.extents[loop], accumulators, span)
 
     def _body(self, where: list[Coordinate], accumulators: list[ir.Value], evaluator: Evaluator) -> list[ir.Value]:
         operands = [evaluator.operand(self.generic, n, where) for n in range(len(self.generic.inputs))]

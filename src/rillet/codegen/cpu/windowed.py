@@ -19,6 +19,7 @@ from rillet.codegen.cpu import access, blocks, contraction_form, epilogue, index
 from rillet.codegen.cpu.access import DYNAMIC, Access, argument_of
 from rillet.codegen.cpu.blocks import Span, column_masks, workgroup_span
 from rillet.codegen.cpu.body import broadcast, inline_body, is_vectorizable
+from rillet.codegen.cpu.combiners import combiners_of, sum_in_parts
 from rillet.codegen.cpu.contraction_form import Product
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dispatch import Dispatch, Generic
@@ -87,6 +88,8 @@ def _plan(dispatch: Dispatch, target: Target) -> _Plan | None:
     axes = [e.position for e in root.output_maps[0].results if isinstance(e, ir.AffineDimExpr)]
     same = all(m == root.output_maps[0] for m in root.output_maps)
     if not axes or not same or sorted(axes) != list(root.parallel_loops) or not is_vectorizable(root):
+        return None
+    if combiners_of(root) is None:  # the window is walked in the order of addresses, which such a body may tell
         return None
     after = epilogue.plan(dispatch, root)
     if after is None:
@@ -303,10 +306,14 @@ class _Emitter:
         """Run the reduction loops that are not unrolled, then the unrolled part."""
         if not loops:
             return self._steps(here | inside, inside, spots, at, masks, list(sums))
-        with self.kernel.loop(0, self.sizes[loops[0]], 1, sums) as loop:
-            further = inside | {loops[0]: loop.iv}
-            loop.yield_(*self._reduce(loops[1:], here, further, spots, at, masks, loop.carried))
-        return loop.results
+
+        def span(start: Index, end: Index, carried: list[ir.Value]) -> list[ir.Value]:
+            with self.kernel.loop(start, end, 1, carried) as loop:
+                further = inside | {loops[0]: loop.iv}
+                loop.yield_(*self._reduce(loops[1:], here, further, spots, at, masks, loop.carried))
+            return loop.results
+
+        return sum_in_parts(self.kernel, self.root, self.sizes[loops[0]], sums, span)
 
     def _steps(
         self,
