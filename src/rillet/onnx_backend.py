@@ -107,10 +107,11 @@ class RilletBackend(Backend):
             ],
             [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name],
         )
+        if not cls.supports_device(device):
+            raise CompileError(f"device '{device}' is not supported; use 'CPU'")
+        # Not through prepare: the node's outputs have no declared shapes, which a valid model must have.
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, opset)])
-        # The node's outputs have no types yet; inference gives them the ones that a valid model needs.
-        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-        return cls.prepare(inferred, device, **kwargs).run(arrays)
+        return RilletBackendRep(compile_or_specialize(model, **kwargs)).run(arrays)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:

@@ -35,6 +35,7 @@ class _Fallback:
         return True
 
     def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
+        _separate_starts(dispatch)
         kernel.grid(lambda: [])
         with kernel.body():
             _clone(dispatch, kernel)
@@ -43,6 +44,32 @@ class _Fallback:
         _place_allocations(module, kernel, dispatch)
         kernel.finish()
         _run(module, _LOOPS, dispatch)
+
+
+def _separate_starts(dispatch: Dispatch) -> None:
+    """Tensors that loops carry and that start alike (all zero, say) were merged: each gets memory of its own again."""
+    taken: set[ir.Value] = set()
+    for op in dispatch.ops:
+        if op.name != "scf.for":
+            continue
+        for number, value in list(enumerate(op.operands))[3:]:
+            if not isinstance(value.type, ir.RankedTensorType) or isinstance(value.owner, ir.Block):
+                continue
+            if value in taken and value.owner.operation.name in ("linalg.fill", "tensor.empty"):
+                with ir.InsertionPoint(op):
+                    op.operands[number] = _made_again(value)
+            taken.add(value)
+    dispatch.ops = tuple(op.operation for op in dispatch.block.operations)[:-1]
+
+
+def _made_again(value: ir.Value) -> ir.Value:
+    """A copy of the op that makes a tensor out of nothing, at the insertion point."""
+    owner = value.owner.operation
+    clone = owner.clone().operation
+    if owner.name == "linalg.fill":
+        clone.operands[1] = _made_again(owner.operands[1])
+        clone.move_after(clone.operands[1].owner.operation)
+    return clone.results[0]
 
 
 def _run(module: ir.Module, passes: tuple[str, ...], dispatch: Dispatch) -> None:

@@ -199,7 +199,7 @@ class _Builder:
                 k if k is None or self.b.extents.equal(x, y) else None
                 for k, x, y in zip(known.shape, old.shape, new.shape, strict=True)
             ]
-            changed |= shape != known.shape
+            changed |= any(k is not None and s is None for k, s in zip(known.shape, shape, strict=True))
             carried.append(_Carried(known.dtype, shape))
         if changed:
             return _Plan(carried)
