@@ -29,6 +29,7 @@ typedef enum rlt_element_type_t {
   RLT_TYPE_U4 = 21,
   RLT_TYPE_I4 = 22,
   RLT_TYPE_F4E2M1 = 23,
+  RLT_TYPE_F8E8M0 = 24,
   RLT_TYPE_U2 = 25,
   RLT_TYPE_I2 = 26,
 } rlt_element_type_t;

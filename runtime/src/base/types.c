@@ -28,6 +28,7 @@ static const type_info_t k_types[] = {
     [RLT_TYPE_U4] = {1, "uint4"},
     [RLT_TYPE_I4] = {1, "int4"},
     [RLT_TYPE_F4E2M1] = {1, "float4_e2m1fn"},
+    [RLT_TYPE_F8E8M0] = {1, "float8_e8m0fnu"},
     [RLT_TYPE_U2] = {1, "uint2"},
     [RLT_TYPE_I2] = {1, "int2"},
 };

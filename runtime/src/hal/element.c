@@ -57,6 +57,7 @@ static int64_t double_bits(double value) {
 
 bool rlt_element_load(int64_t element_type, const void* data, int64_t* out_value) {
   float single;
+  uint8_t power;
   switch (element_type) {
     case RLT_TYPE_BOOL:
     case RLT_TYPE_U2:
@@ -82,6 +83,10 @@ bool rlt_element_load(int64_t element_type, const void* data, int64_t* out_value
     case RLT_TYPE_F8E4M3FNUZ: LOAD_FLOAT(uint8_t, 4, 3, 8, FINITE_UNSIGNED_ZERO);
     case RLT_TYPE_F8E5M2: LOAD_FLOAT(uint8_t, 5, 2, 15, IEEE);
     case RLT_TYPE_F8E5M2FNUZ: LOAD_FLOAT(uint8_t, 5, 2, 16, FINITE_UNSIGNED_ZERO);
+    case RLT_TYPE_F8E8M0:  // 2^(code - 127), the last code NaN
+      memcpy(&power, data, sizeof(power));
+      *out_value = power == 0xFF ? (int64_t)0x7FF8000000000000 : (int64_t)(power + 1023 - 127) << 52;
+      return true;
     case RLT_TYPE_F4E2M1: LOAD_FLOAT(uint8_t, 2, 1, 1, FINITE);
     default: return false;
   }

@@ -295,6 +295,8 @@ def convert(a: Scalar, dtype: str) -> Scalar:
     """
     if a.dtype == dtype:
         return a
+    if "float8_e8m0fnu" in (a.dtype, dtype):
+        return _convert_e8m0(a, dtype)
     target = element_type(dtype)
     if dtype == "bool":
         return a != 0
@@ -315,6 +317,12 @@ def convert(a: Scalar, dtype: str) -> Scalar:
         return Scalar(arith.trunci(target, a.value), dtype)
     emit = arith.extsi if is_signed(a.dtype) else arith.extui
     return Scalar(emit(target, a.value), dtype)
+
+
+def _convert_e8m0(a: Scalar, dtype: str) -> Scalar:
+    from rillet.frontends import e8m0
+
+    return e8m0.from_float32(convert(a, "float32")) if dtype == e8m0.DTYPE else convert(e8m0.to_float32(a), dtype)
 
 
 def _convert_index(a: Scalar, dtype: str) -> Scalar:

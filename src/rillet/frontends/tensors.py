@@ -25,7 +25,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rillet.frontends import scalars
+from rillet.frontends import e8m0, scalars
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.extents import Extents, Flag
 from rillet.frontends.scalars import Scalar
@@ -131,6 +131,8 @@ class TensorBuilder:
         with ir.InsertionPoint(self._anchor):
             if scalars.is_complex(array.dtype.name):
                 raise UnsupportedFeature(f"constants of type {array.dtype.name}")
+            if array.dtype.name == e8m0.DTYPE:
+                array = array.view(np.uint8)
             # A broadcast array (all strides 0) must not be expanded just to learn that it is a splat.
             if array.size and not any(array.strides):
                 element = scalars.element_type(array.dtype.name)

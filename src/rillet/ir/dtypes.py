@@ -44,6 +44,7 @@ _TABLE = (
     ElementType(21, "uint4", "i4", 8),
     ElementType(22, "int4", "i4", 8),
     ElementType(23, "float4_e2m1fn", "f4E2M1FN", 8),
+    ElementType(24, "float8_e8m0fnu", "i8", 8),  # its code; MLIR's own type has no arithmetic
     ElementType(25, "uint2", "i2", 8),
     ElementType(26, "int2", "i2", 8),
 )

@@ -16,7 +16,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
-from rillet.errors import CompileError, RilletError, UnsupportedNode
+from rillet.errors import CompileError, RilletError, UnsupportedError, UnsupportedNode
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.layout import Builder
 from rillet.frontends.onnx import functions, registry, symbolic
@@ -177,7 +177,9 @@ class GraphImporter:
             try:
                 dtype = dtype_name(info.type.tensor_type.elem_type)
             except UnsupportedFeature as error:
-                raise CompileError(f"input '{info.name}': {error.reason} is not supported") from error
+                opset = self._opsets.get("", 0)
+                refused = UnsupportedNode(info.name, "input", opset, f"{error.reason} is not supported")
+                raise UnsupportedError([refused]) from error
             result.append(_Input(info.name, dtype, self._input_dims(info)))
         return result
 

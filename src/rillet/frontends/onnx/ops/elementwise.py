@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-from rillet.frontends import scalars
+from rillet.frontends import e8m0, scalars
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node, dtype_name
 from rillet.frontends.onnx.registry import op
@@ -254,6 +254,11 @@ def cast_to(node: Node, x: Tensor, dtype: str) -> Tensor:
     if scalars.is_complex(dtype) or scalars.is_complex(x.dtype):
         raise UnsupportedFeature(f"cast from {x.dtype} to {dtype}")
     saturate = bool(node.attr("saturate", 1))
+    if dtype == e8m0.DTYPE:
+        rounding = node.attr("round_mode", "up")
+        if rounding not in ("up", "down", "nearest"):
+            raise InvalidNode(f"round_mode '{rounding}' is not one of up, down, nearest")
+        return node.b.map(lambda v: e8m0.from_float32(convert(v, "float32"), rounding, saturate), x, dtype=dtype)
     if dtype in _F8_MAX or dtype == _F4:
         return node.b.map(lambda v: convert_float8(_as_float(v), dtype, saturate), x, dtype=dtype)
     return node.b.map(lambda v: convert(v, dtype), x, dtype=dtype)
