@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.ir import Program
+from rillet.ir import Program, locations
 from rillet.ir.image import EntryFacts
 from rillet.ir.structured import walk
 
@@ -18,7 +18,7 @@ def entry_facts(program: Program) -> tuple[EntryFacts, ...]:
     for op in walk(program.main()):
         if op.name == "func.call":
             names = sources.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, [])
-            names += [name for name in _names(op.location) if name not in names]
+            names += [name for name in locations.names(op.location) if name not in names]
     declarations = {
         ir.StringAttr(op.attributes["sym_name"]).value: op
         for op in program.module.body.operations
@@ -48,14 +48,6 @@ def _modules(program: Program) -> list[tuple[str, ir.Operation]]:
 
 def _symbol(op: ir.Operation) -> str:
     return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
-
-
-def _names(location: ir.Location) -> list[str]:
-    if isinstance(location, ir.NameLoc):
-        return [location.name_str]
-    if isinstance(location, ir.FusedLoc):
-        return [name for part in location.locations for name in _names(part)]
-    return []
 
 
 def _listed(names: list[str]) -> str:

@@ -19,9 +19,11 @@ typedef struct rlt_hal_module_params_t {
   rlt_executable_t* executable;    // retained; NULL for a module without kernels
   rlt_buffer_t* const* constants;  // retained; buffers of the constant segments
   uint32_t constant_count;
-  // Names of the inputs, for messages; may be NULL. Must outlive the module.
+  // Text for errors: names of the inputs, and the messages of the program's checks, by ordinal. Either may be NULL, and
+  // may return NULL. What they return must outlive the module.
   const char* (*input_name)(void* self, int64_t argument);
-  void* input_name_self;
+  const char* (*message)(void* self, int64_t ordinal);
+  void* text_self;
 } rlt_hal_module_params_t;
 
 // Makes the state. Destroy it after the VM module that imports from it.

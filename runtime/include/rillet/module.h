@@ -34,6 +34,7 @@ typedef struct rlt_module_view_t {
   size_t length;
   const char* producer;
   rlt_module_vector_t imports, functions, exports, code, constants, executables, stats, entry_facts;
+  rlt_module_vector_t messages;  // rlt_module_string: what checks of the program say when they fail
   uint32_t int_globals, ref_globals;
 } rlt_module_view_t;
 

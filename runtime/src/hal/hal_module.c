@@ -1,4 +1,6 @@
 // The "hal.*" functions that programs import: thin, checked doors to the layer below.
+#include "base/checked_math.h"
+#include "base/strings.h"
 #include "hal/element.h"
 #include "hal/transient_pool.h"
 #include "rillet/hal.h"
@@ -6,13 +8,17 @@
 // Binding tables up to this size need no allocation.
 enum { TABLE_ON_STACK = 64 };
 
+// Far from overflow, so that offsets into memory shared by several tensors do not overflow either.
+static const int64_t MAX_TENSOR_BYTES = INT64_C(1) << 55;
+
 struct rlt_hal_module_t {
   rlt_allocator_t allocator;
   rlt_device_t* device;
   rlt_executable_t* executable;
   rlt_transient_pool_t* pool;
   const char* (*input_name)(void* self, int64_t argument);
-  void* input_name_self;
+  const char* (*message)(void* self, int64_t ordinal);
+  void* text_self;
   uint32_t constant_count;
   rlt_buffer_t* constants[];
 };
@@ -123,7 +129,7 @@ static rlt_status_t hal_view_dim(void* self, const rlt_vm_call_t* call, rlt_erro
 
 // Puts the name of an input before a message about it.
 static void blame_input(const rlt_hal_module_t* module, int64_t argument, rlt_error_t* error) {
-  const char* name = module->input_name ? module->input_name(module->input_name_self, argument) : NULL;
+  const char* name = module->input_name ? module->input_name(module->text_self, argument) : NULL;
   if (name) {
     rlt_error_prefix(error, "input '%.*s': ", 64, name);
   } else {
@@ -170,6 +176,54 @@ static rlt_status_t hal_check_dim(void* self, const rlt_vm_call_t* call, rlt_err
                 (long long)call->int_arguments[1], (long long)actual, (long long)expected);
   blame_input((const rlt_hal_module_t*)self, call->int_arguments[0], error);
   return RLT_INVALID_ARGUMENT;
+}
+
+static const char* check_message(const rlt_hal_module_t* module, int64_t ordinal) {
+  const char* text = module->message ? module->message(module->text_self, ordinal) : NULL;
+  return text ? text : "a check of the program failed";
+}
+
+// The last "{}" in the first `length` bytes of `text`, or `length` when there is none.
+static size_t last_placeholder(const char* text, size_t length) {
+  for (size_t i = length; i-- > 0;) {
+    if (i + 1 < length && text[i] == '{' && text[i + 1] == '}') return i;
+  }
+  return length;
+}
+
+// condition, message, actual, expected: the two numbers stand for the last two "{}" of the message.
+static rlt_status_t hal_check_assert(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  if (RLT_LIKELY(call->int_arguments[0])) return RLT_OK;
+  const char* text = check_message((const rlt_hal_module_t*)self, call->int_arguments[1]);
+  const size_t length = rlt_string_length(text), second = last_placeholder(text, length), first = last_placeholder(text, second);
+  if (first == second) return rlt_error_set(error, RLT_INVALID_ARGUMENT, "%s", text);
+  return rlt_error_set(error, RLT_INVALID_ARGUMENT, "%.*s%lld%.*s%lld%s", (int)first, text,
+                       (long long)call->int_arguments[2], (int)(second - first - 2), text + first + 2,
+                       (long long)call->int_arguments[3], text + second + 2);
+}
+
+// message, bytes, dimensions: a tensor of as many bytes times the product of the dimensions can be addressed.
+static rlt_status_t hal_check_size(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_module_t* module = (const rlt_hal_module_t*)self;
+  const char* text = check_message(module, call->int_arguments[0]);
+  const uint32_t count = call->int_argument_count;
+  int64_t size = call->int_arguments[1];
+  bool fits = true, empty = size == 0;
+  for (uint32_t i = 2; i < count; ++i) {
+    const int64_t dim = call->int_arguments[i];
+    if (RLT_UNLIKELY(dim < 0)) {
+      return rlt_error_set(error, RLT_INVALID_ARGUMENT, "%s: a dimension of %lld", text, (long long)dim);
+    }
+    empty = empty || dim == 0;
+    fits = fits && rlt_checked_mul_i64(size, dim, &size) && size <= MAX_TENSOR_BYTES;
+  }
+  if (RLT_LIKELY(fits || empty)) return RLT_OK;
+  rlt_error_set(error, RLT_OUT_OF_MEMORY, " is too large");
+  for (uint32_t i = count; i-- > 2;) {
+    rlt_error_prefix(error, i > 2 ? " x %lld" : "%lld", (long long)call->int_arguments[i]);
+  }
+  rlt_error_prefix(error, "%s: a tensor of ", text);
+  return RLT_OUT_OF_MEMORY;
 }
 
 static rlt_status_t hal_cmd_create(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
@@ -272,6 +326,8 @@ static const rlt_vm_native_function_t natives[] = {
     {"hal.view.dim", "ri", "i", hal_view_dim},
     {"hal.view.check", "riiii*", "", hal_view_check},
     {"hal.check.dim", "iiii", "", hal_check_dim},
+    {"hal.check.assert", "iiii", "", hal_check_assert},
+    {"hal.check.size", "iii*", "", hal_check_size},
     {"hal.cmd.create", "i", "r", hal_cmd_create},
     {"hal.cmd.constants", "ri*", "", hal_cmd_constants},
     {"hal.cmd.bind", "riiiii", "", hal_cmd_bind},
@@ -292,7 +348,8 @@ rlt_status_t rlt_hal_module_create(const rlt_hal_module_params_t* params, rlt_al
   rlt_hal_module_t* module = (rlt_hal_module_t*)block;
   module->allocator = allocator;
   module->input_name = params->input_name;
-  module->input_name_self = params->input_name_self;
+  module->message = params->message;
+  module->text_self = params->text_self;
   const rlt_status_t status = rlt_transient_pool_create(params->device, allocator, error, &module->pool);
   if (status != RLT_OK) {
     rlt_allocator_free(allocator, module);

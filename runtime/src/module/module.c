@@ -80,13 +80,14 @@ enum {
   MODULE_CONSTANTS,
   MODULE_EXECUTABLES,
   MODULE_STATS,
-  MODULE_ENTRY_FACTS
+  MODULE_ENTRY_FACTS,
+  MODULE_MESSAGES
 };
 static const fb_field_t k_module_fields[] = {
     STRING("producer"),        TABLES("imports", k_import),      TABLES("functions", k_function),
     TABLES("exports", k_export), SCALARS("code", 2),             SCALAR("int_globals", 4),
     SCALAR("ref_globals", 4),  TABLES("constants", k_segment),   TABLES("executables", k_executable),
-    TABLES("stats", k_stat),   TABLES("entry_facts", k_facts)};
+    TABLES("stats", k_stat),   TABLES("entry_facts", k_facts),   STRINGS("messages")};
 static const fb_table_t k_module = TABLE_TYPE("Module", k_module_fields);
 
 static const char k_magic[4] = {'R', 'L', 'M', '1'};
@@ -343,6 +344,7 @@ rlt_status_t rlt_module_open(const void* data, size_t length, rlt_error_t* error
       .executables = get_vector(root, MODULE_EXECUTABLES),
       .stats = get_vector(root, MODULE_STATS),
       .entry_facts = get_vector(root, MODULE_ENTRY_FACTS),
+      .messages = get_vector(root, MODULE_MESSAGES),
       .int_globals = (uint32_t)rlt_fb_scalar(root, MODULE_INT_GLOBALS, 4),
       .ref_globals = (uint32_t)rlt_fb_scalar(root, MODULE_REF_GLOBALS, 4),
   };

@@ -113,13 +113,21 @@ static const char* input_name(void* self, int64_t argument) {
   return rlt_module_tensor(declared.inputs, (uint32_t)argument).name;
 }
 
+// What a check of the program says when it fails.
+static const char* check_message(void* self, int64_t ordinal) {
+  const rlt_module_view_t* module = (const rlt_module_view_t*)self;
+  if (ordinal < 0 || ordinal >= module->messages.count) return NULL;
+  return rlt_module_string(module->messages, (uint32_t)ordinal);
+}
+
 // Loads into `params` what the HAL module shares; the caller releases it whether or not this fails.
 static rlt_status_t load_parts(rlt_session_t* session, const rlt_session_options_t* options,
                                rlt_hal_module_params_t* params, rlt_buffer_t** constants, rlt_error_t* error) {
   params->constants = constants;
   params->constant_count = session->module.constants.count;
   params->input_name = input_name;
-  params->input_name_self = &session->module;
+  params->message = check_message;
+  params->text_self = &session->module;
   RLT_RETURN_IF_ERROR(wrap_constants(session, constants, error));
   RLT_RETURN_IF_ERROR(load_executable(session, options->static_libraries, error, &params->executable));
   RLT_RETURN_IF_ERROR(create_device(options, session->allocator, error, &params->device));

@@ -14,6 +14,7 @@ from torch_mlir.dialects import ext
 from torch_mlir.dialects.ext import Operand, Result
 
 I64 = ir.IntegerType[64]
+Bool = ir.IntegerType[1]
 Index = ir.IndexType
 
 
@@ -114,6 +115,19 @@ class CheckDimOp(Hal.Operation, name="check_dim"):
     axis: Operand[I64]
     actual: Operand[Index]
     expected: Operand[Index]
+
+
+class CheckAssertOp(Hal.Operation, name="check_assert"):
+    condition: Operand[Bool]
+    message: Operand[I64]
+    actual: Operand[Index]
+    expected: Operand[Index]
+
+
+class CheckSizeOp(Hal.Operation, name="check_size"):
+    message: Operand[I64]
+    factor: Operand[I64]
+    dims: Sequence[Operand[Index]]
 
 
 class CmdCreateOp(Hal.Operation, name="cmd_create"):

@@ -61,6 +61,25 @@ class CheckDimOp(Stream.Operation, name="check_dim"):
     axis: Any
 
 
+class AssertOp(Stream.Operation, name="assert"):
+    """Fails the call with ``message`` unless the condition holds; the last two ``{}`` of the message stand for the
+    numbers."""
+
+    condition: Operand[ir.IntegerType[1]]
+    actual: Operand[ir.IndexType]
+    expected: Operand[ir.IndexType]
+    message: Any
+
+
+class CheckSizeOp(Stream.Operation, name="check_size"):
+    """Fails the call when ``factor`` bytes times the product of ``dims`` is more than memory can hold, or a dimension is
+    negative; ``message`` says whose."""
+
+    dims: Sequence[Operand[ir.IndexType]]
+    factor: Any
+    message: Any
+
+
 class ImportOp(Stream.Operation, name="import_view", traits=[ext.Pure]):
     """The memory behind a caller's view."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.dispatch.groups import Edge, Group, Limits, edges_between, joined, worthwhile
-from rillet.dispatch.nodes import Kind, Node, host_blocks, node
+from rillet.dispatch.nodes import Kind, Node, guards, host_blocks, node
 from rillet.dispatch.padded_uses import redirect
 from rillet.ir import Program
 from rillet.ir.rewrite import defining
@@ -44,7 +44,10 @@ class _Former:
         self.position = {op: i for i, op in enumerate(self.operations)}
         self.nodes = {i: n for i, op in enumerate(self.operations) if (n := node(op, i)) is not None}
         self.producers = {v: n for n in self.nodes.values() for v in n.result_maps}
-        self.predecessors = [self._predecessors(op) for op in self.operations]
+        self.predecessors = [
+            [*self._predecessors(op), *([] if check is None else [self.position[check]])]
+            for op, check in zip(self.operations, guards(self.operations), strict=True)
+        ]
         self.group = {i: Group.of(n) for i, n in self.nodes.items()}
 
     def form(self) -> list[Group]:

@@ -82,6 +82,20 @@ def _in_device_loop(block: ir.Block) -> bool:
     return False
 
 
+def guards(operations: Sequence[ir.Operation]) -> list[ir.Operation | None]:
+    """For each operation of a block the ``cf.assert`` that must come before it: the last one written before it.
+
+    None for scalar arithmetic, which an assertion itself needs and which relies on none.
+    """
+    last: ir.Operation | None = None
+    found: list[ir.Operation | None] = []
+    for op in operations:
+        found.append(None if op.name.startswith(("arith.", "math.")) else last)
+        if op.name == "cf.assert":
+            last = op
+    return found
+
+
 def is_source(op: ir.Operation | None) -> bool:
     """Makes a tensor out of nothing, so that each dispatch makes its own: ``tensor.empty``, a fill of one, a splat
     constant.

@@ -77,11 +77,12 @@ class _Lowering:
         region = self.main.regions[0]
         inputs = len(region.blocks[0].arguments)
         outputs = len(ir.FunctionType(ir.TypeAttr(self.main.attributes["function_type"]).value).results)
-        pointers = [self.emit.input_pointer] * inputs + [self.emit.pointer] * outputs
+        pointers = [self.emit.input_pointer] * inputs + [self.emit.void_pointer] * outputs
         with ir.InsertionPoint(module.body):
             function = self.emit.function("run", pointers)
         entry = function.regions[0].blocks.append(*pointers)
-        self.outputs = list(entry.arguments)[inputs:]
+        with ir.InsertionPoint(entry):
+            self.outputs = [self.emit.cast(a, self.emit.pointer) for a in list(entry.arguments)[inputs:]]
         self.inputs = dict(zip(region.blocks[0].arguments, entry.arguments, strict=False))
         for block in region.blocks:
             if block == region.blocks[0]:
@@ -139,22 +140,40 @@ class _Lowering:
             self.values[op.results[0]] = self.emit.literal("CONSTANTS", self.emit.pointer)
 
     def _allocate(self, op: ir.Operation) -> None:
-        """Memory that leaves with a result is the caller's."""
+        """Memory that leaves with a result is the caller's; what control flow may make into a result is copied later."""
         numbers = [n for n, buffer in enumerate(self.results) if buffer == op.results[0]]
-        if len(numbers) != 1:
-            raise CompileError(f"a result that {source_of(op)} makes in a loop or a branch has no static memory")
-        self.values[op.results[0]] = self.outputs[numbers[0]]
+        if len(numbers) == 1 and not _is_in_cycle(op.block):
+            self.values[op.results[0]] = self.outputs[numbers[0]]
+        else:
+            self._transient(op)
 
     def _transient(self, op: ir.Operation) -> None:
         size = constant_of(op.operands[0])
         if size is None:
             raise CompileError(
-                f"the scratch memory that {source_of(op)} needs depends on the data, so it cannot be reserved at compile time"
+                f"the memory that {source_of(op)} needs depends on the data, so it cannot be reserved at compile time"
             )
-        if _is_in_cycle(op.block) and _escapes(op.results[0]):
-            raise CompileError(f"a loop hands scratch memory of {source_of(op)} on to its next round: not static")
-        self.values[op.results[0]] = self.emit.offset(self.emit.literal("ARENA", self.emit.pointer), self.arena_bytes)
-        self.arena_bytes = _align(self.arena_bytes + size)
+        emit, size = self.emit, _align(size)
+        base = emit.offset(emit.literal("ARENA", emit.pointer), self.arena_bytes)
+        if not _is_in_cycle(op.block) or not _escapes(op.results[0]):
+            self.arena_bytes += size
+            self.values[op.results[0]] = base
+            return
+        # Control flow carries what earlier rounds of the loop allocated, so a place is taken that it does not hold: one
+        # more than it can hold is always enough.
+        carried = [
+            a
+            for block, new in self.blocks.items()
+            if _reaches(block, op.block) and _reaches(op.block, block)
+            for a in new.arguments
+            if a.type == emit.pointer
+        ]
+        held = emit.array(len(carried), emit.pointer)
+        for number, pointer in enumerate(carried):
+            emit.store(held, number, pointer)
+        arguments = [base, emit.constant(size), held, emit.constant(len(carried))]
+        self.values[op.results[0]] = emit.call("FRESH", arguments, emit.pointer)
+        self.arena_bytes += (len(carried) + 1) * size
 
     def _subspan(self, op: ir.Operation) -> None:
         buffer, offset, _ = op.operands
@@ -295,20 +314,28 @@ def _walk(op: ir.Operation) -> list[ir.Operation]:
 
 
 def _is_in_cycle(block: ir.Block) -> bool:
-    seen: set[ir.Block] = set()
-    pending = list(block.successors)
+    return any(_reaches(successor, block) for successor in block.successors)
+
+
+def _reaches(start: ir.Block, end: ir.Block) -> bool:
+    """Whether control can get from the start of one block to the start of another (or is there already)."""
+    seen = {start}
+    pending = [start]
     while pending:
-        reached = pending.pop()
-        if reached == block:
+        block = pending.pop()
+        if block == end:
             return True
-        if reached not in seen:
-            seen.add(reached)
-            pending.extend(reached.successors)
+        for successor in block.successors:
+            if successor not in seen:
+                seen.add(successor)
+                pending.append(successor)
     return False
 
 
 def _escapes(buffer: ir.Value) -> bool:
-    return any(use.owner.operation.name.startswith("cf.") for use in buffer.uses)
+    """Whether control flow carries the buffer, or a part of it."""
+    users = [use.owner.operation for use in buffer.uses]
+    return any(u.name.startswith("cf.") or (u.name == "hal.buffer_subspan" and _escapes(u.results[0])) for u in users)
 
 
 def source_of(op: ir.Operation) -> str:

@@ -49,10 +49,13 @@ class _Converter:
             stream.ViewType.get(): hal.ViewType.get(),
         }
         self.segments: dict[int, int] = {}
+        self.messages: dict[str, int] = {}
         self.handlers = {
             "stream.view_check": self._view_check,
             "stream.view_dim": self._view_dim,
             "stream.check_dim": self._check_dim,
+            "stream.assert": self._assert,
+            "stream.check_size": self._check_size,
             "stream.import_view": self._import,
             "stream.export_view": self._export,
             "stream.segment": self._segment,
@@ -85,6 +88,7 @@ class _Converter:
         attributes = self.module.operation.attributes
         attributes["hal.ref_globals"] = self.build.i64_attr(self.globals)
         attributes["hal.dispatch_count"] = self.build.i64_attr(self.dispatches)
+        attributes["hal.messages"] = ir.ArrayAttr.get([ir.StringAttr.get(text) for text in self.messages])
 
     def _function(self, name: str, type_: ir.FunctionType) -> ir.Operation:
         attributes = {"sym_name": ir.StringAttr.get(name), "function_type": ir.TypeAttr.get(type_)}
@@ -139,6 +143,18 @@ class _Converter:
 
     def _check_dim(self, op: ir.Operation) -> None:
         hal.CheckDimOp(self._integer(op, "argument"), self._integer(op, "axis"), *self._operands(op))
+
+    def _assert(self, op: ir.Operation) -> None:
+        condition, actual, expected = self._operands(op)
+        hal.CheckAssertOp(condition, self._message(op), actual, expected)
+
+    def _check_size(self, op: ir.Operation) -> None:
+        hal.CheckSizeOp(self._message(op), self._integer(op, "factor"), self._operands(op))
+
+    def _message(self, op: ir.Operation) -> ir.Value:
+        """The ordinal of the message of a check."""
+        text = ir.StringAttr(op.attributes["message"]).value
+        return self.build.i64(self.messages.setdefault(text, len(self.messages)))
 
     def _import(self, op: ir.Operation) -> None:
         self._replace(op, hal.ViewBufferOp(hal.BufferType.get(), *self._operands(op)))

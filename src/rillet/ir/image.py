@@ -67,7 +67,10 @@ class EntryFacts:
 
 @dataclass(frozen=True)
 class Image:
-    """A complete host program. ``entries``: executable entry names in ordinal order; ``facts`` of each, or none."""
+    """A complete host program. ``entries``: executable entry names in ordinal order; ``facts`` of each, or none.
+
+    ``messages``: what the program's checks say when they fail, by the ordinal they pass.
+    """
 
     functions: tuple[Function, ...]
     imports: tuple[Import, ...]
@@ -78,3 +81,4 @@ class Image:
     entries: tuple[str, ...]
     stats: dict[str, int] = field(default_factory=dict)
     facts: tuple[EntryFacts, ...] = ()
+    messages: tuple[str, ...] = ()

@@ -41,6 +41,7 @@ class Contents:
     constants: tuple[Place, ...]
     executables: tuple[ExecutableEntry, ...]
     stats: dict[str, int]
+    messages: tuple[str, ...]
 
 
 def read_module(data: bytes | memoryview) -> Contents:
@@ -61,6 +62,7 @@ def read_module(data: bytes | memoryview) -> Contents:
         constants=tuple(_place(t) for t in root.tables(7)),
         executables=tuple(_executable(t) for t in root.tables(8)),
         stats={t.text(0): t.number(1, number_types.Int64Flags) for t in root.tables(9)},
+        messages=root.texts(11),
     )
 
 

@@ -54,6 +54,7 @@ def serialize(
         ("offset", _vector(b, [_library(b, lib, p) for lib, p in zip(libraries, executables, strict=True)])),
         ("offset", _vector(b, [_stat(b, key, value) for key, value in sorted(stats.items())])),
         ("offset", _vector(b, [_facts(b, facts) for facts in image.facts])),
+        ("offset", _strings(b, image.messages)),
     ]
     b.Finish(_table(b, fields), file_identifier=IDENTIFIER)
     return bytes(b.Output())

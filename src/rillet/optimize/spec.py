@@ -39,7 +39,7 @@ def check(program: Program) -> None:
     for op in walk(program.main()):
         dialect = op.name.split(".")[0]
         known = op.name in _TENSOR_OPS or op.name in _LINALG_OPS or dialect in _SCALAR_DIALECTS
-        if not known and op.name not in ("ml_program.global_load_const", "func.return"):
+        if not known and op.name not in ("ml_program.global_load_const", "func.return", "cf.assert"):
             raise CompileError(f"internal: '{op.name}' is not part of the tensor form")
         if op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
             attribute = op.attributes["value"]

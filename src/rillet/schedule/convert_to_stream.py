@@ -17,6 +17,7 @@ from rillet.errors import CompileError
 from rillet.ir import Program, dtypes
 from rillet.schedule import host
 from rillet.schedule.carried import carried
+from rillet.schedule.checks import Checks
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class _Converter:
         self.scalars: dict[ir.Value, ir.Value] = {}
         self.ranges: dict[ir.Value, Range] = {}
         self.views: dict[ir.Value, ir.Value] = {}
+        self.checks = Checks()
         self.callees = {
             ir.StringAttr(op.operation.attributes["sym_name"]).value: op.operation
             for op in program.module.body.operations
@@ -75,6 +77,7 @@ class _Converter:
             "flow.load": self._load,
             "flow.splat": self._splat,
             "tensor.dim": self._dim,
+            "cf.assert": self._assert,
             "ml_program.global_load_const": self._constant,
         }
 
@@ -158,7 +161,7 @@ class _Converter:
             for old_block in old_region.blocks:
                 types = [t for v in old_block.arguments for t in _flat_types(v.type)]
                 block = new_region.blocks.append(*types, arg_locs=[op.location] * len(types))
-                with ir.InsertionPoint(block):
+                with ir.InsertionPoint(block), self.checks.nested():
                     self._unflatten(old_block.arguments, list(block.arguments))
                     self._block(old_block)
         self._unflatten(op.results, list(new.results))
@@ -197,6 +200,7 @@ class _Converter:
             self.ranges[value] = Range(tensor, resource, host.index(0), dims)
 
     def _alloc(self, tensor: ir.RankedTensorType, dims: list[ir.Value]) -> Range:
+        self.checks.size(tensor, dims)
         resource = stream.ResourceType.get()
         alloc = stream.AllocOp(resource, host.byte_length(tensor, dims), ir.StringAttr.get("transient"))
         return Range(tensor, alloc.operation.results[0], host.index(0), dims, owned=True)
@@ -233,6 +237,7 @@ class _Converter:
         source = self.ranges[op.operands[0]]
         tensor = ir.RankedTensorType(op.results[0].type)
         dims = [self.scalars[d] for d in list(op.operands)[1:]]
+        self.checks.size(tensor, dims)
         self.ranges[op.results[0]] = Range(tensor, source.resource, source.offset, dims, source.owned)
 
     def _slice(self, op: ir.Operation) -> None:
@@ -240,7 +245,11 @@ class _Converter:
         tensor = ir.RankedTensorType(op.results[0].type)
         start = host.multiply(self.scalars[op.operands[1]], dtypes.storage_bytes(tensor.element_type))
         dims = [self.scalars[d] for d in list(op.operands)[2:]]
+        self.checks.size(tensor, dims)
         self.ranges[op.results[0]] = Range(tensor, source.resource, host.add(source.offset, start), dims)
+
+    def _assert(self, op: ir.Operation) -> None:
+        self.checks.condition(op, self.scalars)
 
     def _load(self, op: ir.Operation) -> None:
         source = self.ranges[op.operands[0]]

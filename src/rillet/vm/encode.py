@@ -43,6 +43,7 @@ def encode(program: Program) -> Image:
             segments=segments,
             entries=tuple(ir.StringAttr(name).value for name in ir.ArrayAttr(attributes["stream.entries"])),
             stats=stats,
+            messages=tuple(ir.StringAttr(text).value for text in attributes.get("hal.messages", ir.ArrayAttr.get([]))),
         )
 
 

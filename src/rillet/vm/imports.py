@@ -15,6 +15,8 @@ _TABLE = (
     ("hal.view.dim", "ri", "i"),
     ("hal.view.check", "riiii*", ""),
     ("hal.check.dim", "iiii", ""),
+    ("hal.check.assert", "iiii", ""),
+    ("hal.check.size", "iii*", ""),
     ("hal.cmd.create", "i", "r"),
     ("hal.cmd.constants", "ri*", ""),
     ("hal.cmd.bind", "riiiii", ""),
