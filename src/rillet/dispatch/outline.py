@@ -14,7 +14,7 @@ from torch_mlir import ir
 
 from rillet.dispatch.form_regions import REGION
 from rillet.dispatch.host_views import splat
-from rillet.dispatch.nodes import host_blocks, is_source
+from rillet.dispatch.nodes import guards, host_blocks, is_source
 from rillet.ir import Program, builders
 from rillet.ir.builders import Extent
 from rillet.ir.extents import extents
@@ -182,10 +182,10 @@ def _ordered(operations: list[ir.Operation]) -> list[list[ir.Operation]]:
         of.update(dict.fromkeys(unit, i))
     waits: list[set[int]] = [set() for _ in ordered]
     feeds: list[list[int]] = [[] for _ in ordered]
+    checks = dict(zip(operations, guards(operations), strict=True))
     for i, unit in enumerate(ordered):
         for op in unit:
-            for value in reads(op):
-                owner = defining(value)
+            for owner in (checks[op], *map(defining, reads(op))):
                 maker = of.get(owner) if owner is not None else None
                 if maker is not None and maker != i and maker not in waits[i]:
                     waits[i].add(maker)
