@@ -66,10 +66,13 @@ def generate(seed: int) -> tuple[onnx.ModelProto, list[Feeds]]:
     sets = [{s: int(rng.choice([1, 2, 3, 4, 5, 9])) for s in maker.symbols} for _ in range(2)]
     if maker.symbols and maker.chance(0.3):
         sets.append({s: 0 if maker.chance(0.5) else 2 for s in maker.symbols})
-    return model, [_feeds(model, sizes, rng, bool(i % 2)) for i, sizes in enumerate(sets)]
+    return model, [random_feeds(model, sizes, rng, bool(i % 2)) for i, sizes in enumerate(sets)]
 
 
-def _feeds(model: onnx.ModelProto, sizes: Mapping[str, int], rng: np.random.Generator, structured: bool) -> Feeds:
+def random_feeds(
+    model: onnx.ModelProto, sizes: Mapping[str, int], rng: np.random.Generator, structured: bool
+) -> Feeds:
+    """Inputs of a model whose dynamic dimensions have these sizes."""
     feeds = {}
     for info in model.graph.input:
         tensor = info.type.tensor_type

@@ -179,9 +179,15 @@ class Maker:
             tensor = inferred[name].tensor_type
             if tensor.elem_type not in _NAMES:
                 raise Stuck
-            dims = [d.dim_value if d.HasField("dim_value") else d.dim_param or self.name("?") for d in tensor.shape.dim]
+            dims = [self._dim_of(d) for d in tensor.shape.dim]
             results.append(Value(name, _NAMES[tensor.elem_type], tuple(dims)))
         return results
+
+    def _dim_of(self, dim: onnx.TensorShapeProto.Dimension) -> Dim:
+        if dim.HasField("dim_value"):
+            return dim.dim_value
+        known = dim.dim_param and not dim.dim_param.startswith("unk__")  # inference makes these up, node by node
+        return dim.dim_param if known else self.name("?")
 
     def model(self) -> onnx.ModelProto:
         """The graph with every value that no node reads as an output, and a few that are read."""

@@ -500,16 +500,22 @@ def _store_results(
 
 
 def _scratch_for_costly(kernel: Kernel, plan: _Plan) -> dict[ir.Value, Buffer]:
-    """A buffer for each costly value that several stages read: a result's own memory where it fits, else scratch."""
+    """A buffer for each costly value that several stages read: a result's own memory where it fits, else scratch.
+
+    A result's memory is overwritten when the result is stored. That must be the last reader: all results that are
+    stored at the end are stored in one loop over the value's axes.
+    """
     kept: dict[ir.Value, Buffer] = {}
     taken: set[int] = set()
     aliased = {r for r, _ in plan.dispatch.may_alias}
     fixed = {*plan.outer, plan.across}
     reduced = {r for g in plan.dispatch.reductions for r in g.results}
+    stored = [tuple(plan.dimensions.axes(p.value)) for p in plan.dispatch.results if p.value not in reduced]
     for value in plan.stages.kept:
         type_ = ir.RankedTensorType(value.type)
         axes = plan.dimensions.axes(value)
-        for number, port in enumerate(plan.dispatch.results):
+        one_loop = all(s == tuple(axes) for s in stored)
+        for number, port in enumerate(plan.dispatch.results if one_loop else ()):
             fits = port.type.element_type == type_.element_type and plan.dimensions.axes(port.value) == axes
             if fits and number not in taken and number not in aliased and port.value not in reduced:
                 taken.add(number)
