@@ -30,6 +30,7 @@ _DIRECT: dict[str, Formula] = {
     "math.log": logarithm.log,
     "math.erf": error_function.erf,
     "math.round": rounding.round_half_away,
+    "arith.remf": rounding.remainder,
 }
 
 # Rarer or delicate functions: f32 goes through f64 where the target computes f64, which gives results good to 1 ULP.
@@ -52,7 +53,6 @@ _WIDE: dict[str, Formula] = {
     "math.atan2": trigonometric.atan2,
     "math.erfc": error_function.erfc,
     "math.powf": logarithm.power,
-    "arith.remf": rounding.remainder,
 }
 
 _ROUNDING: dict[str, Formula] = {
