@@ -137,7 +137,7 @@ def compile_or_specialize(source: onnx.ModelProto, **options: Any) -> Specialize
         return SpecializedModel(source, keys, options, error)
 
 
-def _compile(source: onnx.ModelProto, values: Mapping[str, np.ndarray], options: Mapping[str, Any]) -> Module:
+def _compile(source: onnx.ModelProto, values: Mapping[str, np.ndarray], options: Mapping[str, Any]) -> Any:
     import rillet
 
     return rillet.compile(source, values=values, **options)

@@ -107,7 +107,7 @@ def assemble(model: onnx.ModelProto, names: Sequence[str], arrays: Sequence[np.n
         if info.name in by_name:
             outputs.append(by_name[info.name])
             continue
-        items = []
+        items: list[Any] = []
         while f"{info.name}[{len(items)}]" in by_name:
             items.append(by_name[f"{info.name}[{len(items)}]"])
         outputs.append(None if not items and info.type.HasField("optional_type") else items)

@@ -28,13 +28,16 @@ def open_module(options: argparse.Namespace) -> Module:
         return load(options.model, threads=options.threads)
     import rillet
 
-    return rillet.compile(
+    module = rillet.compile(
         options.model,
         target=options.target or "host",
         inputs=parse_shapes(options.shape),
         threads=options.threads,
         cache=not options.no_cache,
     )
+    if not isinstance(module, Module):
+        raise RunError(f"code for target {', '.join(options.target)} cannot run on this machine; see 'rillet export'")
+    return module
 
 
 def parse_shapes(texts: list[str]) -> dict[str, tuple[int | str, ...]]:

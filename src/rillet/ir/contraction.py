@@ -43,10 +43,10 @@ def contraction(view: Structured) -> Contraction | None:
         return None
     product = _product(view)
     assert product is not None
-    pair = [_argument(view, v) for v in product.operands]
-    if None in pair or pair[0] == pair[1]:
+    pair = {n for v in product.operands if (n := _argument(view, v)) is not None}
+    if len(pair) != 2:
         return None
-    first, second = sorted(pair)  # type: ignore[type-var]
+    first, second = sorted(pair)
     complex_maps = [i for i in (first, second) if any(_is_window(e) for e in view.maps[i])]
     if len(complex_maps) > 1:
         return None

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from torch_mlir import ir
 
-Expr = int | ir.AffineExpr
-Map = tuple[Expr, ...]
+Expr: TypeAlias = int | ir.AffineExpr
+Map: TypeAlias = tuple[Expr, ...]
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 _PARALLEL = "#linalg.iterator_type<parallel>"
