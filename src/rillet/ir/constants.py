@@ -1,4 +1,4 @@
-"""Constants in the tensor form: splats inline, everything else an external global (see docs/architecture.md, section 2)."""
+"""Constants in the tensor form: splats inline, the rest external globals (docs/architecture.md, section 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One place that makes MLIR contexts: upstream's dialects plus Rillet's four, and diagnostics turned into exceptions."""
+"""One place that makes MLIR contexts: upstream's dialects plus Rillet's four, without threads of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element types: ONNX's numbering, numpy's name, and MLIR's type for each. Signedness lives in the name, not in MLIR."""
+"""Element types: ONNX's numbering, numpy's name and MLIR's type. Signedness lives in the name, not in MLIR."""
 
 from __future__ import annotations
 
