@@ -25,6 +25,7 @@ from rillet.targets import Target, get
 from rillet.vm import encode
 
 if TYPE_CHECKING:
+    from rillet.export import CrossModule
     from rillet.frontends.source import Source
 
 Shape = Sequence[int | str]

@@ -66,8 +66,8 @@ def check_float_abi(blob: bytes, target: Target, what: str) -> None:
     found = float_abi(blob)
     if found is not None and found != target.float_abi:
         raise CompileError(
-            f"{what} passes floating-point arguments by the {found}-float convention, but target {target.name} uses the "
-            f"{target.float_abi}-float one: linking them would give wrong results"
+            f"{what} passes floating-point arguments by the {found}-float convention, but target {target.name} uses "
+            f"the {target.float_abi}-float one: linking them would give wrong results"
         )
 
 
@@ -104,7 +104,7 @@ def _sections(blob: bytes) -> list[_Section]:
 
 
 def _arm_attributes(content: bytes) -> dict[int, int]:
-    """The file's numeric attributes ("Addenda to, and Errata in, the ABI for the Arm Architecture", build attributes)."""
+    """The file's numeric attributes ("Addenda to, and Errata in, the ABI for the Arm Architecture")."""
     found: dict[int, int] = {}
     position = 1  # after the format version 'A'
     while position < len(content):

@@ -1,7 +1,7 @@
 """Export: a model with static shapes as C sources and objects, for machines without an operating system.
 
-The program after stage ``hal`` becomes ``emitc`` (``convert_to_emitc``), which is printed as C (``print_c``); kernels and
-constants become objects; ``folder`` writes all of it.
+The program after stage ``hal`` becomes ``emitc`` (``convert_to_emitc``), which is printed as C (``print_c``); kernels
+and constants become objects; ``folder`` writes all of it.
 """
 
 from rillet.export.build import Build, build

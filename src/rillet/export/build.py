@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,7 +61,7 @@ def build(
     options: CompileOptions,
     progress: Progress | None,
 ) -> Build:
-    """Compile ``source`` for static memory. Raises ``CompileError`` where it has dynamic shapes, naming the inputs to pin."""
+    """Compile ``source`` for static memory. Raises ``CompileError`` naming the inputs to pin where shapes are dynamic."""
     from rillet.compiler import executables, import_source
     from rillet.progress import bar
 

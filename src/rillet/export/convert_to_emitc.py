@@ -24,7 +24,7 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Lowered:
-    """``module`` holds one ``emitc.func``. Sizes in bytes; ``scratch_offset`` is where kernels' scratch starts in the arena."""
+    """``module`` holds one ``emitc.func``; the kernels' own scratch lies at the end of the arena."""
 
     module: ir.Module
     arena_bytes: int
@@ -140,7 +140,7 @@ class _Lowering:
             self.values[op.results[0]] = self.emit.literal("CONSTANTS", self.emit.pointer)
 
     def _allocate(self, op: ir.Operation) -> None:
-        """Memory that leaves with a result is the caller's; what control flow may make into a result is copied later."""
+        """Memory that leaves with a result is the caller's; what control flow may make a result is copied later."""
         numbers = [n for n, buffer in enumerate(self.results) if buffer == op.results[0]]
         if len(numbers) == 1 and not _is_in_cycle(op.block):
             self.values[op.results[0]] = self.outputs[numbers[0]]
@@ -292,11 +292,15 @@ def _results(main: ir.Operation) -> list[ir.Value]:
     returns = [op for op in _walk(main) if op.name == "func.return"]
     if len(returns) != 1:
         raise CompileError("a model that returns in several places has no form in C")
-    buffers = []
+    buffers: list[ir.Value] = []
+    specs = ir.ArrayAttr(main.attributes["res_attrs"])
     for view in returns[0].operands:
         owner = view.owner
         if isinstance(owner, ir.Block) or owner.operation.name != "hal.view_create":
             raise CompileError("a result that control flow chooses has no static memory")
+        if any(constant_of(dim) is None for dim in list(owner.operation.operands)[2:]):
+            name = ir.StringAttr(ir.DictAttr(specs[len(buffers)])["rillet.name"]).value
+            raise CompileError(f"the shape of output '{name}' depends on the data, so its memory cannot be static")
         buffers.append(owner.operation.operands[0])
     return buffers
 

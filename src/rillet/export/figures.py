@@ -68,4 +68,5 @@ def _arrays(build: Build) -> list:
 def _message(what: str, needed: int, budget: int, parts: str, pieces: list[tuple[int, str]]) -> str:
     largest = sorted(pieces, key=lambda p: -p[0])[:8]
     lines = "".join(f"\n  {size:>10,}  {name}" for size, name in largest)
-    return f"the model needs {needed:,} bytes of {what}, {needed - budget:,} more than the {budget:,} there are ({parts}):{lines}"
+    excess = f"{needed - budget:,} more than the {budget:,} there are"
+    return f"the model needs {needed:,} bytes of {what}, {excess} ({parts}):{lines}"

@@ -77,8 +77,8 @@ class CrossModule:
 
     def __call__(self, *arrays: Any, **named: Any) -> NoReturn:
         raise RunError(
-            f"this model is compiled for {self._target.name}, which this machine cannot run: export() writes it as C sources "
-            "and objects, or compile it for the target 'host' to call it here"
+            f"this model is compiled for {self._target.name}, which this machine cannot run: export() writes it as C "
+            "sources and objects, or compile it for the target 'host' to call it here"
         )
 
     run = __call__

@@ -56,7 +56,8 @@ class _Printer:
 
     def run(self) -> str:
         for argument in (a for block in self.blocks[1:] for a in block.arguments):
-            self.lines.append(f"{c_type(argument.type)} {self._name(argument)};")
+            initial = " = NULL" if c_type(argument.type).endswith("*") else ""
+            self.lines.append(f"{c_type(argument.type)} {self._name(argument)}{initial};")
         for number, block in enumerate(self.blocks):
             if number:
                 self.lines.append(f"block{number}:;")
@@ -88,7 +89,9 @@ class _Printer:
         elif op.results:
             result = op.results[0]
             expression = self._expression(op)
-            self.lines.append(f"const {c_type(result.type)} {self._name(result)} = {expression};")
+            type_ = c_type(result.type)
+            constant = f"{type_} const" if type_.endswith("*") else f"const {type_}"
+            self.lines.append(f"{constant} {self._name(result)} = {expression};")
         else:
             self.lines.append(f"{self._expression(op)};")
 
@@ -172,5 +175,5 @@ class _Printer:
         if not any(written & set(re.findall(r"\w+", value)) for _, value in pairs):
             return [f"{name} = {value};" for name, value in pairs]
         types = {self.names[a]: c_type(a.type) for a in target.arguments}
-        copies = [f"const {types[name]} next_{name} = {value};" for name, value in pairs]
+        copies = [f"{types[name]} next_{name} = {value};" for name, value in pairs]
         return ["{", *(f"  {line}" for line in copies), *(f"  {name} = next_{name};" for name, _ in pairs), "}"]

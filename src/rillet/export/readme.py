@@ -8,7 +8,7 @@ from rillet.export.source import parameters, signature
 
 _USE = {
     "cmake": "`add_subdirectory` this folder and link `{name}`.",
-    "zephyr": "List this folder in `ZEPHYR_EXTRA_MODULES` and set `CONFIG_RILLET_{upper}=y`; a sample is in `samples/`.",
+    "zephyr": "List this folder in `ZEPHYR_EXTRA_MODULES`, set `CONFIG_RILLET_{upper}=y`; a sample is in `samples/`.",
     "arduino": "Put this folder into your sketchbook's `libraries` folder; an example is in `examples/`.",
 }
 
@@ -52,8 +52,8 @@ def readme(build: Build, name: str, figures: Figures, layout: str) -> str:
         "",
         f"One call runs {figures.dispatches} kernels and {figures.macs:,} multiply-accumulates.",
         "",
-        f"Several models can share one arena: compile each C file with `-DRLT_ARENA=shared` and define a 64-byte aligned",
-        "`uint8_t shared[]` as large as the largest `..._ARENA_BYTES`. Calls must then not overlap.",
+        "Several models can share one arena: compile each C file with `-DRLT_ARENA=shared` and define a 64-byte",
+        "aligned `uint8_t shared[]` as large as the largest `..._ARENA_BYTES`. Calls must then not overlap.",
         "",
     ]
     return "\n".join(lines)

@@ -63,10 +63,11 @@ def header(build: Build, name: str) -> str:
         f"#ifndef {upper}_H_",
         f"#define {upper}_H_",
         "",
+        "#include <stdbool.h>",
         "#include <stddef.h>",
         "#include <stdint.h>",
         "",
-        "// Bytes of working memory, 64-byte aligned. It is a static array unless RLT_ARENA names an array to use instead.",
+        "// Bytes of working memory, 64-byte aligned: a static array unless RLT_ARENA names one to use instead.",
         f"#define {upper}_ARENA_BYTES {build.lowered.arena_bytes}u",
         "#ifndef RLT_ARENA_BYTES",
         f"#define RLT_ARENA_BYTES {upper}_ARENA_BYTES",
@@ -87,7 +88,7 @@ def header(build: Build, name: str) -> str:
         'extern "C" {',
         "#endif",
         "",
-        "// Runs the model: reads the inputs, writes the outputs. Returns 0, or 1 when the model indexes out of bounds.",
+        "// Runs the model: reads the inputs, writes the outputs. Returns 0, or 1 when it indexes out of bounds.",
         "// Not reentrant: calls share the working memory.",
         f"{signature(build, name)};",
         "",
@@ -135,6 +136,8 @@ def source(build: Build, name: str) -> str:
         parts.append(_DISPATCH.format(scratch=scratch, local=local))
     if "COPY(" in body:
         parts.append(_COPY)
+    if "FRESH(" in body:
+        parts.append(_FRESH)
     if "FILL(" in body:
         parts.append(_FILL)
     unused = "".join(f"  (void){p.name};\n" for p in [*inputs, *outputs])
@@ -224,4 +227,17 @@ _FILL = """static void fill(volatile uint8_t* to, size_t length, uint64_t patter
   for (size_t i = 0; i < length; ++i) to[i] = (uint8_t)(pattern >> 8 * (i % size));
 }
 #define FILL(to, length, pattern, size) fill(to, (size_t)(length), (uint64_t)(pattern), (size_t)(size))
+"""
+
+_FRESH = """// The first of the places of `size` bytes from `base` on in which none of the pointers held lies.
+static uint8_t* fresh(uint8_t* base, size_t size, uint8_t* const* held, size_t count) {
+  for (size_t n = 0; n < count; ++n) {
+    if ((uintptr_t)held[n] - (uintptr_t)base < size) {
+      base += size;
+      n = (size_t)-1;
+    }
+  }
+  return base;
+}
+#define FRESH(base, size, held, count) fresh(base, (size_t)(size), held, (size_t)(count))
 """

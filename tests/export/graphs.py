@@ -1,0 +1,81 @@
+"""Small ONNX models for the tests of this folder."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+
+def value(name: str, type_: int, shape: list[int | str]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, type_, shape)
+
+
+def model(
+    nodes: list[onnx.NodeProto],
+    inputs: list[onnx.ValueInfoProto],
+    outputs: list[onnx.ValueInfoProto],
+    constants: dict[str, np.ndarray] | None = None,
+) -> onnx.ModelProto:
+    initializers = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+
+
+def weights(*shape: int) -> np.ndarray:
+    return (np.random.default_rng(0).standard_normal(shape) * 0.5).astype(np.float32)
+
+
+def dense(rows: int | str = 3, columns: int = 4) -> onnx.ModelProto:
+    """relu(x @ w)"""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"], name="dense"),
+        helper.make_node("Relu", ["m"], ["y"], name="relu"),
+    ]
+    return model(
+        nodes, [value("x", FLOAT, [rows, 4])], [value("y", FLOAT, [rows, columns])], {"w": weights(4, columns)}
+    )
+
+
+def lstm() -> onnx.ModelProto:
+    """A recurrence over five steps: a loop of the host program that carries two states."""
+    node = helper.make_node("LSTM", ["x", "W", "R"], ["y", "yh", "yc"], hidden_size=4, name="lstm")
+    outputs = [value("y", FLOAT, [5, 1, 2, 4]), value("yh", FLOAT, [1, 2, 4])]
+    return model([node], [value("x", FLOAT, [5, 2, 3])], outputs, {"W": weights(1, 16, 3), "R": weights(1, 16, 4)})
+
+
+def loop() -> onnx.ModelProto:
+    """``n`` times y = relu(y @ w), ``n`` an input."""
+    state = [value("i", INT64, []), value("c", BOOL, []), value("s", FLOAT, [3, 4])]
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["s", "w"], ["m"]),
+            helper.make_node("Relu", ["m"], ["next"]),
+            helper.make_node("Identity", ["c"], ["go"]),
+        ],
+        "body",
+        state,
+        [value("go", BOOL, []), value("next", FLOAT, [3, 4])],
+    )
+    node = helper.make_node("Loop", ["n", "true", "x"], ["y"], body=body, name="loop")
+    inputs = [value("x", FLOAT, [3, 4]), value("n", INT64, [])]
+    constants = {"w": weights(4, 4), "true": np.array(True)}
+    return model([node], inputs, [value("y", FLOAT, [3, 4])], constants)
+
+
+def condition() -> onnx.ModelProto:
+    """x @ w or relu(x), as the input says."""
+    then = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["a"])], "a", [], [value("a", FLOAT, [3, 4])])
+    other = helper.make_graph([helper.make_node("Relu", ["x"], ["b"])], "b", [], [value("b", FLOAT, [3, 4])])
+    node = helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other, name="if")
+    inputs = [value("c", BOOL, []), value("x", FLOAT, [3, 4])]
+    return model([node], inputs, [value("y", FLOAT, [3, 4])], {"w": weights(4, 4)})
+
+
+def passed_through() -> onnx.ModelProto:
+    """Two outputs: the input itself and a constant."""
+    nodes = [helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Identity", ["k"], ["z"])]
+    outputs = [value("y", FLOAT, [3, 4]), value("z", FLOAT, [2, 2])]
+    return model(nodes, [value("x", FLOAT, [3, 4])], outputs, {"k": weights(2, 2)})

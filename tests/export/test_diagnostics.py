@@ -1,0 +1,118 @@
+"""One test for each message of the export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import graphs
+import numpy as np
+import onnx
+import pytest
+
+import rillet
+from rillet.cli import main
+from rillet.codegen import elf, llvm, mve
+from rillet.codegen.stack import stack_bytes
+from rillet.errors import CompileError, RunError
+from rillet.targets import get
+
+
+def compiled(model: onnx.ModelProto | None = None, target: str = "cortex-m4") -> rillet.export.CrossModule:
+    return rillet.compile(model or graphs.dense(columns=64), target=target, jobs=1)
+
+
+def test_dynamic_inputs_are_all_named() -> None:
+    with pytest.raises(CompileError, match=r"input 'x' \[N, 4\]: --shape x=1x4"):
+        compiled(graphs.dense("N"))
+    assert rillet.compile(graphs.dense("N"), target="cortex-m4", inputs={"x": (2, 4)}, jobs=1).inputs[0].shape == (2, 4)
+
+
+def test_memory_that_depends_on_data() -> None:
+    node = onnx.helper.make_node("NonZero", ["x"], ["y"], name="find")
+    model = graphs.model([node], [graphs.value("x", graphs.FLOAT, [3, 4])], [graphs.value("y", graphs.INT64, [2, "n"])])
+    with pytest.raises(CompileError, match="shape of output 'y' depends on the data"):
+        compiled(model)
+
+
+def test_ram_budget_lists_the_largest_first(tmp_path: Path) -> None:
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "a"], ["h"], name="wide"),
+        onnx.helper.make_node("MatMul", ["h", "b"], ["y"], name="narrow"),
+    ]
+    values = {"a": graphs.weights(4, 64), "b": graphs.weights(64, 2)}
+    model = graphs.model(
+        nodes, [graphs.value("x", graphs.FLOAT, [3, 4])], [graphs.value("y", graphs.FLOAT, [3, 2])], values
+    )
+    with pytest.raises(CompileError, match=r"bytes of RAM, .* more than the 100 there are .*\n +768  tensor of 'wide'"):
+        compiled(model).export(tmp_path, ram=100)
+    assert not list(tmp_path.iterdir())
+
+
+def test_flash_budget_lists_constants_and_kernels(tmp_path: Path) -> None:
+    with pytest.raises(
+        CompileError,
+        match=r"bytes of flash, .* more than the 1,000 there are[^\n]*\n +[\d,]+  code of matmul.*\n +1,024  constant",
+    ):
+        compiled().export(tmp_path, flash=1000)
+
+
+def test_unknown_layout(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match="unknown layout 'make'; layouts: cmake, zephyr, arduino"):
+        compiled().export(tmp_path, layout="make")
+
+
+def test_calling_and_saving_what_cannot_run_here(tmp_path: Path) -> None:
+    module = compiled()
+    with pytest.raises(RunError, match="compiled for cortex-m4, which this machine cannot run: export"):
+        module(np.zeros((3, 4), np.float32))
+    with pytest.raises(CompileError, match="no loader for module files"):
+        module.save(tmp_path / "model.rlm")
+
+
+def test_object_of_the_wrong_float_abi_is_refused() -> None:
+    text = "define float @f(float %x) {\n  ret float %x\n}\n"
+    soft = get("riscv32imf")
+    hard = get("riscv32imf-ilp32f")
+    with pytest.raises(CompileError, match="by the soft-float convention, but target riscv32imf-ilp32f uses"):
+        elf.check_float_abi(llvm.emit_object(text, soft), hard, "an object")
+    assert elf.float_abi(llvm.emit_object(text, get("cortex-m4"))) == "hard"
+
+
+def test_soft_float_triple_is_noticed() -> None:
+    import dataclasses
+
+    # The three-part triple looks like hard float and is not.
+    wrong = dataclasses.replace(get("cortex-m4"), triple="thumbv7em-none-eabihf")
+    with pytest.raises(CompileError, match="soft-float convention"):
+        llvm.emit_object("define void @f() {\n  ret void\n}\n", wrong)
+
+
+def test_library_call_is_named() -> None:
+    node = onnx.helper.make_node("Mul", ["x", "x"], ["y"], name="square")
+    double = onnx.TensorProto.DOUBLE
+    model = graphs.model([node], [graphs.value("x", double, [4])], [graphs.value("y", double, [4])])
+    with pytest.raises(CompileError, match="calls __aeabi_dmul, which no kernel may"):
+        compiled(model)
+
+
+def test_wrong_vector_conversion_is_refused() -> None:
+    with pytest.raises(CompileError, match=r"vcvt.f32.s32\s+q0, q0, r2' would compute a wrong result"):
+        mve.check("\tvldrw.u32\tq0, [r0]\n\tvcvt.f32.s32\tq0, q0, r2\n")
+    mve.check("\tvcvt.f32.s32\tq0, q0, #3\n\tvcvt.f32.s32\tq1, q0\n")
+
+
+def test_stack_without_a_bound_is_refused() -> None:
+    assert stack_bytes("\tpush\t{r4, r5, lr}\n\tvpush\t{d8, d9}\n\tsub\tsp, #24\n") == 12 + 16 + 24
+    assert stack_bytes("\taddi\tsp, sp, -48\n\tsub\tsp, sp, #1, lsl #12\n") == 48 + 4096
+    with pytest.raises(CompileError, match="is not a constant"):
+        stack_bytes("\tsub\tsp, sp, r4\n")
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "dense.onnx"
+    onnx.save(graphs.dense(), path)
+    command = ["export", str(path), "--target", "cortex-m4", "-o", str(tmp_path / "out"), "--jobs", "1"]
+    assert main([*command, "--ram", "8k", "--flash", "64k"]) == 0
+    assert "out.c" in capsys.readouterr().out
+    assert main([*command, "--ram", "lots"]) == 1
+    assert "--ram lots: expected a number of bytes" in capsys.readouterr().err

@@ -1,0 +1,91 @@
+"""The reference networks on emulated microcontrollers: results, instructions, memory.
+
+Instructions are counted exactly and are the same in every run; they are not cycles. The bounds are those the compiler
+has to keep, from what the best other compilers for ONNX on bare metal reach under the same emulator.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import firmware
+import graphs
+import numpy as np
+import pytest
+
+import models
+import rillet
+
+# Instructions for each multiply-accumulate, at most.
+RATIOS = {
+    "cortex-m4": {
+        "mnist_cnn": 3.0,
+        "ds_cnn": 3.0,
+        "resnet_8": 2.5,
+        "mobilenet_v1_025": 2.5,
+        "fc_autoencoder": 3.0,
+    },
+    "cortex-m55": {
+        "mnist_cnn": 1.2,
+        "ds_cnn": 1.2,
+        "resnet_8": 0.9,
+        "mobilenet_v1_025": 0.9,
+        "fc_autoencoder": 1.2,
+    },
+    "riscv32imf": {
+        "mnist_cnn": 3.0,
+        "ds_cnn": 3.0,
+        "resnet_8": 2.5,
+        "mobilenet_v1_025": 2.5,
+        "fc_autoencoder": 3.0,
+    },
+}
+ARENAS = {
+    "mnist_cnn": 50_176,
+    "ds_cnn": 64_000,
+    "resnet_8": 196_608,
+    "mobilenet_v1_025": 294_912,
+    "fc_autoencoder": 3_072,
+}
+
+
+def run(model: object, arrays: list[np.ndarray], target: str, folder: Path) -> tuple[rillet.export.Exported, int]:
+    """Compile, link, run; compares the results with this machine's and returns the figures and the instructions."""
+    firmware.require_emulator(target)
+    module = rillet.compile(model, target=target)
+    exported = module.export(folder / "model")
+    got, instructions = firmware.run(module, firmware.link(module, exported), arrays)
+    wanted = rillet.compile(model)(*arrays)
+    for a, b in zip(got, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    return exported, instructions
+
+
+@pytest.mark.parametrize("name", ARENAS)
+@pytest.mark.parametrize("target", RATIOS)
+def test_reference_networks(target: str, name: str, tmp_path: Path) -> None:
+    arrays = list(models.inputs(name).values())
+    exported, instructions = run(models.build(name), arrays, target, tmp_path)
+    figures = exported.figures
+    print(f"{target} {name}: {instructions / figures.macs:.2f} instructions a MAC; {figures}")
+    assert instructions / figures.macs <= RATIOS[target][name]
+    assert figures.arena <= ARENAS[name]
+    assert figures.arena <= 1.05 * figures.arena_lower_bound
+    assert figures.code is not None and figures.stack is not None
+    assert figures.code <= 4096
+    assert figures.stack <= 2048
+
+
+def test_sizes_of_the_keyword_spotter(tmp_path: Path) -> None:
+    exported = rillet.compile(models.build("ds_cnn"), target="cortex-m4", optimize_for_size=True).export(
+        tmp_path / "kws"
+    )
+    assert exported.figures.code is not None
+    assert exported.figures.code <= 2048
+    assert exported.figures.kernels <= 24 * 1024
+
+
+@pytest.mark.parametrize("target", firmware.BOARDS)
+def test_host_control_flow(target: str, tmp_path: Path) -> None:
+    x = np.random.default_rng(1).standard_normal((5, 2, 3)).astype(np.float32)
+    run(graphs.lstm(), [x], target, tmp_path)

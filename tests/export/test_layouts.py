@@ -1,0 +1,67 @@
+"""The folders that an export writes."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import graphs
+import pytest
+
+import rillet
+from rillet.compiler import cross_compile
+from rillet.export.names import distinct, identifier
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or shutil.which("cc") is None, reason="needs cc for x86-64")
+def test_cmake_builds_the_example(tmp_path: Path) -> None:
+    folder, build = tmp_path / "dense", tmp_path / "build"
+    cross_compile(graphs.dense(), target="x86-64-v2", jobs=1).export(folder)
+    cmake = shutil.which("cmake")
+    assert cmake is not None
+    subprocess.run([cmake, "-S", folder, "-B", build], check=True, capture_output=True)
+    subprocess.run([cmake, "--build", build], check=True, capture_output=True)
+    subprocess.run([build / "dense_example"], check=True)
+
+
+def test_example_is_short(tmp_path: Path) -> None:
+    rillet.compile(graphs.dense(), target="cortex-m4", jobs=1).export(tmp_path / "dense")
+    main = (tmp_path / "dense" / "main.c").read_text()
+    assert len(main[main.index("int main") :].splitlines()) < 10
+
+
+def test_header_has_shapes_and_arena(tmp_path: Path) -> None:
+    rillet.compile(graphs.dense(), target="cortex-m4", jobs=1).export(tmp_path, name="my-model")
+    header = (tmp_path / "my_model.h").read_text()
+    assert "#define MY_MODEL_X_SHAPE {3, 4}" in header
+    assert "RLT_ARENA_BYTES" in header
+    assert "int my_model_run(const float* x, float* y);" in header
+
+
+def test_readme_has_the_figures(tmp_path: Path) -> None:
+    exported = rillet.compile(graphs.dense(), target="cortex-m4", jobs=1).export(tmp_path / "dense")
+    text = (tmp_path / "dense" / "README.md").read_text()
+    for number in (exported.figures.arena, exported.figures.stack, exported.figures.kernels, exported.figures.macs):
+        assert f"{number:,}" in text
+
+
+@pytest.mark.parametrize(
+    ("layout", "files"),
+    [
+        ("zephyr", ["zephyr/module.yml", "zephyr/CMakeLists.txt", "src/dense.c", "include/dense.h"]),
+        ("arduino", ["library.properties", "src/dense.h", "src/cortex-m4/fpv4-sp-d16-hard/libdense_kernels.a"]),
+    ],
+)
+def test_other_layouts(layout: str, files: list[str], tmp_path: Path) -> None:
+    exported = rillet.compile(graphs.dense(), target="cortex-m4", jobs=1).export(tmp_path / "dense", layout=layout)
+    assert set(files) <= set(exported.files)
+    assert all((tmp_path / "dense" / f).stat().st_size for f in exported.files)
+
+
+def test_identifiers() -> None:
+    assert identifier("serving_default_input:0") == "serving_default_input_0"
+    assert identifier("1x") == "m1x"
+    assert identifier("float") == "float_"
+    assert distinct(["x", "X", "x "]) == ["x", "X_2", "x_3"]
