@@ -218,12 +218,12 @@ static rlt_status_t hal_check_size(void* self, const rlt_vm_call_t* call, rlt_er
     fits = fits && rlt_checked_mul_i64(size, dim, &size) && size <= MAX_TENSOR_BYTES;
   }
   if (RLT_LIKELY(fits || empty)) return RLT_OK;
-  rlt_error_set(error, RLT_OUT_OF_MEMORY, " is too large");
+  rlt_error_set(error, RLT_OUT_OF_RANGE, " is too large");
   for (uint32_t i = count; i-- > 2;) {
     rlt_error_prefix(error, i > 2 ? " x %lld" : "%lld", (long long)call->int_arguments[i]);
   }
   rlt_error_prefix(error, "%s: a tensor of ", text);
-  return RLT_OUT_OF_MEMORY;
+  return RLT_OUT_OF_RANGE;
 }
 
 static rlt_status_t hal_cmd_create(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {

@@ -62,8 +62,8 @@ class CheckDimOp(Stream.Operation, name="check_dim"):
 
 
 class AssertOp(Stream.Operation, name="assert"):
-    """Fails the call with ``message`` unless the condition holds; the last two ``{}`` of the message stand for the
-    numbers."""
+    """Fails the call with ``message`` unless the condition holds; the last two ``{}`` of the message, if any, stand
+    for the numbers."""
 
     condition: Operand[ir.IntegerType[1]]
     actual: Operand[ir.IndexType]

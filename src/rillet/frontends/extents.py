@@ -37,7 +37,7 @@ class Extents:
 
     def __init__(self) -> None:
         self._forms: dict[ir.Value, _Form] = {}
-        self._memo: list[dict[object, ir.Value]] = [{}]
+        self._memo: list[dict[object, ir.Value | None]] = [{}]
         self._atoms = 0
         self._non_negative: set[int] = set()
         self._clamped: dict[ir.Value, list[Extent]] = {}  # min(x, c) with a constant c > 1 -> [x]
@@ -51,6 +51,13 @@ class Extents:
     def pop(self) -> None:
         """Leave the region; values made in it are forgotten."""
         self._memo.pop()
+
+    def first_time(self, key: object) -> bool:
+        """Whether ``key`` was not asked for before in this region or one around it."""
+        if any(key in memo for memo in self._memo):
+            return False
+        self._memo[-1][key] = None
+        return True
 
     # --- normal forms ---
 

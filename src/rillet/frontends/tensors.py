@@ -16,6 +16,7 @@ and results are converted back to the output's type, so importers never handle s
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,13 +24,13 @@ from typing import TypeAlias
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith
+from torch_mlir.dialects import arith, cf
 
 from rillet.frontends import e8m0, scalars
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.extents import Extents, Flag
 from rillet.frontends.scalars import Scalar
-from rillet.ir import Program, builders, constants, dtypes
+from rillet.ir import Program, builders, constants, dtypes, locations
 from rillet.ir.builders import Expr, Extent
 
 Element: TypeAlias = Extent | Flag
@@ -240,12 +241,28 @@ class TensorBuilder:
             return b
         if isinstance(a, int) and isinstance(b, int):
             raise InvalidNode(f"dimensions {a} and {b} do not broadcast")
-        if isinstance(a, int) or isinstance(b, int):
-            return a if isinstance(a, int) else b
         if self.extents.same_if_valid(a, b):
             return self.extents.unclamped(a, b)
+        self._require_broadcast(a, b)
+        if isinstance(a, int) or isinstance(b, int):
+            return a if isinstance(a, int) else b
         # Either may be 1 at run time; what is not 1 wins.
         return self.extents.select(self.extents.compare("eq", a, 1), b, a)
+
+    def _require_broadcast(self, a: Extent, b: Extent) -> None:
+        """Assert at run time that two dimensions broadcast."""
+        if isinstance(a, int):  # a constant goes right: that is where canonicalization would move it
+            a, b = b, a
+        if not self.extents.first_time(("broadcast", a, b)):
+            return
+        units = [self.extents.compare("eq", a, 1), self.extents.compare("eq", b, 1)]
+        if any(flag is True for flag in units):
+            return
+        # The comparison that the message quotes comes first.
+        equal = arith.cmpi(arith.CmpIPredicate.eq, builders.as_index(a), builders.as_index(b))
+        condition = functools.reduce(arith.ori, [equal, *(flag for flag in units if not isinstance(flag, bool))])
+        text = "dimensions {0} and {1} do not broadcast"
+        cf.assert_(condition, f"{locations.label(ir.Location.current)}: {text}")
 
     def broadcast_shape(self, shapes: Sequence[Sequence[Extent]]) -> list[Extent]:
         """The common shape under ONNX's (numpy's) broadcasting."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rillet.ir.passes import Pass
 from rillet.optimize import (
     absorb_transposes,
+    assertions,
     canonicalize,
     channels_last,
     fold_constants,
@@ -14,6 +15,7 @@ from rillet.optimize import (
 from rillet.optimize.spec import check
 
 PASSES = [
+    Pass("assertions", "optimize", assertions.run),  # first: what follows relies on them
     Pass("canonicalize", "optimize", canonicalize.run),
     Pass("fold-constants", "optimize", fold_constants.run, fold_constants.Options()),
     Pass("fold-scale", "optimize", fold_scale.run),

@@ -30,16 +30,21 @@ class Checks:
         self._known.pop()
 
     def condition(self, op: ir.Operation, scalars: Mapping[ir.Value, ir.Value]) -> None:
-        """The ``cf.assert`` ``op`` as ``stream.assert``. The numbers in its message are those of the first comparison
-        in its condition; ``scalars`` maps host values to the new ones.
+        """The ``cf.assert`` ``op`` as ``stream.assert``.
+
+        ``{0}`` and ``{1}`` in its message are the operands of the first comparison in its condition. ``scalars`` maps
+        host values to the new ones.
         """
         message = ir.StringAttr(op.attributes["msg"]).value
         condition = scalars[op.operands[0]]
+        places = sorted((message.rfind(f"{{{i}}}"), i) for i in range(2))
         compared = _compared(op.operands[0])
-        if compared is None:
-            message = message.replace("{}", "?")
-        actual, expected = (scalars[v] for v in compared) if compared else (host.index(0), host.index(0))
-        stream.AssertOp(condition, actual, expected, ir.StringAttr.get(message))
+        shown = [host.index(0)] * 2
+        if places[0][0] >= 0:
+            for place, _ in reversed(places):
+                message = message[:place] + ("{}" if compared else "?") + message[place + 3 :]
+            shown = [scalars[compared[i]] for _, i in places] if compared else shown
+        stream.AssertOp(condition, *shown, ir.StringAttr.get(message))
 
     def size(self, tensor: ir.RankedTensorType, dims: Sequence[ir.Value]) -> None:
         """Fail at run time when the bytes of a tensor with the dynamic extents ``dims`` have no 64-bit number."""
