@@ -7,13 +7,10 @@ failure is reduced to few nodes and printed. Graphs run in a child process, so t
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,12 +23,12 @@ from rillet.verify.difference import difference
 from rillet.verify.oracles import OracleError, run_onnxruntime, run_reference
 from rillet.verify.submodel import submodel, value_types
 
+from . import worker
 from .maker import Maker, Stuck, random_array
 from .ops import grow
 
-_ROOT = Path(__file__).parents[2]
 Feeds = dict[str, np.ndarray]
-HANG_SECONDS = 300
+_HANG_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -69,9 +66,7 @@ def generate(seed: int) -> tuple[onnx.ModelProto, list[Feeds]]:
     return model, [random_feeds(model, sizes, rng, bool(i % 2)) for i, sizes in enumerate(sets)]
 
 
-def random_feeds(
-    model: onnx.ModelProto, sizes: Mapping[str, int], rng: np.random.Generator, structured: bool
-) -> Feeds:
+def random_feeds(model: onnx.ModelProto, sizes: Mapping[str, int], rng: np.random.Generator, structured: bool) -> Feeds:
     """Inputs of a model whose dynamic dimensions have these sizes."""
     feeds = {}
     for info in model.graph.input:
@@ -89,9 +84,7 @@ def check(model: onnx.ModelProto, feed_sets: Sequence[Feeds]) -> Outcome:
         return Outcome("invalid", "no oracle runs it")
     shapes = {i.name: [d.dim_value or 0 for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
     pinned = {
-        name: shape
-        for name, shape in shapes.items()
-        if 0 in shape and not any(d.dim_param for d in _dims(model, name))
+        name: shape for name, shape in shapes.items() if 0 in shape and not any(d.dim_param for d in _dims(model, name))
     }
     try:
         module = rillet.compile(model, inputs=pinned, threads=1, jobs=1, cache=False)
@@ -280,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(onnx.printer.to_text(generate(options.seed)[0]))
         return 0
     if options.worker:
-        _work(range(options.seed, options.seed + options.count))
+        worker.work(range(options.seed, options.seed + options.count), _outcome)
         return 0
     started = time.perf_counter()
     counts = Counter(_report(seed, outcome, options) for seed, outcome in outcomes(options.seed, options.count))
@@ -288,50 +281,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if counts["wrong"] or counts["error"] else 0
 
 
-def outcomes(first: int, count: int):
-    """(seed, outcome) of each seed, run in a child process that is started anew after a crash or a hang."""
-    seed, end = first, first + count
-    while seed < end:
-        command = [sys.executable, "-m", "tests.fuzz.graphs", "--worker", "--seed", str(seed), "--count", str(end - seed)]
-        with tempfile.TemporaryFile("w+") as errors:
-            child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=_ROOT)
-            timed_out = False
-            for line in _lines(child):
-                if line is None:
-                    timed_out = True
-                    child.kill()
-                    break
-                yield seed, Outcome(*json.loads(line))
-                seed += 1
-            status = child.wait()
-            if seed < end:
-                errors.seek(0)
-                tail = errors.read()[-2000:]
-                yield seed, Outcome("error", "hang" if timed_out else f"crash, status {status}: {tail}")
-                seed += 1
+def outcomes(first: int, count: int) -> Iterator[tuple[int, Outcome]]:
+    """(seed, outcome) of each seed, run in a child process."""
+    for seed, result in worker.results("tests.fuzz.graphs", first, count, _HANG_SECONDS):
+        yield seed, Outcome("error", f"crash: {result[1]}") if result[0] == "crash" else Outcome(*result)
 
 
-def _lines(child: subprocess.Popen):
-    """Lines of the child's output; None when it says nothing for too long."""
-    import selectors
-
-    assert child.stdout is not None
-    selector = selectors.DefaultSelector()
-    selector.register(child.stdout, selectors.EVENT_READ)
-    while True:
-        if not selector.select(HANG_SECONDS):
-            yield None
-            return
-        line = child.stdout.readline()
-        if not line:
-            return
-        yield line
-
-
-def _work(seeds: Sequence[int]) -> None:
-    for seed in seeds:
-        outcome = check(*generate(seed))
-        print(json.dumps([outcome.kind, outcome.detail, outcome.outputs]), flush=True)
+def _outcome(seed: int) -> tuple[str, str, tuple[str, ...]]:
+    outcome = check(*generate(seed))
+    return outcome.kind, outcome.detail, outcome.outputs
 
 
 def _report(seed: int, outcome: Outcome, options: argparse.Namespace) -> str:
@@ -340,7 +298,7 @@ def _report(seed: int, outcome: Outcome, options: argparse.Namespace) -> str:
     if not outcome.failed:
         return outcome.kind
     print(f"seed {seed}: {outcome.kind}: {outcome.detail[:1500]}", flush=True)
-    if options.no_reduce or outcome.detail.startswith(("crash", "hang")):
+    if options.no_reduce or outcome.detail.startswith("crash"):
         return outcome.kind
     model, feeds, reduced = reduce(*generate(seed))
     print(f"  reduced: {reduced.kind}: {reduced.detail[:1500]}\n{onnx.printer.to_text(model)}", flush=True)

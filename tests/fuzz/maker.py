@@ -1,4 +1,4 @@
-"""Grows one random ONNX graph: values with concrete and declared shapes, operands that fit, nodes typed by inference."""
+"""Grows one random ONNX graph: values with declared shapes, operands that fit, nodes typed by inference."""
 
 from __future__ import annotations
 
@@ -206,7 +206,9 @@ class Maker:
 
 
 def type_proto(dtype: str, dims: Sequence[Dim]) -> onnx.TypeProto:
-    return helper.make_tensor_type_proto(_TYPES[dtype], [None if isinstance(d, str) and d[0] == "?" else d for d in dims])
+    return helper.make_tensor_type_proto(
+        _TYPES[dtype], [None if isinstance(d, str) and d[0] == "?" else d for d in dims]
+    )
 
 
 def broadcast(a: Sequence[Dim], b: Sequence[Dim]) -> bool:

@@ -12,15 +12,61 @@ Apply = Callable[[Maker], object]
 APPLICATIONS: list[tuple[float, Apply]] = []
 
 _UNARY = (
-    "Abs Neg Exp Log Sqrt Relu Sigmoid Tanh Erf Floor Ceil Round Sign Reciprocal Softplus Softsign Elu Selu Celu LeakyRelu "
-    "HardSigmoid HardSwish Mish Gelu ThresholdedRelu Shrink Sin Cos Tan Atan Asin Acos Sinh Cosh Asinh Acosh Atanh "
-    "Identity IsNaN IsInf"
-).split()
-# Their attributes (or, in onnx's evaluator, constants) are float32, which one may or may not see in a float64 result.
+    "Abs",
+    "Neg",
+    "Exp",
+    "Log",
+    "Sqrt",
+    "Relu",
+    "Sigmoid",
+    "Tanh",
+    "Erf",
+    "Floor",
+    "Ceil",
+    "Round",
+    "Sign",
+    "Reciprocal",
+    "Softplus",
+    "Softsign",
+    "Elu",
+    "Selu",
+    "Celu",
+    "LeakyRelu",
+    "HardSigmoid",
+    "HardSwish",
+    "Mish",
+    "Gelu",
+    "ThresholdedRelu",
+    "Shrink",
+    "Sin",
+    "Cos",
+    "Tan",
+    "Atan",
+    "Asin",
+    "Acos",
+    "Sinh",
+    "Cosh",
+    "Asinh",
+    "Acosh",
+    "Atanh",
+    "Identity",
+    "IsNaN",
+    "IsInf",
+)
+# Their attributes (or, in onnx's evaluator, constants) are float32; float64 results may or may not show it.
 _FLOAT32_CONSTANTS = {"HardSigmoid", "Gelu", "LeakyRelu", "Selu", "HardSwish", "Mish", "Elu", "Celu", "Shrink"}
 _REDUCTIONS = (
-    "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSumExp ReduceLogSum"
-).split()
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceSumSquare",
+    "ReduceLogSumExp",
+    "ReduceLogSum",
+)
 _COMPARE = ("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual")
 
 
@@ -105,7 +151,7 @@ def cast(g: Maker) -> None:
     x = g.value()
     target = g.one_of([*FLOATS, *INTEGERS, "bool"])
     if x.is_float and target in INTEGERS:
-        x = g.add("Clip", [x, g.constant(np.asarray(0, x.dtype)), g.constant(np.asarray(9, x.dtype))])[0]
+        x = g.add("Clip", [_number(g, x), g.constant(np.asarray(0, x.dtype)), g.constant(np.asarray(9, x.dtype))])[0]
     from onnx import helper
 
     g.add("Cast", [x], to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
@@ -278,7 +324,10 @@ def concat(g: Maker) -> None:
     others = [
         v
         for v in g.values
-        if v.dtype == x.dtype and v.rank == x.rank and v.dims[:axis] == x.dims[:axis] and v.dims[axis + 1 :] == x.dims[axis + 1 :]
+        if v.dtype == x.dtype
+        and v.rank == x.rank
+        and v.dims[:axis] == x.dims[:axis]
+        and v.dims[axis + 1 :] == x.dims[axis + 1 :]
     ]
     if g.chance(0.4):
         others = [g.data(x.dtype, (*x.dims[:axis], g.integer(1, 4), *x.dims[axis + 1 :]))]
@@ -429,6 +478,11 @@ def einsum(g: Maker) -> None:
     g.add("Einsum", [x, y], equation=equation)
 
 
+def _number(g: Maker, x: Value) -> Value:
+    """``x`` without NaN, whose conversion to an integer may give anything."""
+    return g.add("Where", [g.add("IsNaN", [x])[0], g.constant(np.asarray(0, x.dtype)), x])[0]
+
+
 def _spatial(g: Maker, x: Value, dilate: bool = True) -> dict:
     """Kernel, strides, pads and dilations that fit the fixed extents of ``x``."""
     rank = x.rank - 2
@@ -515,7 +569,7 @@ def resize(g: Maker) -> None:
 
 @applies(2)
 def quantize(g: Maker) -> None:
-    x = g.value(("float32",))
+    x = _number(g, g.value(("float32",)))
     zero = g.constant(np.asarray(g.integer(0, 5), g.one_of(["uint8", "int8"])))
     scale = g.constant(np.asarray(0.05, np.float32))
     q = g.add("QuantizeLinear", [x, scale, zero])[0]
