@@ -244,16 +244,13 @@ def _results(unit: list[ir.Operation]) -> list[ir.Value]:
 
 
 def _is_room(op: ir.Operation, result: ir.Value) -> bool:
-    """Whether a loop makes ``result`` out of nothing, of a size known at run time only.
+    """Whether ``result`` is a tensor that a loop works on, of a size known at run time only.
 
     Used or not, it takes memory, which only the host can allocate: as a result.
     """
     if op.name != "scf.for" or not isinstance(result.type, ir.RankedTensorType):
         return False
-    if ir.RankedTensorType(result.type).has_static_shape:
-        return False
-    owner = defining(op.operands[3 + ir.OpResult(result).result_number])
-    return owner is not None and is_source(owner)
+    return not ir.RankedTensorType(result.type).has_static_shape
 
 
 def _dims_attr(value: ir.Value, dims: Sequence[Extent], number: dict[ir.Value, int]) -> ir.DictAttr:

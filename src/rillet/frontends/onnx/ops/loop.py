@@ -277,7 +277,10 @@ class _Builder:
         return [*grown, *extents]
 
     def _emit(self, plan: _Plan) -> list[Tensor]:
-        if plan.condition is True and self.condition is None and self.count is not None:
+        # Upstream gives a carried tensor of an scf.for the static type that its initial value was cast from, which is
+        # wrong for one that changes its size.
+        grows = any(c.changing for c in plan.state) or (plan.scans and not plan.preallocated)
+        if plan.condition is True and self.condition is None and self.count is not None and not grows:
             return self._emit_for(plan)
         return self._emit_while(plan)
 

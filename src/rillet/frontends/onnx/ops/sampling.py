@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch_mlir import ir
 
 from rillet.frontends import scalars
-from rillet.frontends.errors import InvalidNode
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.contraction import contract
 from rillet.frontends.onnx.interpolation import (
     clamp,
@@ -36,8 +36,8 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
     if mode is None or padding not in ("zeros", "border", "reflection"):
         raise InvalidNode(f"mode '{node.attr('mode', 'linear')}' with padding_mode '{padding}' is not known")
     rank = x.rank - 2
-    if grid.rank != x.rank or grid.shape[-1] != rank:
-        raise InvalidNode(f"a grid of shape {list(grid.shape)} does not fit an input of rank {x.rank}")
+    if grid.rank != x.rank or (isinstance(grid.shape[-1], int) and grid.shape[-1] != rank):
+        raise InvalidNode(f"a grid of rank {grid.rank} does not fit an input of rank {x.rank}")
     corners = bool(node.attr("align_corners", 0))
     compute = scalars.compute_dtype(x.dtype)
     source, places = b.value(x), b.value(grid)
@@ -217,7 +217,9 @@ def deform_conv(
     if x.rank != 4:
         raise InvalidNode(f"the input has rank {x.rank}; it must be [N, C, H, W]")
     group, offset_group = node.attr("group", 1), node.attr("offset_group", 1)
-    kernel = [int(k) for k in weights.static_shape[2:]]
+    kernel = node.attr("kernel_shape", None) or weights.shape[2:]
+    if not all(isinstance(k, int) for k in kernel):
+        raise UnsupportedFeature("a kernel whose size is not known at compile time", "give kernel_shape")
     pads = node.attr("pads", None) or [0] * 4
     strides = node.attr("strides", None) or [1, 1]
     dilations = node.attr("dilations", None) or [1, 1]

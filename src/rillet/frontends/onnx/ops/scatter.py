@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch_mlir import ir
 
-from rillet.frontends.errors import InvalidNode
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.loops import for_each, fresh, scalar_of, store
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.gather import position
@@ -57,7 +57,9 @@ def scatter_nd(node: Node, data: Tensor, indices: Tensor, updates: Tensor) -> Te
     """The last dimension of ``indices`` holds positions in the first dimensions of ``data``; updates are slices."""
     b = node.b
     depth = indices.shape[-1]
-    if not isinstance(depth, int) or depth > data.rank:
+    if not isinstance(depth, int):
+        raise UnsupportedFeature("the last dimension of indices is not known at compile time", "pin the input shapes")
+    if depth > data.rank:
         raise InvalidNode(f"indices of {depth} dimensions do not fit data of rank {data.rank}")
     lead = indices.rank - 1
     combine = _combine(node)
