@@ -28,8 +28,8 @@ _KINDS = {
     "OnnxBackendPyTorchConvertedModelTest": "pytorch-converted",
     "OnnxBackendPyTorchOperatorModelTest": "pytorch-operator",
 }
-# How an expected failure fails: refused with an error of Rillet's, or computed with another result.
-REFUSED, DIFFERENT = "refused", "different"
+# How a failure looks: refused with an error of Rillet, computed with another result, or any other exception.
+REFUSED, DIFFERENT, ERROR = "refused", "different", "error"
 
 
 class _Backend(RilletBackend):
@@ -63,7 +63,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a test went: ``status`` is "passed", a kind of expected failure, or "error"."""
+    """How a test went: ``status`` is "passed" or what the failure looks like."""
 
     status: str
     reason: str = ""
@@ -94,7 +94,7 @@ def run(case: Case) -> Outcome:
     except AssertionError as error:
         return Outcome(DIFFERENT, str(error).strip())
     except Exception as error:
-        return Outcome("error", f"{type(error).__name__}: {error}")
+        return Outcome(ERROR, f"{type(error).__name__}: {error}")
     return Outcome("passed", specialized=_Backend.last is not None and bool(_Backend.last.model.keys))
 
 
