@@ -1,4 +1,4 @@
-"""From a kernel module to an object file: upstream's lowerings, the C ABI wrapper, LLVM's optimizer and code generator."""
+"""From a kernel module to an object file: upstream's lowerings, the C ABI wrapper, LLVM's code generator."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def lower(module: ir.Module, target: Target) -> str:
 
 
 def _bfloats_as_integers(text: str) -> str:
-    """bf16 values as their bits. Kernels only move them by now, and LLVM keeps a bfloat in an f32 register, from which it
-    gets back to the bits by calling a library."""
+    """bf16 values as their bits. Kernels only move them by now, and LLVM keeps a bfloat in an f32 register, from which
+    it gets back to the bits by calling a library."""
     if "bfloat" not in text:
         return text
     text = re.sub(r"0xR([0-9A-Fa-f]{4})", lambda m: str(int(m[1], 16)), text)
@@ -92,12 +92,17 @@ _FLOAT_TOKEN = re.compile(
     r"|(?P<special>[+-]?(?:inf|q?nan)(?:\(0x[0-9A-Fa-f]+\))?)(?![\w.=])"
     r"|(?P<decimal>[+-]?\d+\.\d+(?:e[+-]?\d+)?)(?![\w.]))"
 )
-_FLOAT_FORMATS = {"half": ("H", "<e", 5, 10), "bfloat": ("R", "", 8, 7), "float": ("", "<f", 8, 23), "double": ("", "<d", 11, 52)}
+_FLOAT_FORMATS = {
+    "half": ("H", "<e", 5, 10),
+    "bfloat": ("R", "", 8, 7),
+    "float": ("", "<f", 8, 23),
+    "double": ("", "<d", 11, 52),
+}
 
 
 def _spell_floats_as_bits(text: str) -> str:
-    """MLIR's LLVM prints ``float f0x3FB8AA3B``, ``double +inf`` and short decimals; the code generator's LLVM reads only exact
-    decimals and the older hexadecimal notation, in which a float is written with the bits of the equal double."""
+    """MLIR's LLVM prints ``float f0x3FB8AA3B``, ``double +inf`` and short decimals; the code generator's LLVM reads only
+    exact decimals and the older hexadecimal notation, in which a float is written with the bits of the equal double."""
     lines = text.split("\n")
     for number, line in enumerate(lines):
         if "half" in line or "float" in line or "double" in line:
@@ -272,21 +277,21 @@ def _parse(text: str, target: Target, machine: llvm.TargetMachine) -> llvm.Modul
 def undefined_symbols(blob: bytes) -> list[str]:
     """The names an ELF relocatable object (32- or 64-bit, little-endian) leaves undefined, sorted."""
     wide = blob[4] == 2
-    section_offset, = struct.unpack_from("<Q" if wide else "<I", blob, 40 if wide else 32)
+    (section_offset,) = struct.unpack_from("<Q" if wide else "<I", blob, 40 if wide else 32)
     entry_size, count = struct.unpack_from("<HH", blob, 58 if wide else 46)
     names: set[str] = set()
     headers = [section_offset + n * entry_size for n in range(count)]
     for header in headers:
-        kind, = struct.unpack_from("<I", blob, header + 4)
+        (kind,) = struct.unpack_from("<I", blob, header + 4)
         if kind != 2:  # SHT_SYMTAB
             continue
         offset, size = struct.unpack_from("<QQ" if wide else "<II", blob, header + (24 if wide else 16))
-        link, = struct.unpack_from("<I", blob, header + (40 if wide else 24))
-        strings, = struct.unpack_from("<Q" if wide else "<I", blob, headers[link] + (24 if wide else 16))
+        (link,) = struct.unpack_from("<I", blob, header + (40 if wide else 24))
+        (strings,) = struct.unpack_from("<Q" if wide else "<I", blob, headers[link] + (24 if wide else 16))
         symbol_size = 24 if wide else 16
         for symbol in range(offset + symbol_size, offset + size, symbol_size):
-            name, = struct.unpack_from("<I", blob, symbol)
-            section, = struct.unpack_from("<H", blob, symbol + (6 if wide else 14))
+            (name,) = struct.unpack_from("<I", blob, symbol)
+            (section,) = struct.unpack_from("<H", blob, symbol + (6 if wide else 14))
             if section == 0 and name:
                 end = blob.index(b"\0", strings + name)
                 names.add(blob[strings + name : end].decode())

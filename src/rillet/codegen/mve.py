@@ -1,8 +1,8 @@
 """Keeps clear of a wrong encoding in LLVM's M-profile vector code (MVE).
 
 A vector integer-to-float conversion followed by a multiplication by 2^-n is fused into ``vcvt`` with an immediate n;
-when the integer n is also live in a register, LLVM 22 prints and encodes that register instead, and the result is wrong. The
-same holds for a multiplication before a conversion to integer. A fence between the two keeps them apart.
+when the integer n is also live in a register, LLVM 22 prints and encodes that register instead, and the result is
+wrong. The same holds for a multiplication before a conversion to integer. A fence between the two keeps them apart.
 """
 
 from __future__ import annotations

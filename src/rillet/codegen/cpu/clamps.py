@@ -19,7 +19,7 @@ _OPS = {"arith.maximumf": arith.CmpFPredicate.OLE, "arith.minimumf": arith.CmpFP
 
 
 def run(module: ir.Module, target: Target) -> None:
-    """Mark maxima and minima with a constant ``nsz`` (no signed zeros), or make them comparisons. Mutates ``module``."""
+    """Mark maxima and minima with a constant ``nsz`` (no signed zeros), or make them comparisons, in ``module``."""
     flag = ir.Attribute.parse("#arith.fastmath<nsz>", module.context)
     found: list[ir.Operation] = []
 

@@ -7,10 +7,11 @@ from torch_mlir import ir, passmanager
 from rillet.codegen.cpu import clamps, masks, math
 from rillet.targets import Target
 
+_STORAGE_FLOATS = ("f16", "bf16", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f4E2M1FN")
 _WIDEN_SMALL_FLOATS = (
     "canonicalize",
     "cse",
-    "arith-emulate-unsupported-floats{source-types=f16,bf16,f8E4M3FN,f8E4M3FNUZ,f8E5M2,f8E5M2FNUZ,f4E2M1FN target-type=f32}",
+    f"arith-emulate-unsupported-floats{{source-types={','.join(_STORAGE_FLOATS)} target-type=f32}}",
     "math-extend-to-supported-types",
 )
 
