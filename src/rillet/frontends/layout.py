@@ -36,6 +36,8 @@ class Builder(TensorBuilder):
             return self.constant(tensor.array.reshape(shape), name=tensor.name)  # type: ignore[arg-type]
         if tensor.elements is not None and static:
             return self.symbolic(tensor.elements, shape, tensor.dtype)  # type: ignore[arg-type]
+        if 0 in tensor.shape and 0 in shape:
+            return self.tensor(self.empty(tensor.dtype, shape), tensor.dtype, shape)
         groups = self._groups(tensor.shape, shape)
         value = self.value(tensor)
         if groups is None:

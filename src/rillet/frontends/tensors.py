@@ -198,6 +198,7 @@ class TensorBuilder:
         outputs' types.
         """
         names = [t.dtype for t, _ in inputs] + [dtype for _, _, dtype, _ in outputs]
+        _check_loops([*((t.shape, e) for t, e in inputs), *((extents, e) for _, e, _, extents in outputs)])
 
         def wrapped(*values: ir.Value) -> list[ir.Value]:
             arguments = [load(v, dtype) for v, dtype in zip(values, names, strict=True)]
@@ -405,6 +406,18 @@ class TensorBuilder:
         inputs = [(tensor, [loops[axis] for axis in axes]) for tensor, axes in operands]
         output = (self.empty(dtype, shape), loops, dtype, shape)
         return self.generic(inputs, [output], "p" * len(shape), lambda *arguments: body(*arguments[:-1]))[0]
+
+
+def _check_loops(operands: Sequence[tuple[Sequence[Extent], Sequence[Expr]]]) -> None:
+    """Raise InvalidNode when two operands give one loop different extents: shapes that an importer takes to agree."""
+    known: dict[int, int] = {}
+    for shape, exprs in operands:
+        for extent, expr in zip(shape, exprs, strict=True):
+            if not isinstance(extent, int) or not isinstance(expr, ir.AffineDimExpr):
+                continue
+            position = expr.position
+            if known.setdefault(position, extent) != extent:
+                raise InvalidNode(f"dimensions {known[position]} and {extent} of its inputs must be equal")
 
 
 def load(value: ir.Value, dtype: str) -> Scalar:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.sequences import Absent, Structured, TensorSequence
 from rillet.ir import dtypes
 
@@ -93,8 +94,14 @@ def attribute_value(attribute: onnx.AttributeProto) -> Any:
 
 
 def attributes_of(proto: onnx.NodeProto) -> dict[str, Any]:
-    """All attributes of a node as Python values."""
-    return {a.name: attribute_value(a) for a in proto.attribute}
+    """All attributes of a node as Python values. Raises InvalidNode for one that cannot be read."""
+    values: dict[str, Any] = {}
+    for attribute in proto.attribute:
+        try:
+            values[attribute.name] = attribute_value(attribute)
+        except (TypeError, ValueError) as error:  # of a tensor whose data do not fit, or of no known type
+            raise InvalidNode(f"attribute '{attribute.name}' is damaged: {error}") from error
+    return values
 
 
 def resolve(proto: onnx.NodeProto, enclosing: Attributes) -> onnx.NodeProto:

@@ -23,6 +23,7 @@ from rillet.frontends.onnx import functions, registry, symbolic
 from rillet.frontends.onnx.fold import fold
 from rillet.frontends.onnx.node import Node, dtype_name
 from rillet.frontends.onnx.sequences import Structured, all_tensors, flatten
+from rillet.frontends.onnx.validate import check_node
 from rillet.frontends.tensors import Tensor
 from rillet.ir import Program, builders, dtypes
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 InputShapes = Mapping[str, Sequence[int | str | None]]
 _MAX_DEPTH = 64  # nesting of functions and subgraphs
+_MAX_NODES = 200_000  # with functions expanded: a few that call each other can stand for any number
+_MAX_BYTES = 1 << 46  # of one tensor: what a 64-bit address space can hold, and sums of which do not overflow
 
 
 class _Skipped:
@@ -141,21 +144,11 @@ class GraphImporter:
             anchor.operation.erase()
 
     def _initializers(self, graph: onnx.GraphProto) -> dict[str, np.ndarray]:
-        import onnx
-
         arrays: dict[str, np.ndarray] = {}
         for tensor in graph.initializer:
             arrays[tensor.name] = _array(tensor)
         for sparse in graph.sparse_initializer:
-            name = sparse.values.name
-            dense = np.zeros(list(sparse.dims), onnx.numpy_helper.to_array(sparse.values).dtype)
-            indices = onnx.numpy_helper.to_array(sparse.indices)
-            values = onnx.numpy_helper.to_array(sparse.values)
-            if indices.ndim == 1:
-                dense.reshape(-1)[indices] = values
-            else:
-                dense[tuple(indices.T)] = values
-            arrays[name] = dense
+            arrays[sparse.values.name] = _dense(sparse)
         for name in self._overrides:
             arrays.pop(name, None)  # an initializer that the caller names is an input
         return arrays
@@ -180,7 +173,9 @@ class GraphImporter:
                 opset = self._opsets.get("", 0)
                 refused = UnsupportedNode(info.name, "input", opset, f"{error.reason} is not supported")
                 raise UnsupportedError([refused]) from error
-            result.append(_Input(info.name, dtype, self._input_dims(info)))
+            dims = self._input_dims(info)
+            _check_size(dims, dtype, f"input '{info.name}'")
+            result.append(_Input(info.name, dtype, dims))
         return result
 
     def _input_dims(self, info: onnx.ValueInfoProto) -> tuple[int | str, ...]:
@@ -267,6 +262,8 @@ class GraphImporter:
 
     def _import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: _Scope) -> None:
         for written in nodes:
+            if self._counter >= _MAX_NODES:
+                raise CompileError(f"the model has more than {_MAX_NODES:,} nodes once its functions are expanded")
             proto = functions.resolve(written, scope.attributes)
             self._counter += 1
             name = proto.name or f"{proto.op_type}_{self._counter}"
@@ -290,6 +287,8 @@ class GraphImporter:
                 continue
             if output in scope.values:
                 raise CompileError(f"{proto.op_type} '{name}' defines '{output}', which is defined already")
+            if isinstance(result, Tensor):
+                _check_size(result.shape, result.dtype, f"{proto.op_type} '{name}'")
             if result is None:
                 result = self._refuse(proto, name, scope, f"output '{output}' is not implemented")
             scope.values[output] = result
@@ -355,6 +354,7 @@ class GraphImporter:
         local = self._functions.get((proto.domain, proto.op_type, proto.overload))
         if local is not None:
             return self._call(local, {}, proto, inputs, scope)
+        check_node(proto, domain, opset, inputs)
         plain = all_tensors(inputs)
         if plain and all(t is None or t.array is not None for t in inputs):
             folded = fold(proto, scope.opsets, [None if t is None else t.array for t in inputs], self.model.ir_version)
@@ -428,6 +428,18 @@ class GraphImporter:
             yield
 
 
+def _check_size(dims: Sequence[object], dtype: str, what: str) -> None:
+    """Refuse tensors whose size no machine can hold and whose byte count may overflow; dynamic extents count as 1."""
+    total = dtypes.by_name[dtype].bits // 8
+    for extent in dims:
+        if isinstance(extent, int):
+            if extent < 0:
+                raise CompileError(f"{what}: a tensor of shape {list(dims)} has a negative dimension")
+            total *= max(extent, 1)
+    if total > _MAX_BYTES:
+        raise CompileError(f"{what}: a tensor of shape {[d if isinstance(d, int) else '?' for d in dims]} is too large")
+
+
 def _check_attributes(node: Node, entry: registry.Entry) -> None:
     """Refuse a node with an attribute that its importer does not know, as a newer opset may add."""
     import onnx
@@ -441,6 +453,24 @@ def _check_attributes(node: Node, entry: registry.Entry) -> None:
         given = next(a for a in node.proto.attribute if a.name == name)
         if default is None or functions.attribute_value(default) != functions.attribute_value(given):
             raise UnsupportedFeature(f"attribute '{name}' is not implemented")
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
+    name = sparse.values.name
+    values, indices, dims = _array(sparse.values), _array(sparse.indices), list(sparse.dims)
+    _check_size(dims, values.dtype.name, f"sparse initializer '{name}'")
+    if indices.dtype != np.int64 or values.ndim != 1 or indices.shape not in ((len(values),), (len(values), len(dims))):
+        raise CompileError(f"sparse initializer '{name}': values {values.shape} and indices {indices.shape} do not fit")
+    limits = np.array(dims if indices.ndim == 2 else [np.prod(dims, dtype=np.int64)], np.int64)
+    positions = indices.reshape(len(values), -1)
+    if (positions < 0).any() or (positions >= limits).any():
+        raise CompileError(f"sparse initializer '{name}': an index is out of range")
+    dense = np.zeros(dims, values.dtype)
+    if indices.ndim == 1:
+        dense.reshape(-1)[indices] = values
+    else:
+        dense[tuple(indices.T)] = values
+    return dense
 
 
 def _array(tensor: onnx.TensorProto) -> np.ndarray:

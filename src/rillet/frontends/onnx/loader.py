@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
+import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rillet.errors import CompileError
 
@@ -12,12 +16,19 @@ if TYPE_CHECKING:
     import onnx
 
 Source = "str | os.PathLike[str] | bytes | onnx.ModelProto"
+_MAX_FILE = (1 << 31) - 1  # protobuf's limit for one message
+_MAX_DEPTH = 64  # nesting of subgraphs
+_MAX_RANK = 64
+# External data may be shared by tensors, but not so that a small file stands for any amount of memory.
+_MAX_SHARING = 4
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def load_model(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
     """The model in ``source``: a path, the bytes of a file, or a ModelProto (returned as it is).
 
-    Raises CompileError when it cannot be read, is not an ONNX model, or has external data outside its folder.
+    Raises CompileError when it cannot be read, is not an ONNX model, has external data outside its folder, or holds
+    tensors, names or a nesting that no valid model has.
     """
     import onnx
 
@@ -26,18 +37,30 @@ def load_model(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx
         return source
     if isinstance(source, bytes | bytearray | memoryview):
         model = _parse(bytes(source), "the given bytes")
-        if _external(model):
+        if next(_external(model), None) is not None:
             raise CompileError("the model keeps tensors in external files; pass its path, not its bytes")
-        return model
-    path = Path(source)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise CompileError(f"cannot read '{path}': {error.strerror or error}") from error
-    model = _parse(data, f"'{path}'")
-    if _external(model):
+    else:
+        path = Path(source)
+        model = _parse(_read(path), f"'{path}'")
         _load_external(model, path)
     return model
+
+
+def _read(path: Path) -> bytes:
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            raise CompileError(f"'{path}' is not a regular file")
+        if facts.st_size > _MAX_FILE:
+            raise CompileError(
+                f"'{path}' has {facts.st_size:,} bytes; an ONNX file has less than 2 GiB and keeps larger tensors in "
+                "external files"
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise CompileError(f"cannot read '{path}': {error.strerror or error}") from error
+    except ValueError as error:  # a NUL in the path
+        raise CompileError(f"cannot read {str(path)!r}: {error}") from error
 
 
 def _parse(data: bytes, what: str) -> onnx.ModelProto:
@@ -68,36 +91,171 @@ def _check(model: onnx.ModelProto, what: str) -> None:
                 f"{what} uses ONNX opset {opset.version}, which is not known (newest known: {newest}); "
                 "convert it with onnx.version_converter or update the onnx package"
             )
+    for graph in _graphs(model):
+        _check_names(graph)
+    for tensor in _tensors(model):
+        _check_tensor(tensor)
 
 
-def _external(model: onnx.ModelProto) -> bool:
-    from onnx.external_data_helper import _get_all_tensors, uses_external_data
+# --- names ---
 
-    return any(uses_external_data(tensor) for tensor in _get_all_tensors(model))
+
+def _check_names(graph: Any) -> None:
+    """No control characters, and no two inputs, outputs or initializers of one name."""
+    import onnx
+
+    lists = {"node": [node.name for node in graph.node]}
+    if isinstance(graph, onnx.GraphProto):
+        lists["input"] = [i.name for i in graph.input]
+        lists["output"] = [o.name for o in graph.output]
+        lists["initializer"] = [t.name for t in graph.initializer]
+        lists["initializer"] += [t.values.name for t in graph.sparse_initializer]
+    else:
+        lists["input"], lists["output"] = list(graph.input), list(graph.output)
+    for kind, names in lists.items():
+        for name in names:
+            _check_text(name, kind)
+        if kind != "node" and len(set(names)) != len(names):
+            repeated = next(n for n in names if names.count(n) > 1)
+            raise CompileError(f"graph '{graph.name}' has two {kind}s named '{repeated}'")
+    for node in graph.node:
+        for name in (*node.input, *node.output, node.op_type, node.domain):
+            _check_text(name, "value" if name != node.op_type else "op")
+
+
+def _check_text(name: str | bytes, kind: str) -> None:
+    if isinstance(name, bytes):  # what protobuf gives for a string that is not UTF-8
+        raise CompileError(f"the model has a {kind} named {name[:80]!r}, which is not UTF-8; rename it")
+    if _CONTROL.search(name):
+        raise CompileError(f"the model has a {kind} named {name[:80]!r}, with control characters; rename it")
+
+
+# --- tensors ---
+
+
+def _graphs(model: onnx.ModelProto) -> Iterator[Any]:
+    """The graphs and functions of a model, subgraphs included."""
+    pending: list[tuple[Any, int]] = [(model.graph, 0), *((f, 0) for f in model.functions)]
+    while pending:
+        graph, depth = pending.pop()
+        if depth > _MAX_DEPTH:
+            raise CompileError(f"the model's subgraphs nest deeper than {_MAX_DEPTH}")
+        yield graph
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    pending.append((attribute.g, depth + 1))
+                pending.extend((inner, depth + 1) for inner in attribute.graphs)
+
+
+def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every tensor of a model: initializers and attributes, sparse ones' parts, in functions and subgraphs too."""
+    import onnx
+
+    for graph in _graphs(model):
+        if isinstance(graph, onnx.GraphProto):
+            yield from graph.initializer
+            for sparse in graph.sparse_initializer:
+                yield from (sparse.values, sparse.indices)
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    yield attribute.t
+                yield from attribute.tensors
+                for sparse in (
+                    *([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else ()),
+                    *attribute.sparse_tensors,
+                ):
+                    yield from (sparse.values, sparse.indices)
+
+
+def _check_tensor(tensor: onnx.TensorProto) -> None:
+    """The dimensions must be possible and ``raw_data`` must have their size; the rest is seen when it is read."""
+    what = f"tensor '{tensor.name}'"
+    dims = list(tensor.dims)
+    if len(dims) > _MAX_RANK or any(d < 0 for d in dims):
+        raise CompileError(f"{what} has impossible dimensions {dims[:8]}")
+    if tensor.HasField("raw_data") and not _is_external(tensor):
+        expected = _byte_count(tensor)
+        if expected is not None and len(tensor.raw_data) != expected:
+            raise CompileError(
+                f"{what} of shape {dims} is damaged: it has {len(tensor.raw_data)} bytes, not {expected}"
+            )
+
+
+def _byte_count(tensor: onnx.TensorProto) -> int | None:
+    """The bytes that the tensor's raw data must have; None for types without raw data."""
+    from rillet.ir import dtypes
+
+    count = math.prod(tensor.dims)
+    if tensor.data_type not in dtypes.by_code:
+        return None
+    name = dtypes.by_code[tensor.data_type].name
+    if name in _SUB_BYTE:
+        return -(-count // _SUB_BYTE[name])
+    return count * dtypes.by_code[tensor.data_type].bits // 8
+
+
+_SUB_BYTE = {"int4": 2, "uint4": 2, "float4_e2m1fn": 2, "int2": 4, "uint2": 4}  # elements in a byte
+
+
+# --- external data ---
+
+
+def _is_external(tensor: onnx.TensorProto) -> bool:
+    return tensor.data_location == 1  # TensorProto.EXTERNAL
+
+
+def _external(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    return (tensor for tensor in _tensors(model) if _is_external(tensor))
 
 
 def _load_external(model: onnx.ModelProto, path: Path) -> None:
-    """Load external tensors; onnx refuses absolute paths, ``..`` and links, and this names the tensor."""
-    from onnx.external_data_helper import _get_all_tensors, load_external_data_for_tensor, uses_external_data
-
+    """Read external tensors into the model."""
     folder = path.resolve().parent
-    for tensor in _get_all_tensors(model):
-        if not uses_external_data(tensor):
-            continue
-        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
-        _check_location(folder, location, tensor.name)
+    read: dict[str, int] = {}
+    for tensor in _external(model):
+        facts = {entry.key: entry.value for entry in tensor.external_data}
+        location = facts.get("location", "")
+        size = _check_location(folder, location, tensor.name)
+        offset, length = _span(tensor, facts, size)
+        read[location] = read.get(location, 0) + length
+        if read[location] > _MAX_SHARING * size:
+            raise CompileError(f"the tensors in external file '{location}' overlap: they have many times its size")
         try:
-            load_external_data_for_tensor(tensor, str(folder))
-        except Exception as error:  # onnx raises its own, protobuf's and OS errors here
-            raise CompileError(
-                f"cannot load tensor '{tensor.name}' from external file '{location}': {error}"
-            ) from error
+            with open(folder / location, "rb") as file:
+                file.seek(offset)
+                data = file.read(length)
+        except OSError as error:
+            raise CompileError(f"cannot read external file '{location}': {error.strerror or error}") from error
+        tensor.raw_data = data
         del tensor.external_data[:]
         tensor.data_location = 0  # TensorProto.DEFAULT: the bytes are in raw_data now
+        _check_tensor(tensor)
 
 
-def _check_location(folder: Path, location: str, name: str) -> None:
+def _span(tensor: onnx.TensorProto, facts: dict[str, str], size: int) -> tuple[int, int]:
+    """Offset and length of a tensor in its file of ``size`` bytes."""
+    where = f"tensor '{tensor.name}' in external file '{facts['location']}'"
+    try:
+        offset = int(facts.get("offset", "0"))
+        length = int(facts["length"]) if "length" in facts else _byte_count(tensor)
+    except ValueError as error:
+        raise CompileError(f"{where} has an offset or length that is not a number") from error
+    if length is None:
+        raise CompileError(f"{where} is of a type that external data cannot hold")
+    if offset < 0 or length < 0 or offset + length > size:
+        raise CompileError(f"{where} takes bytes {offset} to {offset + length}, but the file has {size}")
+    expected = _byte_count(tensor)
+    if expected is not None and length != expected:
+        raise CompileError(f"{where} of shape {list(tensor.dims)} has length {length}, not {expected}")
+    return offset, length
+
+
+def _check_location(folder: Path, location: str, name: str) -> int:
+    """The size of an external file, which must be a file of its own in the model's folder or below."""
     where = f"tensor '{name}' has external data in '{location}'"
+    _check_text(location, "external file")
     target = Path(location)
     if not location or target.is_absolute() or ".." in target.parts:
         raise CompileError(f"{where}, outside the model's folder; keep it next to the model")
@@ -109,5 +267,7 @@ def _check_location(folder: Path, location: str, name: str) -> None:
             raise CompileError(f"{where}, reached through a symbolic link; put the file itself next to the model")
     if not full.is_file():
         raise CompileError(f"{where}, which does not exist")
-    if full.stat().st_nlink > 1:
+    facts = full.stat()
+    if facts.st_nlink > 1:
         raise CompileError(f"{where}, which is a hard link; put a copy next to the model")
+    return facts.st_size

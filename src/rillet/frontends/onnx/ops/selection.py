@@ -60,6 +60,8 @@ def non_zero(node: Node, x: Tensor) -> Tensor:
     source = b.value(x)
     capacity = b.extents.product(x.shape)
     rank = max(x.rank, 0)
+    if capacity == 0:
+        return b.tensor(b.empty("int64", [rank, 0]), "int64", [rank, 0])
     if rank == 0:
         flag = b.reshape(x, [1])
         return b.slice(b.constant([[0]], "int64"), [0, 0], [0, _count(node, flag)])

@@ -1,0 +1,111 @@
+"""Checks a node against ONNX's schema before it is imported: number of operands, their types, attributes.
+
+Importers may then rely on what the schema promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from rillet.frontends.errors import InvalidNode
+from rillet.frontends.tensors import Tensor
+
+if TYPE_CHECKING:
+    import onnx
+
+_TYPE_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "float8_e4m3fn": "float8e4m3fn",
+    "float8_e4m3fnuz": "float8e4m3fnuz",
+    "float8_e5m2": "float8e5m2",
+    "float8_e5m2fnuz": "float8e5m2fnuz",
+    "float8_e8m0fnu": "float8e8m0",
+    "float4_e2m1fn": "float4e2m1",
+}
+
+
+def check_node(proto: onnx.NodeProto, domain: str, opset: int, inputs: Sequence[Any]) -> None:
+    """Raise InvalidNode when a node contradicts the schema of its op; ops without one are not checked.
+
+    ``inputs`` holds a Tensor, None where an input is absent, or anything else for a value that is not a tensor.
+    """
+    schema = _schema(proto.op_type, domain, opset)
+    if schema is None:
+        return
+    count = len(proto.input)
+    if not schema.min_input <= count <= schema.max_input:
+        raise InvalidNode(f"it has {count} inputs; the op takes {_range(schema.min_input, schema.max_input)}")
+    if not schema.min_output <= len(proto.output) <= schema.max_output:
+        wanted = _range(schema.min_output, schema.max_output)
+        raise InvalidNode(f"it has {len(proto.output)} outputs; the op has {wanted}")
+    _check_types(schema, _newest(proto.op_type, domain), inputs)
+    _check_attributes(schema, proto)
+
+
+def _check_types(schema: onnx.defs.OpSchema, newest: onnx.defs.OpSchema, inputs: Sequence[Any]) -> None:
+    import onnx
+
+    formals = schema.inputs
+    bound: dict[str, tuple[str, str]] = {}
+    for number, value in enumerate(inputs):
+        formal = formals[min(number, len(formals) - 1)]
+        optional = formal.option != onnx.defs.OpSchema.FormalParameterOption.Single
+        if value is None:
+            if not optional:
+                raise InvalidNode(f"input '{formal.name}' is missing")
+            continue
+        if not isinstance(value, Tensor):
+            continue
+        type_ = f"tensor({_TYPE_NAMES.get(value.dtype, value.dtype)})"
+        # Types that a later version of the op adds are harmless; models converted to float16 have them.
+        if type_ not in formal.types and type_ not in _types(newest, number):
+            raise InvalidNode(f"input '{formal.name}' is {value.dtype}, which the op does not take")
+        if not formal.is_homogeneous:
+            continue
+        name, dtype = bound.setdefault(formal.type_str, (formal.name, value.dtype))
+        if dtype != value.dtype and "(" not in formal.type_str:
+            raise InvalidNode(f"input '{formal.name}' is {value.dtype}, but input '{name}' is {dtype}")
+
+
+def _check_attributes(schema: onnx.defs.OpSchema, proto: onnx.NodeProto) -> None:
+    given: Mapping[str, onnx.AttributeProto] = {a.name: a for a in proto.attribute}
+    if len(given) != len(proto.attribute):
+        raise InvalidNode("an attribute is given twice")
+    for name, formal in schema.attributes.items():
+        if name not in given:
+            if formal.required:
+                raise InvalidNode(f"attribute '{name}' is missing")
+            continue
+        if int(given[name].type) != int(formal.type):
+            raise InvalidNode(f"attribute '{name}' is not of the type that the op wants ({formal.type.name.lower()})")
+
+
+def _types(schema: onnx.defs.OpSchema, number: int) -> set[str]:
+    formals = schema.inputs
+    return formals[min(number, len(formals) - 1)].types if formals else set()
+
+
+@cache
+def _schema(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
+    import onnx
+
+    try:
+        return onnx.defs.get_schema(op_type, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+@cache
+def _newest(op_type: str, domain: str) -> onnx.defs.OpSchema:
+    import onnx
+
+    return onnx.defs.get_schema(op_type, domain)
+
+
+def _range(low: int, high: int) -> str:
+    if high > 1000:
+        return f"at least {low}"
+    return str(low) if low == high else f"{low} to {high}"
