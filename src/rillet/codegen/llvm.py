@@ -101,7 +101,7 @@ _FLOAT_FORMATS = {
 
 
 def _spell_floats_as_bits(text: str) -> str:
-    """MLIR's LLVM prints ``float f0x3FB8AA3B``, ``double +inf`` and short decimals; the code generator's LLVM reads only
+    """MLIR's LLVM prints ``float f0x3FB8AA3B``, ``double +inf`` and short decimals; the code generator's LLVM reads
     exact decimals and the older hexadecimal notation, in which a float is written with the bits of the equal double."""
     lines = text.split("\n")
     for number, line in enumerate(lines):
