@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rillet.errors import CompileError, LoadError, RilletError, RunError, UnsupportedError
 
 if TYPE_CHECKING:
+    from rillet.analysis import check
     from rillet.compiler import compile
     from rillet.runtime import Module, load
 
@@ -22,11 +23,12 @@ __all__ = [
     "RilletError",
     "RunError",
     "UnsupportedError",
+    "check",
     "compile",
     "load",
 ]
 
-_LAZY = {"compile": "rillet.compiler", "load": "rillet.runtime", "Module": "rillet.runtime"}
+_LAZY = {"check": "rillet.analysis", "compile": "rillet.compiler", "load": "rillet.runtime", "Module": "rillet.runtime"}
 
 
 def __getattr__(name: str) -> Any:

@@ -58,9 +58,10 @@ def models() -> tuple[onnx.ModelProto, ...]:
 def _parsed(text: str) -> onnx.ModelProto:
     model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {text}')
     rng = np.random.default_rng(0)
-    for tensor in model.graph.initializer:
-        if not (tensor.raw_data or tensor.float_data or tensor.int32_data or tensor.int64_data):
-            tensor.CopyFrom(numpy_helper.from_array(rng.random(list(tensor.dims), np.float32), tensor.name))
+    for info in model.graph.value_info:  # declared without a value: weights
+        shape = [d.dim_value for d in info.type.tensor_type.shape.dim]
+        model.graph.initializer.append(numpy_helper.from_array(rng.random(shape, np.float32), info.name))
+    del model.graph.value_info[:]
     if any("axes" in node.input for node in model.graph.node):
         model.graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), "axes"))
     return model

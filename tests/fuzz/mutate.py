@@ -86,7 +86,9 @@ def _mutate_repeated(
         added = items.add()
         same = [m for m in messages if type(m) is type(added)]
         if same:
-            added.CopyFrom(_pick(same, rng))
+            copied = type(added)()  # first: what is copied may contain the list
+            copied.CopyFrom(_pick(same, rng))
+            added.CopyFrom(copied)
     elif len(items) and choice < 0.75:
         items[int(rng.integers(len(items)))] = _scalar(field, rng, messages)
     else:

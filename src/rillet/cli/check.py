@@ -1,0 +1,54 @@
+"""``rillet check``: whether a model compiles, and what it takes, without compiling it. Status 1 when it does not."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from rillet.cli.common import parse_shapes, print_json
+
+if TYPE_CHECKING:
+    from rillet.analysis import Report
+
+
+def register(commands: Any) -> None:
+    parser = commands.add_parser("check", help="report which of a model's nodes are supported, without compiling")
+    parser.add_argument("model", help="an ONNX model")
+    parser.add_argument("--target", default="host", help="target name (default: host)")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3xHx224", help="pin an input's shape")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.set_defaults(handler=handle)
+
+
+def handle(options: argparse.Namespace) -> int:
+    from rillet.analysis import check
+
+    report = check(options.model, target=options.target, inputs=parse_shapes(options.shape))
+    if options.json:
+        print_json(report.as_dict())
+    else:
+        print(_text(report))
+    return 0 if report.supported else 1
+
+
+def _text(report: Report) -> str:
+    lines = [f"{'op':28} {'opset':>5} {'count':>6}  types"]
+    for op in report.ops:
+        mark = f"  NOT SUPPORTED ({op.unsupported})" if op.unsupported else ""
+        lines.append(f"{op.op:28} {op.opset:>5} {op.count:>6}  {', '.join(op.dtypes)}{mark}")
+    for name, dims in report.inputs.items():
+        lines.append(f"input {name}: {list(dims)}")
+    lines.append(f"dynamic dimensions: {', '.join(report.dynamic_dimensions) or 'none'}")
+    flow = ", ".join(f"{op} ({count})" for op, count in report.control_flow.items())
+    lines.append(f"control flow: {flow or 'none'}")
+    lines.append(f"weights: {report.weight_bytes:,} bytes")
+    if report.macs is not None:
+        lines.append(f"multiply-accumulates: {report.macs:,} in {report.dispatch_count:,} dispatches")
+        arena = f"{report.arena_bytes:,} bytes" if report.arena_bytes is not None else "known at run time"
+        lines.append(f"constants: {report.constant_bytes:,} bytes; arena: {arena}")
+    if report.unsupported:
+        lines.append(f"not supported ({len(report.unsupported)}):")
+        lines += [f"  - {node}" for node in report.unsupported]
+    else:
+        lines.append("supported")
+    return "\n".join(lines)

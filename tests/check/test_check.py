@@ -1,0 +1,88 @@
+"""The coverage report: ``rillet.check`` and ``rillet check``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper, parser
+
+import rillet
+from rillet.cli import main
+
+_GOOD = parser.parse_model(
+    """<ir_version: 8, opset_import: ["" : 18]> g (float[N,8] x) => (float[N,4] y)
+    { t = MatMul(x, w)  y = Relu(t) }"""
+)
+_GOOD.graph.initializer.append(numpy_helper.from_array(np.ones((8, 4), np.float32), "w"))
+
+
+def _bad() -> onnx.ModelProto:
+    model = onnx.ModelProto()
+    model.CopyFrom(_GOOD)
+    model.graph.node.insert(0, helper.make_node("Strange", ["x"], ["a"], name="first", domain="acme"))
+    model.graph.node.append(helper.make_node("Stranger", ["x"], ["b"], name="second", domain="acme"))
+    model.opset_import.append(helper.make_opsetid("acme", 3))
+    return model
+
+
+def test_supported_model() -> None:
+    report = rillet.check(_GOOD)
+    assert report.supported
+    assert {op.op: op.count for op in report.ops} == {"MatMul": 1, "Relu": 1}
+    assert report.ops[0].dtypes == ("float32",)
+    assert report.dynamic_dimensions == ("N",)
+    assert report.macs == 32
+    assert report.weight_bytes == 128
+    assert report.arena_bytes is not None
+
+
+def test_shapes_are_pinned() -> None:
+    report = rillet.check(_GOOD, inputs={"x": (3, 8)})
+    assert report.macs == 96
+    assert report.dynamic_dimensions == ()
+
+
+def test_unsupported_nodes_are_all_listed() -> None:
+    report = rillet.check(_bad())
+    assert not report.supported
+    assert [node.name for node in report.unsupported] == ["first", "second"]
+    assert report.macs is None
+    strange = next(op for op in report.ops if op.op == "acme.Strange")
+    assert (strange.count, strange.unsupported, strange.opset) == (1, 1, 3)
+    assert strange.reasons == ("domain 'acme' is not known",)
+
+
+def test_control_flow_and_functions() -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 18]> g (float[4] x, bool c) => (float[4] y) {
+        y = If(c) <then_branch = a () => (float[4] u) { u = Neg(x) },
+        else_branch = b () => (float[4] v) { v = Abs(x) }> }"""
+    )
+    report = rillet.check(model)
+    assert report.control_flow == {"If": 1}
+    assert {op.op for op in report.ops} == {"If", "Neg", "Abs"}
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = tmp_path / "good.onnx", tmp_path / "bad.onnx"
+    onnx.save(_GOOD, good)
+    onnx.save(_bad(), bad)
+    assert main(["check", str(good), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["supported"] is True
+    assert main(["check", str(good), "--shape", "x=5x8"]) == 0
+    assert "multiply-accumulates: 160" in capsys.readouterr().out
+    assert main(["check", str(bad)]) == 1
+    text = capsys.readouterr().out
+    assert "NOT SUPPORTED (1)" in text
+    assert "acme.Stranger 'second' (opset 3): domain 'acme' is not known" in text
+
+
+def test_file_that_is_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.onnx"
+    path.write_bytes(b"hello")
+    assert main(["check", str(path)]) == 1
+    assert "not an ONNX model" in capsys.readouterr().err
