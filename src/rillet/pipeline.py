@@ -24,7 +24,7 @@ def passes(target: Target) -> list[Pass]:
     """Every pass of a compilation for ``target``, in order."""
     return [
         *optimize.PASSES,
-        *dispatch.passes(target.pack_n),
+        *dispatch.passes(target.pack_n, compact=target.is_bare_metal),
         *schedule.passes(),
         *hal.passes(),
         *vm.passes(),

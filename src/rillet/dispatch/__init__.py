@@ -39,10 +39,10 @@ PASSES = [
 ]
 
 
-def passes(panel: int) -> list[Pass]:
-    """The passes for a target whose packed panels have ``panel`` columns."""
-    packing = pack_rhs.Options(panel=panel)
-    return [dataclasses.replace(p, options=packing) if p.name == "pack-rhs" else p for p in PASSES]
+def passes(panel: int, compact: bool = False) -> list[Pass]:
+    """The passes for a target whose packed panels have ``panel`` columns; ``compact``: prefer less memory."""
+    options = {"pack-rhs": pack_rhs.Options(panel=panel), "form-regions": Limits(compact=compact)}
+    return [dataclasses.replace(p, options=options.get(p.name, p.options)) for p in PASSES]
 
 
 __all__ = ["PASSES", "check", "passes"]

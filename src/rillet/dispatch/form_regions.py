@@ -17,6 +17,7 @@ from rillet.ir.rewrite import defining
 from rillet.ir.structured import reads
 
 REGION = "flow.region"
+_CHECKED_RUN = 4  # elements; shorter runs are not worth a check each
 
 
 def run(program: Program, limits: Limits) -> None:
@@ -51,11 +52,40 @@ class _Former:
         self.group = {i: Group.of(n) for i, n in self.nodes.items()}
 
     def form(self) -> list[Group]:
+        read_padded = self._read_padded() if self.limits.compact else {}
         for index, member in self.nodes.items():
-            if member.kind in (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.PAD):
+            if index not in read_padded and member.kind in (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.PAD):
                 for candidate in self._candidates(member):
                     self._join(candidate, self.group[index])
+        for pad, reader in read_padded.items():
+            group = self.group[reader]
+            members = sorted([*group.nodes, self.nodes[pad]], key=lambda n: n.index)
+            # The pad only feeds its reader, so no cycle can arise. It has no rows of its own.
+            union = Group(members, group.rows | {self.nodes[pad]: (None,) * self.nodes[pad].loops})
+            for node_ in union.nodes:
+                self.group[node_.index] = union
         return list(dict.fromkeys(self.group.values()))
+
+    def _read_padded(self) -> dict[int, int]:
+        """The pads that become part of the dispatch of their only reader, by position, and that reader.
+
+        The reader must have whole runs of elements between two checks: only outer axes are padded.
+        """
+        found = {}
+        for index, member in self.nodes.items():
+            if member.kind is not Kind.PAD:
+                continue
+            source = ir.RankedTensorType(member.op.operands[0].type)
+            result = ir.RankedTensorType(member.op.results[0].type)
+            readers = {u.owner.operation for u in member.op.results[0].uses}
+            positions = [self.position.get(op) for op in readers]
+            if len(positions) != 1 or positions[0] is None or not source.has_static_shape:
+                continue
+            reader = self.nodes.get(positions[0])
+            whole = source.shape[-1] == result.shape[-1] >= _CHECKED_RUN
+            if whole and reader is not None and reader.kind is Kind.ROOT and reader.view is not None:
+                found[index] = positions[0]
+        return found
 
     def _candidates(self, member: Node) -> list[Group]:
         """The groups that make the operands of ``member``: those with a contraction first, the latest first."""

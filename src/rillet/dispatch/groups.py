@@ -31,6 +31,7 @@ class Limits:
     inputs: int = 16
     outputs: int = 8
     small: int = 4096
+    compact: bool = False  # prefer less memory: padded tensors are not made, their readers bound-check instead
 
 
 @dataclass(eq=False)

@@ -85,6 +85,34 @@ def argument_of(dispatch: Dispatch, value: ir.Value) -> Port | None:
 
 
 @dataclass(frozen=True)
+class Padding:
+    """A tensor extended by a constant along ``axes``."""
+
+    source: ir.Value
+    low: tuple[int, ...]  # of every axis
+    axes: tuple[int, ...]  # the padded ones
+    value: ir.Attribute
+
+
+def padding_of(dispatch: Dispatch, value: ir.Value) -> Padding | None:
+    """The padding when ``value`` is a tensor argument padded by a constant, everything static; else None."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "tensor.pad":
+        return None
+    pad = owner.operation
+    source, result = ir.RankedTensorType(pad.operands[0].type), ir.RankedTensorType(value.type)
+    if len(pad.operands) != 1 or not source.has_static_shape or argument_of(dispatch, pad.operands[0]) is None:
+        return None
+    *_, end = pad.regions[0].blocks[0].operations
+    filler = end.operation.operands[0].owner
+    if isinstance(filler, ir.Block) or filler.operation.name != "arith.constant":
+        return None
+    low = tuple(ir.DenseI64ArrayAttr(pad.attributes["static_low"]))
+    axes = tuple(n for n, (a, b) in enumerate(zip(source.shape, result.shape, strict=True)) if a != b)
+    return Padding(pad.operands[0], low, axes, filler.operation.attributes["value"])
+
+
+@dataclass(frozen=True)
 class Access:
     """A tensor read or written at ``axes``. With ``panel`` the loop ``panel_loop`` is packed: axis ``panel_axis`` is
     the loop divided by ``panel``, the last one the remainder (the forms of both are zero).
@@ -95,6 +123,7 @@ class Access:
     panel: int = 0
     panel_loop: int = -1
     panel_axis: int = -1
+    padding: Padding | None = None  # ``value`` is read under this padding; the forms are positions in ``value``
 
     @property
     def shape(self) -> list[int]:
@@ -103,6 +132,10 @@ class Access:
     def uses(self, loop: int) -> bool:
         """Whether the element depends on ``loop``."""
         return loop == self.panel_loop or any(form.coefficients[loop] for form in self.axes)
+
+    def checks(self, loop: int) -> bool:
+        """Whether ``loop`` decides if a position lies in the padding."""
+        return self.padding is not None and any(self.axes[n].coefficients[loop] for n in self.padding.axes)
 
     def static_stride(self, loop: int) -> int | None:
         """Elements between neighbouring iterations of ``loop``; None when that is not known at compile time."""
@@ -119,6 +152,8 @@ class Access:
         """Whether ``outer`` and ``inner`` walk memory like one loop."""
         if not self.uses(outer) and not self.uses(inner):
             return True
+        if self.checks(outer) or self.checks(inner):
+            return False  # the position on each axis must be known
         a, b = self.static_stride(outer), self.static_stride(inner)
         if a is not None and b is not None and inner_extent != DYNAMIC:
             return a == b * inner_extent
@@ -179,6 +214,16 @@ def packed_axis(map_: ir.AffineMap) -> tuple[int, int, int] | None:
     if quotient.lhs != remainder.lhs or quotient.rhs != remainder.rhs:
         return None
     return divided[0], quotient.lhs.position, quotient.rhs.value
+
+
+def padded_access_of(dispatch: Dispatch, value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
+    """``access_of``, through a padding if there is one."""
+    plain = access_of(value, map_, count)
+    padding = padding_of(dispatch, value)
+    if plain is None or padding is None or plain.panel:
+        return plain
+    forms = tuple(Form(f.coefficients, f.constant - n) for f, n in zip(plain.axes, padding.low, strict=True))
+    return Access(padding.source, forms, padding=padding)
 
 
 def access_of(value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:

@@ -7,11 +7,12 @@ the *right* operand is read as vectors along the column loop, which is the last 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.codegen.cpu.access import Access, access_of, argument_of
+from rillet.codegen.cpu.access import Access, argument_of, padded_access_of
 from rillet.codegen.cpu.body import broadcast
 from rillet.codegen.cpu.dispatch import Dispatch, Generic
 from rillet.codegen.cpu.kernel import Kernel
@@ -68,8 +69,8 @@ def recognize(dispatch: Dispatch) -> Contraction | None:
     if factors is None:
         return None
     count = len(root.iterators)
-    accesses = [access_of(v, m, count) for v, m in zip(root.inputs, root.input_maps, strict=True)]
-    if any(a is None for a in accesses) or any(argument_of(dispatch, v) is None for v in root.inputs):
+    accesses = [padded_access_of(dispatch, v, m, count) for v, m in zip(root.inputs, root.input_maps, strict=True)]
+    if any(a is None or argument_of(dispatch, a.value) is None for a in accesses):
         return None
     return _classify(root, factors, [a for a in accesses if a is not None], axes)
 
@@ -82,7 +83,7 @@ def _classify(
     if right is None:
         return None
     left = 1 - right
-    if accesses[left].panel:
+    if accesses[left].panel or accesses[right].padding is not None:
         return None
     extents = root.loop_extents
     parallel = [n for n in axes[:-1] if extents[n] != 1]
@@ -94,11 +95,18 @@ def _classify(
     strides = {n: accesses[right].static_stride(n) for n in reductions}
     if all(s is not None for s in strides.values()):
         reductions.sort(key=lambda n: -(strides[n] or 0))
+    if accesses[left].padding is not None and not _has_whole_runs(accesses[left], reductions):
+        return None
     by_operand, product = factors
     oriented = Product(by_operand[left], by_operand[right], product.accumulator_type, product.narrow, product.widen)
     return Contraction(
         root, left, right, oriented, column, batch, rows, tuple(reductions), accesses[left], accesses[right]
     )
+
+
+def _has_whole_runs(left: Access, reductions: Sequence[int]) -> bool:
+    """Whether the innermost reduction loop reads neighbours in memory and stays outside or inside of the padding."""
+    return bool(reductions) and not left.checks(reductions[-1]) and left.static_stride(reductions[-1]) == 1
 
 
 def product_of(root: Generic) -> tuple[list[ir.Value], Product] | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
 from rillet.codegen.cpu import access, epilogue, index, memory, microkernel
-from rillet.codegen.cpu.access import DYNAMIC, Bound
+from rillet.codegen.cpu.access import DYNAMIC, Bound, Form
 from rillet.codegen.cpu.blocks import Span, column_masks
 from rillet.codegen.cpu.body import broadcast
 from rillet.codegen.cpu.contraction_form import convert, factor
@@ -20,6 +21,7 @@ from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.packing import pack_panel
+from rillet.codegen.cpu.padding import Padded
 from rillet.codegen.cpu.tiles import Tile
 
 # Above this many instructions in all of a tile's epilogues they are put in a loop over the tile's rows.
@@ -55,6 +57,7 @@ class TileEmitter:
         self.sizes = loop_sizes(kernel, c)
         self.left = self._bind(c.left)
         self.right = self._bind(c.right)
+        self.padded = self._padded()
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
         self.row_sizes = [axis_size(a, self.sizes) for a in plan.rows]
@@ -78,6 +81,13 @@ class TileEmitter:
         assert port is not None
         return access.bind(self.kernel, which, self.kernel.argument(port.binding))
 
+    def _padded(self) -> Padded | None:
+        which = self.c.left_access
+        if which.padding is None:
+            return None
+        innermost = self.plan.reductions[-1].extent
+        return Padded(self.kernel, which, self.left.memref, innermost)
+
     def _sums(self, rows: int) -> memory.Buffer:
         local = self.kernel.local([rows * self.plan.tile.columns], self.sum_type)
         return memory.Buffer.whole(local, self.sum_type)
@@ -94,7 +104,7 @@ class TileEmitter:
         masks = column_masks(self.lanes, width, vectors)
         sums = [self._initial(self._at(batch, w, n, j), masks[j]) for w in where for j in range(vectors)]
         left = self._left_rows(batch, where, m, valid)
-        sums = self._reduce(batch, left, n, vectors, masks, sums, Segment.whole(self.reduction_sizes))
+        sums = self._reduce(batch, where, left, n, vectors, masks, sums, Segment.whole(self.reduction_sizes))
         if self._is_costly(count, vectors):
             self._store_in_loop(sums, batch, m, count, valid, n, masks)
             return
@@ -132,8 +142,10 @@ class TileEmitter:
         first = index.sub(m, rows[0])
         spots = [(index.add(first, r), j) for r in range(count) for j in range(vectors)]
         sums = [self._load_sum(*spot) for spot in spots]
-        left = self._left_rows(batch, self._rows_at(m, count, valid), m, valid)
-        sums = self._reduce(batch, left, n, vectors, column_masks(self.lanes, width, vectors), sums, segment)
+        where = self._rows_at(m, count, valid)
+        left = self._left_rows(batch, where, m, valid)
+        masks = column_masks(self.lanes, width, vectors)
+        sums = self._reduce(batch, where, left, n, vectors, masks, sums, segment)
         for spot, value in zip(spots, sums, strict=True):
             self._store_sum(*spot, value)
 
@@ -246,6 +258,7 @@ class TileEmitter:
     def _reduce(
         self,
         batch: Batch,
+        where: Sequence[dict[int, Index]],
         rows: Sequence[Index],
         n: Index,
         vectors: int,
@@ -253,7 +266,7 @@ class TileEmitter:
         sums: Sequence[ir.Value],
         segment: Segment,
     ) -> list[ir.Value]:
-        """Add a segment of the reduction to ``sums``; ``rows``: where each row starts in the left operand."""
+        """Add a segment of the reduction to ``sums``; ``rows``: where each row of ``where`` starts on the left."""
         tile = Tile(len(rows), vectors, self.lanes)
         columns = self._column_offsets(batch, n, vectors)
         axes = self._reduction_axes(segment)
@@ -261,7 +274,40 @@ class TileEmitter:
             rows = [index.add(r, index.mul(segment.start, axes[0].left_stride)) for r in rows]
             if self._panel is None:
                 columns = [index.add(c, index.mul(segment.start, axes[0].right_stride)) for c in columns]
-        return microkernel.reduce_tile(self.kernel, tile, axes, self._operands(masks), rows, columns, sums)
+        operands = self._operands(masks)
+        if self.padded is not None:
+            enter = self._entering(batch, where, segment, operands)
+            operands = dataclasses.replace(operands, enter=enter)
+        return microkernel.reduce_tile(self.kernel, tile, axes, operands, rows, columns, sums)
+
+    def _entering(
+        self, batch: Batch, where: Sequence[dict[int, Index]], segment: Segment, operands: microkernel.Operands
+    ) -> Callable[[list[Index], list[Index]], tuple[microkernel.Operands, list[Index]]]:
+        """Chooses, for each row, between the tensor and its padding before the innermost loop."""
+        padded = self.padded
+        assert padded is not None
+
+        def enter(positions: list[Index], rows: list[Index]) -> tuple[microkernel.Operands, list[Index]]:
+            around = dict(zip((a.inner for a in self.plan.reductions), positions, strict=False))
+            if positions:
+                first = self.plan.reductions[0].inner
+                around[first] = index.add(around[first], segment.start)
+            places = []
+            for row, offset in zip(where, rows, strict=True):
+                at = batch | row | around
+                coordinates = {n: _coordinate(self.c.left_access.axes[n], at) for n in padded.axes}
+                places.append(padded.choose(coordinates, offset))
+            inside = dataclasses.replace(
+                operands, left=lambda offset, number: self._load_left(places[number][0], offset), enter=None
+            )
+            return inside, [offset for _, offset in places]
+
+        return enter
+
+    def _load_left(self, flat: ir.Value, offset: Index) -> ir.Value:
+        stored = memref.LoadOp(flat, [index.value(offset)]).result
+        value = memory.from_storage(stored, element(self.c, self.c.left))
+        return factor(self.kernel, self.c.root, self.c.product.left, value, self.lanes)
 
     def _reduction_axes(self, segment: Segment) -> list[microkernel.ReductionAxis]:
         axes = []
@@ -275,14 +321,13 @@ class TileEmitter:
 
     def _operands(self, masks: Sequence[ir.Value | None]) -> microkernel.Operands:
         kernel, root, product = self.kernel, self.c.root, self.c.product
-        left_element, right_element = element(self.c, self.c.left), element(self.c, self.c.right)
+        right_element = element(self.c, self.c.right)
         flat = self.right.memref if self._panel is None else self._panel
         # Packed panels are padded, so only a right-hand side read in place has columns that must not be touched.
         guarded = self._panel is None and not self.c.right_access.panel
 
-        def left(offset: Index) -> ir.Value:
-            stored = memref.LoadOp(self.left.memref, [index.value(offset)]).result
-            return factor(kernel, root, product.left, memory.from_storage(stored, left_element), self.lanes)
+        def left(offset: Index, number: int) -> ir.Value:
+            return self._load_left(self.left.memref, offset)
 
         def right(offset: Index, number: int) -> ir.Value:
             buffer = memory.Buffer.whole(flat, right_element)
@@ -359,3 +404,12 @@ class TileEmitter:
     def _store_sum(self, row: Index, number: int, value: ir.Value) -> None:
         assert self._scratch is not None
         memory.store(self._scratch, self._sum_at(row, number), value, self.lanes)
+
+
+def _coordinate(form: Form, at: dict[int, Index]) -> Index:
+    """A tensor coordinate at these loop positions; absent loops are at 0."""
+    total: Index = form.constant
+    for loop, position in at.items():
+        if form.coefficients[loop]:
+            total = index.add(total, index.mul(position, form.coefficients[loop]))
+    return total

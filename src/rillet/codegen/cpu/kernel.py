@@ -58,6 +58,7 @@ class Kernel:
         self.module = ir.Module.create(ir.Location.unknown())
         self._scalars: dict[ir.Value, ir.Value] = {}  # of the function being built
         self._has_status = False
+        self._runs = 0
         self._make_body()
         self._make_grid()
 
@@ -208,6 +209,22 @@ class Kernel:
         scratch = self._body_block.arguments[len(self._body_block.arguments) - 1]
         type_ = ir.MemRefType.get(shape, storage_type(element))
         return memref.ViewOp(type_, scratch, index.value(offset), []).result
+
+    def constant_run(self, length: int, element: ir.Type, value: ir.Attribute) -> ir.Value:
+        """Read-only memory of ``length`` elements equal to ``value``, at the current insertion point (body only)."""
+        type_ = ir.MemRefType.get([length], element)
+        name = f"{self.dispatch.name}__run{self._runs}"
+        self._runs += 1
+        tensor = ir.RankedTensorType.get([length], element)
+        with ir.InsertionPoint.at_block_begin(self.module.body):
+            memref.GlobalOp(
+                name,
+                type_,
+                initial_value=ir.DenseElementsAttr.get_splat(tensor, value),
+                constant=True,
+                sym_visibility="private",
+            )
+        return memref.GetGlobalOp(type_, name).result
 
     # --- internals
     # ---------------------------------------------------------------------------------------------------------

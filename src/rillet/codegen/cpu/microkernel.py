@@ -30,10 +30,15 @@ class ReductionAxis:
 
 @dataclass(frozen=True)
 class Operands:
-    """Reads factors: ``left(offset)`` gives a scalar, ``right(offset, column vector number)`` a vector."""
+    """Reads factors: ``left(offset, row number)`` gives a scalar, ``right(offset, column vector number)`` a vector.
 
-    left: Callable[[Index], ir.Value]
+    ``enter`` is called where the innermost loop begins, with the positions of the loops around it and the rows' offsets
+    there; it gives what to read inside and the offsets to start from.
+    """
+
+    left: Callable[[Index, int], ir.Value]
     right: Callable[[Index, int], ir.Value]
+    enter: Callable[[list[Index], list[Index]], tuple[Operands, list[Index]]] | None = None
 
 
 def reduce_tile(
@@ -49,7 +54,7 @@ def reduce_tile(
 
     ``rows`` and ``columns`` are where each row starts in the left operand and each vector of columns in the right one.
     """
-    return _nest(kernel, tile, list(axes), operands, rows, columns, 0, 0, list(accumulators))
+    return _nest(kernel, tile, list(axes), operands, rows, columns, 0, 0, list(accumulators), [])
 
 
 def _nest(
@@ -62,14 +67,19 @@ def _nest(
     left: Index,
     right: Index,
     accumulators: list[ir.Value],
+    positions: list[Index],
 ) -> list[ir.Value]:
+    if operands.enter is not None and len(axes) <= 1:
+        operands, rows = operands.enter(positions, [index.add(row, left) for row in rows])
+        left = 0
     if not axes:
         return _step(kernel, operands, rows, columns, left, right, accumulators)
     axis, *inner = axes
     if inner:
         with kernel.loop(0, axis.extent, 1, accumulators) as loop:
             further = _advance(axis, loop.iv, left, right)
-            loop.yield_(*_nest(kernel, tile, inner, operands, rows, columns, *further, loop.carried))
+            nested = _nest(kernel, tile, inner, operands, rows, columns, *further, loop.carried, [*positions, loop.iv])
+            loop.yield_(*nested)
         return loop.results
     trip = axis.extent if isinstance(axis.extent, int) else None
     unroll = choose_unroll(trip, tile)
@@ -131,7 +141,7 @@ def _step(
     vectors = [operands.right(index.add(column, right), n) for n, column in enumerate(columns)]
     result = []
     for n, row in enumerate(rows):
-        scalar = operands.left(index.add(row, left))
+        scalar = operands.left(index.add(row, left), n)
         for m, vector_ in enumerate(vectors):
             result.append(multiply_add(kernel, scalar, vector_, accumulators[n * len(vectors) + m]))
     return result

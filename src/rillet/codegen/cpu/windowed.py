@@ -30,6 +30,7 @@ from rillet.codegen.cpu.kernel import Kernel, reshape_memref
 from rillet.codegen.cpu.lanes import lanes_for
 from rillet.codegen.cpu.memory import Buffer
 from rillet.codegen.cpu.microkernel import multiply_add
+from rillet.codegen.cpu.padding import Padded
 from rillet.codegen.cpu.tiles import Tile, WindowBlocks
 from rillet.targets import Target
 
@@ -126,8 +127,8 @@ def _accesses(dispatch: Dispatch, root: Generic, column: int) -> tuple[Access | 
         if not list(root.body.arguments[number].uses):
             found.append(None)
             continue
-        linear = access.access_of(value, map_, len(root.iterators))
-        if linear is None or linear.panel or argument_of(dispatch, value) is None:
+        linear = access.padded_access_of(dispatch, value, map_, len(root.iterators))
+        if linear is None or linear.panel or argument_of(dispatch, linear.value) is None or linear.checks(column):
             return None
         stride = linear.static_stride(column)
         if stride is None or abs(stride) > _MAX_LANE_STRIDE:
@@ -160,6 +161,14 @@ def _sizes(kernel: Kernel, root: Generic) -> dict[int, Index]:
     return sizes
 
 
+@dataclass(frozen=True)
+class Base:
+    """A tensor element: its flat offset, and its coordinates."""
+
+    offset: Index
+    coordinates: tuple[Index, ...]
+
+
 class _Input:
     """One operand as flat memory. What is constant within a tile is kept apart, per tensor axis, so that equal
     addresses are recognized.
@@ -177,29 +186,37 @@ class _Input:
         assert step is not None
         self.step = step
         self.lanes = lanes
+        self.padded = None if which.padding is None else Padded(kernel, which, flat, lanes * max(step, 1))
 
-    def at(self, position: dict[int, Index]) -> Index:
-        """The flat offset at these loop coordinates."""
+    def at(self, position: dict[int, Index]) -> Base:
+        """The element at these loop coordinates."""
         total: Index = 0
+        coordinates: list[Index] = []
         for form, stride in zip(self.forms, self.strides, strict=True):
             coordinate: Index = form.constant
             for loop, value in position.items():
                 if form.coefficients[loop]:
                     coordinate = index.add(coordinate, index.mul(value, form.coefficients[loop]))
+            coordinates.append(coordinate)
             total = index.add(total, index.mul(coordinate, stride))
-        return total
+        return Base(total, tuple(coordinates))
 
     def shift(self, steps: dict[int, int]) -> tuple[int, ...]:
         """How far each axis moves when loops move by these steps."""
         return tuple(sum(form.coefficients[loop] * n for loop, n in steps.items()) for form in self.forms)
 
-    def load(self, base: Index, shift: tuple[int, ...], mask: ir.Value | None) -> ir.Value:
+    def load(self, base: Base, shift: tuple[int, ...], mask: ir.Value | None) -> ir.Value:
         """The element, or vector along the columns, ``shift`` away from ``base``."""
-        offset = base
+        offset = base.offset
         for n, stride in zip(shift, self.strides, strict=True):
             offset = index.add(offset, index.mul(stride, n))
+        buffer = self.buffer
+        if self.padded is not None:
+            moved = {n: index.add(base.coordinates[n], shift[n]) for n in self.padded.axes}
+            flat, offset = self.padded.choose(moved, offset)
+            buffer = Buffer.whole(flat, buffer.element)
         where: Coordinate = Lane(offset, self.step) if self.step and self.lanes > 1 else offset
-        return memory.load(self.buffer, [where], self.lanes, mask)
+        return memory.load(buffer, [where], self.lanes, mask)
 
 
 class _Emitter:
