@@ -53,6 +53,16 @@ def parse_shapes(texts: list[str]) -> dict[str, tuple[int | str, ...]]:
 
 def read_inputs(module: Module, texts: list[str], seed: int) -> dict[str, np.ndarray]:
     """Inputs from ``NAME=FILE.npy`` arguments; those not given are random with ``seed`` (dynamic dimensions are 1)."""
+    given = read_arrays(texts)
+    known = {spec.name for spec in module.inputs}
+    if unknown := sorted(set(given) - known):
+        raise RunError(f"the model has no input {', '.join(unknown)}; its inputs: {', '.join(sorted(known))}")
+    generator = np.random.default_rng(seed)
+    return {spec.name: given.get(spec.name, random_input(spec, generator)) for spec in module.inputs}
+
+
+def read_arrays(texts: list[str]) -> dict[str, np.ndarray]:
+    """The arrays of ``NAME=FILE.npy`` arguments."""
     given: dict[str, np.ndarray] = {}
     for text in texts:
         name, separator, path = text.partition("=")
@@ -62,11 +72,7 @@ def read_inputs(module: Module, texts: list[str], seed: int) -> dict[str, np.nda
             given[name] = np.load(Path(path), allow_pickle=False)
         except (OSError, ValueError) as error:
             raise RunError(f"--input {text}: cannot read an array: {error}") from error
-    known = {spec.name for spec in module.inputs}
-    if unknown := sorted(set(given) - known):
-        raise RunError(f"the model has no input {', '.join(unknown)}; its inputs: {', '.join(sorted(known))}")
-    generator = np.random.default_rng(seed)
-    return {spec.name: given.get(spec.name, random_input(spec, generator)) for spec in module.inputs}
+    return given
 
 
 def random_input(spec: Any, generator: np.random.Generator) -> np.ndarray:

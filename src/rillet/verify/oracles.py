@@ -37,9 +37,7 @@ def run_onnxruntime(model: onnx.ModelProto, feeds: Feeds, outputs: Sequence[str]
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     names = list(outputs) if outputs is not None else [o.name for o in model.graph.output]
     try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         wanted = {i.name for i in session.get_inputs()}
         results = session.run(names, {n: a for n, a in feeds.items() if n in wanted})
     except Exception as error:  # ONNX Runtime has an exception class for each kind of failure, without a common base

@@ -1,0 +1,74 @@
+"""``rillet verify``: compare a model with ONNX Runtime and the reference evaluator. Status 1 when it departs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from rillet.cli.common import parse_shapes, print_json, read_arrays
+
+if TYPE_CHECKING:
+    from rillet.verify import Report
+
+
+def register(commands: Any) -> None:
+    parser = commands.add_parser("verify", help="compare a model's values with ONNX Runtime and onnx's evaluator")
+    parser.add_argument("model", help="an ONNX model")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3xHx224", help="pin an input's shape")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input (default: random)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
+    parser.add_argument("--outputs-only", action="store_true", help="compare the model's outputs only")
+    parser.add_argument("--bisect", metavar="OUT.onnx", help="write the smallest part that departs, and its inputs")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.set_defaults(handler=handle)
+
+
+def handle(options: argparse.Namespace) -> int:
+    from rillet.verify import verify
+
+    report = verify(
+        options.model,
+        feeds=read_arrays(options.input),
+        seed=options.seed,
+        inputs=parse_shapes(options.shape),
+        layers=not options.outputs_only,
+    )
+    if options.bisect and report.first:
+        _write_part(options, report)
+    if options.json:
+        print_json(report.as_dict())
+    else:
+        print(_text(report))
+    return 0 if report.agrees else 1
+
+
+def _write_part(options: argparse.Namespace, report: Report) -> None:
+    import numpy as np
+    import onnx
+
+    from rillet.frontends.onnx.loader import load_model
+    from rillet.verify import bisect
+
+    assert report.first is not None
+    part, feeds = bisect(load_model(options.model), report.feeds, report.first)
+    onnx.save(part, options.bisect)
+    np.savez(options.bisect + ".npz", **feeds)
+    if not options.json:
+        print(f"{options.bisect}: {len(part.graph.node)} node(s); inputs in {options.bisect}.npz")
+
+
+def _text(report: Report) -> str:
+    lines = [f"{name} did not run: {reason}" for name, reason in report.missing.items()]
+    lines.append(f"{len(report.outputs)} outputs and {len(report.layers)} values of nodes compared")
+    for finding in (*report.layers, *report.outputs):
+        if finding.oracles_disagree and not finding.departs:
+            lines.append(f"the oracles disagree: {finding}")
+    if report.first is None:
+        worst = max((d.max_abs for f in report.outputs for d in f.differences.values()), default=0.0)
+        lines.append(f"all agree; the outputs' largest absolute error is {worst:.3g}")
+    else:
+        lines.append(f"first departure: {report.first}")
+        lines += [f"output '{f.value}' departs" for f in report.outputs if f.departs]
+    return "\n".join(lines)

@@ -1,0 +1,224 @@
+"""Finds the first node whose result departs from the oracles, and a small part of the model that shows it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rillet.errors import CompileError, RilletError, RunError
+from rillet.verify.difference import Difference, difference
+from rillet.verify.oracles import ORACLES, OracleError
+from rillet.verify.submodel import reads, submodel, value_types
+
+if TYPE_CHECKING:
+    import onnx
+
+    from rillet.runtime import Module
+
+Feeds = Mapping[str, np.ndarray]
+_BATCH = 64  # intermediate values that one compilation exposes
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One value compared: ``differences`` by oracle, and ``between`` the two oracles where both computed it."""
+
+    node: str
+    op: str
+    value: str
+    differences: Mapping[str, Difference]
+    between: Difference | None = None
+
+    @property
+    def departs(self) -> bool:
+        """Whether Rillet agrees with no oracle."""
+        return bool(self.differences) and not any(d.agrees for d in self.differences.values())
+
+    @property
+    def oracles_disagree(self) -> bool:
+        return self.between is not None and not self.between.agrees
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "node": self.node,
+            "op": self.op,
+            "value": self.value,
+            "departs": self.departs,
+            "oracles_disagree": self.oracles_disagree,
+            "differences": {name: d.as_dict() for name, d in self.differences.items()},
+        }
+
+    def __str__(self) -> str:
+        text = f"{self.op} '{self.node}', value '{self.value}'"
+        for name, found in self.differences.items():
+            text += f"\n    against {name}: {found}"
+        if self.oracles_disagree:
+            text += f"\n    the oracles disagree with each other: {self.between}"
+        return text
+
+
+@dataclass(frozen=True)
+class Report:
+    """``outputs`` of the unmodified model, then its ``layers`` in order; why oracles are ``missing``; the inputs."""
+
+    outputs: tuple[Finding, ...]
+    layers: tuple[Finding, ...]
+    missing: Mapping[str, str]
+    feeds: Feeds
+
+    @property
+    def agrees(self) -> bool:
+        return not any(f.departs for f in (*self.outputs, *self.layers))
+
+    @property
+    def first(self) -> Finding | None:
+        """The first value that departs, in the order of the nodes; an output if only the unmodified model departs."""
+        return next((f for f in (*self.layers, *self.outputs) if f.departs), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready data."""
+        return {
+            "agrees": self.agrees,
+            "first": self.first.as_dict() if self.first else None,
+            "outputs": [f.as_dict() for f in self.outputs],
+            "layers": [f.as_dict() for f in self.layers],
+            "missing": dict(self.missing),
+        }
+
+
+def verify(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    *,
+    feeds: Feeds | None = None,
+    seed: int = 0,
+    inputs: Mapping[str, Sequence[int | str]] | None = None,
+    layers: bool = True,
+) -> Report:
+    """Compare a model with the oracles on ``feeds``; inputs not in it are random with ``seed``.
+
+    ``inputs`` overrides shapes, as for ``rillet.compile``; ``layers`` False compares the outputs only. Raises
+    CompileError when the model does not compile, and OracleError when no oracle runs it.
+    """
+    from rillet.cli.common import random_input
+    from rillet.frontends.onnx.loader import load_model
+
+    model = load_model(source)
+    module = _compile(model, inputs)
+    rng = np.random.default_rng(seed)
+    given = dict(feeds or {})
+    if unknown := sorted(set(given) - {spec.name for spec in module.inputs}):
+        raise RunError(f"the model has no input {', '.join(unknown)}")
+    values = {spec.name: given.get(spec.name, random_input(spec, rng)) for spec in module.inputs}
+    names = [output.name for output in model.graph.output]
+    missing: dict[str, str] = {}
+    findings = tuple(_compare(model, module, values, names, missing))
+    if not layers:
+        return Report(findings, (), missing, values)
+    inner = [n for n in _intermediate(model) if n not in names]
+    return Report(findings, tuple(_layers(model, values, inner, inputs, missing)), missing, values)
+
+
+def bisect(model: onnx.ModelProto, feeds: Feeds, finding: Finding) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A small part of ``model`` that still departs at ``finding.value``, and its inputs; the whole if no part does.
+
+    The part is cut before the value: what its first nodes read becomes an input with the reference's value. Cuts are
+    tried from one node to twice, four times, ... as many before it, until the part departs.
+    """
+    nodes = {o: node for node in model.graph.node for o in node.output if o}
+    wanted = [finding.value]
+    whole = submodel(model, wanted)
+    depth = 1
+    while True:
+        kept = _before(nodes, finding.value, depth)
+        cut = sorted({n for node in kept for n in reads(node) if n in nodes and not any(nodes[n] is k for k in kept)})
+        values = {**feeds, **(_first_oracle(submodel(model, cut), feeds) if cut else {})}
+        part = submodel(model, wanted, cut, value_types(model, values))
+        own = {i.name: values[i.name] for i in part.graph.input}
+        if len(part.graph.node) >= len(whole.graph.node):
+            return whole, {i.name: feeds[i.name] for i in whole.graph.input}
+        if any(f.departs for f in _compare(part, _compile(part, None), own, wanted, {})):
+            return part, own
+        depth *= 2
+
+
+def _before(nodes: Mapping[str, onnx.NodeProto], value: str, count: int) -> list[onnx.NodeProto]:
+    """The node that makes ``value`` and the nearest ones before it, ``count`` in all, breadth first."""
+    found: list[onnx.NodeProto] = []
+    pending = [value]
+    while pending and len(found) < count:
+        node = nodes.get(pending.pop(0))
+        if node is None or any(node is f for f in found):
+            continue
+        found.append(node)
+        pending.extend(reads(node))
+    return found
+
+
+def _layers(
+    model: onnx.ModelProto,
+    feeds: Feeds,
+    names: Sequence[str],
+    inputs: Mapping[str, Sequence[int | str]] | None,
+    missing: dict[str, str],
+) -> Iterator[Finding]:
+    """Compare intermediate values, ``_BATCH`` for each compilation."""
+    for start in range(0, len(names), _BATCH):
+        batch = names[start : start + _BATCH]
+        exposed = submodel(model, batch, (), value_types(model))
+        own = {i.name: feeds[i.name] for i in exposed.graph.input if i.name in feeds}
+        shapes = {name: shape for name, shape in (inputs or {}).items() if name in own}
+        yield from _compare(exposed, _compile(exposed, shapes), own, batch, missing)
+
+
+def _compare(
+    model: onnx.ModelProto, module: Module, feeds: Feeds, names: Sequence[str], missing: dict[str, str]
+) -> Iterator[Finding]:
+    own = {spec.name: feeds[spec.name] for spec in module.inputs}
+    actual = module.run(own)
+    expected: dict[str, Mapping[str, Any]] = {}
+    for oracle, run in ORACLES.items():
+        try:
+            expected[oracle] = run(model, own, names)
+        except OracleError as error:
+            missing.setdefault(oracle, str(error))
+    if not expected:
+        raise OracleError("no oracle runs the model: " + "; ".join(missing.values()))
+    nodes = {o: node for node in model.graph.node for o in node.output}
+    for name in names:
+        if name not in actual:  # a sequence or an optional
+            continue
+        arrays = {oracle: np.asarray(results[name]) for oracle, results in expected.items()}
+        between = difference(*arrays.values()) if len(arrays) == 2 else None
+        found = {oracle: difference(actual[name], array) for oracle, array in arrays.items()}
+        node = nodes.get(name)
+        yield Finding(node.name if node else name, node.op_type if node else "input", name, found, between)
+
+
+def _first_oracle(model: onnx.ModelProto, feeds: Feeds) -> Mapping[str, Any]:
+    for run in ORACLES.values():
+        try:
+            return run(model, feeds)
+        except OracleError:
+            continue
+    raise OracleError("no oracle computes the inputs of the part")
+
+
+def _intermediate(model: onnx.ModelProto) -> list[str]:
+    """The tensors that the graph's nodes make, in order; those of known type, so that they can be outputs."""
+    types = value_types(model)
+    return [o for node in model.graph.node for o in node.output if o and o in types]
+
+
+def _compile(model: onnx.ModelProto, inputs: Mapping[str, Sequence[int | str]] | None) -> Module:
+    import rillet
+
+    try:
+        return rillet.compile(model, inputs=inputs)
+    except CompileError:
+        raise
+    except RilletError as error:
+        raise CompileError(str(error)) from error

@@ -1,0 +1,138 @@
+"""Comparison with the oracles: ``rillet.verify`` and ``rillet verify``."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+pytest.importorskip("onnxruntime")
+
+import rillet
+from rillet.cli import main
+from rillet.verify import bisect, oracles, verify
+from rillet.verify.submodel import submodel
+
+_MODEL = parser.parse_model(
+    """<ir_version: 8, opset_import: ["" : 18]> g (float[N,8] x, float[8] b) => (float[N,8] y)
+    { t = Add(x, b)  u = Tanh(t)  v = Mul(u, t)  w = Softmax(v)  y = Sqrt(w) }"""
+)
+
+
+@pytest.fixture
+def wrong_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler with a defect: every Tanh is compiled as a Sigmoid."""
+    real = rillet.compile
+
+    def broken(model: onnx.ModelProto, **options: Any) -> Any:
+        changed = onnx.ModelProto()
+        changed.CopyFrom(model)
+        for node in changed.graph.node:
+            if node.op_type == "Tanh":
+                node.op_type = "Sigmoid"
+        return real(changed, **options)
+
+    monkeypatch.setattr(rillet, "compile", broken)
+
+
+def test_agreement() -> None:
+    report = verify(_MODEL)
+    assert report.agrees
+    assert report.first is None
+    assert [f.value for f in report.layers] == ["t", "u", "v", "w"]
+    assert not report.missing
+    assert all(d.max_ulp < 64 for f in report.outputs for d in f.differences.values())
+
+
+def test_first_departure(wrong_tanh: None) -> None:
+    report = verify(_MODEL, seed=3)
+    assert not report.agrees
+    assert report.first is not None
+    assert (report.first.op, report.first.value) == ("Tanh", "u")
+    assert report.first.differences["reference"].max_abs > 0.1
+
+
+def test_bisection(wrong_tanh: None) -> None:
+    report = verify(_MODEL)
+    part, feeds = bisect(_MODEL, report.feeds, report.outputs[0])
+    assert {n.op_type for n in part.graph.node} >= {"Tanh"}
+    found = verify(_MODEL).first
+    assert found is not None
+    part, feeds = bisect(_MODEL, report.feeds, found)
+    assert [n.op_type for n in part.graph.node] == ["Tanh"]
+    assert list(feeds) == ["t"]
+    onnx.checker.check_model(part)
+
+
+def test_oracles_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shifted(model: onnx.ModelProto, feeds: Any, outputs: Any = None) -> dict[str, Any]:
+        return {n: a + 1 for n, a in oracles.run_reference(model, feeds, outputs).items()}
+
+    monkeypatch.setitem(oracles.ORACLES, "reference", shifted)
+    report = verify(_MODEL)
+    assert report.agrees
+    assert all(f.oracles_disagree for f in report.layers)
+
+
+def test_given_inputs_and_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, array = tmp_path / "m.onnx", tmp_path / "x.npy"
+    onnx.save(_MODEL, path)
+    np.save(array, np.ones((3, 8), np.float32))
+    assert main(["verify", str(path), "--input", f"x={array}", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["agrees"] is True
+    assert facts["first"] is None
+    assert main(["verify", str(path), "--shape", "x=2x8", "--outputs-only"]) == 0
+    assert "all agree" in capsys.readouterr().out
+    assert main(["verify", str(path), "--input", f"z={array}"]) == 1
+    assert "the model has no input z" in capsys.readouterr().err
+
+
+def test_command_line_writes_the_part(wrong_tanh: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, part = tmp_path / "m.onnx", tmp_path / "part.onnx"
+    onnx.save(_MODEL, path)
+    assert main(["verify", str(path), "--bisect", str(part)]) == 1
+    assert "first departure: Tanh" in capsys.readouterr().out
+    assert [n.op_type for n in onnx.load(part).graph.node] == ["Tanh"]
+    assert list(np.load(f"{part}.npz")) == ["t"]
+
+
+def test_onnxruntime_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "onnxruntime":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    report = verify(_MODEL, layers=False)
+    assert report.agrees
+    assert "ONNX Runtime is not installed" in report.missing["onnxruntime"]
+
+
+def test_no_oracle_runs_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> dict[str, Any]:
+        raise oracles.OracleError("not today")
+
+    for name in list(oracles.ORACLES):
+        monkeypatch.setitem(oracles.ORACLES, name, refuse)
+    with pytest.raises(rillet.RilletError, match="no oracle runs the model: not today"):
+        verify(_MODEL)
+
+
+def test_submodel_keeps_what_subgraphs_read() -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 18]> g (float[4] x, bool c) => (float[4] y) { a = Neg(x)  b = Abs(x)
+        y = If(c) <then_branch = p () => (float[4] u) { u = Exp(a) },
+        else_branch = q () => (float[4] v) { v = Log(b) }> }"""
+    )
+    part = submodel(model, ["y"], ["b"])
+    assert [n.op_type for n in part.graph.node] == ["Neg", "If"]
+    assert [i.name for i in part.graph.input] == ["x", "c", "b"]
