@@ -22,7 +22,8 @@ def handle(options: argparse.Namespace) -> int:
     if options.json:
         print_json([dataclasses.asdict(t) for t in targets])
         return 0
-    print(f"{'name':14} {'triple':28} {'cpu':14} {'vector':>6}  features")
+    print(f"{'name':18} {'triple':34} {'cpu':14} {'abi':12} {'vector':>6}  features")
     for t in targets:
-        print(f"{t.name:14} {t.triple:28} {t.cpu:14} {t.vector_bits:>6}  {','.join(t.features)}")
+        abi = f"{t.abi}{' ' if t.abi else ''}{t.float_abi}"
+        print(f"{t.name:18} {t.triple:34} {t.cpu:14} {abi:12} {t.vector_bits:>6}  {','.join(t.features)}")
     return 0
