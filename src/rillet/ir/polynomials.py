@@ -31,8 +31,10 @@ _EFFORT = 64
 
 @dataclass(frozen=True)
 class Atom:
-    """``kind``: ``min``, ``max``, ``select`` of ``parts``, ``floordiv`` of ``parts[0]`` by the number ``divisor``, or
-    ``""``. ``emit`` computes it at the insertion point.
+    """``kind``: ``min``, ``max``, ``select`` of ``parts``, ``floordiv`` of ``parts[0]`` by the number ``divisor``,
+    ``counter`` of a loop from ``parts[0]`` to below ``parts[1]``, or ``""``.
+
+    ``emit`` computes it at the insertion point.
     """
 
     kind: str
@@ -84,10 +86,16 @@ class Polynomials:
         if constant is not None:
             return self.of(constant)
         op = defining(value)
-        maker = self._makers.get(op.name) if op is not None else None
-        if maker is None or op is None:
+        if op is None:
+            return self._argument(value)
+        return self._makers.get(op.name, lambda _: self._leaf(value))(op)
+
+    def _argument(self, value: ir.Value) -> Polynomial:
+        loop = value.owner.owner.operation
+        if loop.name != "scf.for" or ir.BlockArgument(value).arg_number != 0:
             return self._leaf(value)
-        return maker(op)
+        bounds = tuple(self.of(v) for v in list(loop.operands)[:2])
+        return self._atom(value, Atom("counter", bounds, 0, self._is_natural(bounds[0]), lambda: value))
 
     def _leaf(self, value: ir.Value) -> Polynomial:
         def emit() -> ir.Value:
@@ -161,6 +169,10 @@ class Polynomials:
             return self.of(derived)
         source, axis = inner.operands[0], int_constant(inner.operands[1])
         assert axis is not None  # ``extent`` asks for a number
+        before = _size_before_loop(source)
+        if before is not None:
+            with ir.InsertionPoint(op), op.location:
+                return self.of(extent(before, axis))
         emit = lambda: builders.as_index(builders.dim(source, axis))  # noqa: E731
         return self._atom(self._names.get((source, axis), (source, axis)), Atom("", (), 0, True, emit))
 
@@ -232,6 +244,10 @@ class Polynomials:
             lowest = subtracted(atom.parts[0], {(): atom.divisor - 1}) if rises else atom.parts[0]
             bound = added(multiplied(slope, lowest), scaled(rest, atom.divisor))
             return self._proves(added(bound, {(): atom.divisor - 1}), effort)
+        if atom.kind == "counter":
+            low, high = atom.parts
+            end = low if rises else subtracted(high, {(): 1})
+            return self._proves(added(multiplied(slope, end), rest), effort)
         either = (atom.kind == "max" and rises) or (atom.kind == "min" and not rises)
         cases = (self._proves(added(multiplied(slope, part), rest), effort) for part in atom.parts)
         return any(cases) if either else all(cases)
@@ -248,6 +264,26 @@ class Polynomials:
             term = functools.reduce(arith.muli, factors)
             total = term if total is None else arith.addi(total, term)
         return builders.index(0) if total is None else total
+
+
+def _size_before_loop(value: ir.Value) -> ir.Value | None:
+    """For a tensor that a loop carries and only puts elements into, what it was before the loop: of the same shape."""
+    owner = value.owner
+    is_argument = isinstance(owner, ir.Block)
+    loop = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
+    if loop.name != "scf.for":
+        return None
+    number = ir.BlockArgument(value).arg_number - 1 if is_argument else ir.OpResult(value).result_number
+    block = loop.regions[0].blocks[0]
+    argument = block.arguments[1 + number]
+    current: ir.Value | None = list(block.operations)[-1].operands[number]
+    while current != argument:
+        maker = defining(current) if current is not None else None
+        if maker is None:
+            return None
+        inserts = maker.name in ("tensor.insert", "tensor.insert_slice")
+        current = maker.operands[1] if inserts else _size_before_loop(current)
+    return loop.operands[3 + number]
 
 
 def added(a: Polynomial, b: Polynomial) -> Polynomial:

@@ -172,7 +172,7 @@ def _remap(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
 
 
 def _check_accesses(op: ir.Operation, kernel: Kernel) -> None:
-    """Guard data-dependent indices of ``tensor.extract`` and ``tensor.insert``: out of range fails the kernel."""
+    """Guard indices of ``tensor.extract`` and ``tensor.insert`` that may be out of range: then the kernel fails."""
     for region in op.regions:
         for block in region.blocks:
             for nested in list(block.operations):
@@ -183,12 +183,31 @@ def _check_accesses(op: ir.Operation, kernel: Kernel) -> None:
     source = op.operands[first - 1]
     with ir.InsertionPoint(op):
         for axis, position in enumerate(list(op.operands)[first:]):
-            if isinstance(position.owner, ir.Block) or position.owner.operation.name == "arith.constant":
+            if _is_below(position, ir.RankedTensorType(source.type).shape[axis]):
                 continue
             extent = tensor.DimOp(source, index.value(axis)).result
             inside = arith.CmpIOp(arith.CmpIPredicate.ult, position, extent).result
             kernel.fail_if(arith.XOrIOp(inside, constant(1, inside.type)).result)
             op.operands[first + axis] = arith.SelectOp(inside, position, index.value(0)).result
+
+
+def _is_below(position: ir.Value, extent: int) -> bool:
+    """Whether an index is a constant, or counts a loop of static bounds, below the static ``extent``."""
+    static = extent != ir.ShapedType.get_dynamic_size()
+    if not isinstance(position.owner, ir.Block):
+        known = _constant(position)
+        return static and known is not None and 0 <= known < extent
+    loop = position.owner.owner.operation
+    if loop.name != "scf.for" or ir.BlockArgument(position).arg_number != 0:
+        return False
+    low, high = (_constant(v) for v in list(loop.operands)[:2])
+    return static and low is not None and high is not None and low >= 0 and high <= extent
+
+
+def _constant(value: ir.Value) -> int | None:
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
+        return None
+    return int(ir.IntegerAttr(value.owner.operation.attributes["value"]).value)
 
 
 def _place_allocations(module: ir.Module, kernel: Kernel, dispatch: Dispatch) -> None:
