@@ -13,8 +13,12 @@ from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
-from rillet.codegen.cpu.lanes import is_costly, lanes_for
+from rillet.codegen.cpu.lanes import lanes_for
 from rillet.targets import Target
+
+# Vectors of an iteration: enough independent work to hide the latency of a chain of multiply-adds, and constants that
+# do not fit the registers are loaded once for all of them.
+_IN_FLIGHT = 4
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,8 @@ def shape_for(dispatch: Dispatch, target: Target) -> Shape:
     lanes = lanes_for(dispatch, target)
     if lanes == 1:
         return Shape(1, 1, False)
-    factor = 2 if any(is_costly(g) for g in dispatch.generics) else 4
     sizes = [storage_bytes(storage_type(p.type.element_type)) for p in (*dispatch.arguments, *dispatch.results)]
-    return Shape(lanes * factor, lanes, min(sizes) >= 4)
+    return Shape(lanes * _IN_FLIGHT, lanes, min(sizes) >= 4)
 
 
 Emit = Callable[[Coordinate, int, ir.Value | None], None]

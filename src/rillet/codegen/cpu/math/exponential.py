@@ -3,7 +3,8 @@
 Method (Cody and Waite, Software Manual for the Elementary Functions, 1980): ``x = n ln 2 + r`` with ``ln 2`` split in
 two, a polynomial in ``r`` fitted at Chebyshev nodes to ``(e^r - 1 - r) / r^2``, and the power of two put together in
 the exponent bits. ``n`` is read from the low bits of ``x log2 e + 1.5 * 2^m``, so that no float is converted to an
-integer: NaN stays defined. All functions take f32 or f64, scalar or vector.
+integer: NaN stays defined. An offset added to that number becomes the exponent's bias, so that shifting the sum's bits
+into place already gives a power of two. All functions take f32 or f64, scalar or vector.
 """
 
 from __future__ import annotations
@@ -26,6 +27,16 @@ class Format:
     exp_range: tuple[float, float]  # beyond, exp is 0 or infinite
     expm1_low: float  # below, expm1 is -1
     saturates: float  # above, tanh is 1
+
+    @property
+    def offset(self) -> int:
+        """What ``_scaled`` wants added to n: enough for half of the sum to be an exponent of a normal number."""
+        return self.bias + self.mantissa + 3
+
+    @property
+    def unit(self) -> float:
+        """What ``_scaled`` wants instead of 1."""
+        return 2.0 ** (2 * self.bias - self.offset)
 
 
 FORMATS = {
@@ -75,17 +86,8 @@ def exp(x: E) -> E:
     """e^x. Error below 1 ULP; overflow to infinity and gradual underflow as IEEE 754 asks."""
     form = FORMATS[x.width]
     low, high = form.exp_range
-    r, n = _reduce(x.at_least(low).at_most(high))
-    y = (r * r).fma(r.polynomial(form.exp_tail), r) + 1.0
-    return _scale(y, n)
-
-
-def exp_in_range(x: E) -> E:
-    """e^x where neither x nor the result is near a limit of the format (no denormal, no overflow, no NaN check
-    needed)."""
-    r, n = _reduce(x)
-    y = (r * r).fma(r.polynomial(FORMATS[x.width].exp_tail), r) + 1.0
-    return y * _power_of_two(n, x)
+    r, bits = _reduce(x.at_least(low).at_most(high), form.offset)
+    return _scaled(_exp_reduced(r, form.unit), bits)
 
 
 def exp2(x: E) -> E:
@@ -93,14 +95,13 @@ def exp2(x: E) -> E:
     form = FORMATS[x.width]
     low, high = (-151.0, 129.0) if x.width == 32 else (-1076.0, 1025.0)
     t = x.at_least(low).at_most(high)
-    rounded = t + form.magic
-    r = t - (rounded - form.magic)
+    rounded = t + (form.magic + form.offset)
+    r = t - (rounded - (form.magic + form.offset))
     if x.width == 32:
-        y = r.fma(r.polynomial(_EXP2_TAIL[32]), 1.0)
+        y = r.polynomial(_times((*_EXP2_TAIL[32], 1.0), form.unit))
     else:
-        s = r * 0.69314718055994530942
-        y = (s * s).fma(s.polynomial(form.exp_tail), s) + 1.0
-    return _scale(y, rounded.bits() - x.constant(form.magic).bits())
+        y = _exp_reduced(r * 0.69314718055994530942, form.unit)
+    return _scaled(y, rounded.bits())
 
 
 def expm1(x: E) -> E:
@@ -138,31 +139,50 @@ def _near_overflow(x: E, y: E) -> E:
     return (x.abs() > (85.0 if x.width == 32 else 700.0)).where((half * 0.5) * half, y)
 
 
-def _reduce(x: E) -> tuple[E, E]:
-    """``(r, n)`` with ``x = n ln 2 + r``, ``|r| <= ln 2 / 2``; n as an integer of the same width."""
+def _reduce(x: E, offset: int) -> tuple[E, E]:
+    """``(r, bits)`` with ``x = n ln 2 + r``, ``|r| <= ln 2 / 2``; the low bits are those of ``n + offset``."""
     form = FORMATS[x.width]
-    rounded = x.fma(_LOG2_E, form.magic)
-    n = rounded - form.magic
+    rounded = x.fma(_LOG2_E, form.magic + offset)
+    n = rounded - (form.magic + offset)
     r = n.fma(-form.ln2_low, n.fma(-form.ln2_high, x))
-    return r, rounded.bits() - x.constant(form.magic).bits()
+    return r, rounded.bits()
 
 
-def _power_of_two(n: E, like: E) -> E:
-    form = FORMATS[like.width]
-    return ((n + form.bias) << form.mantissa).as_float(like.element)
+def _exp_reduced(r: E, unit: float) -> E:
+    """``e^r`` times a power of two, for a reduced ``r``."""
+    form = FORMATS[r.width]
+    if r.target.fma:
+        return r.polynomial(_times((*form.exp_tail, 1.0, 1.0), unit))
+    # Every step rounds twice, so the 1 is added to something small and last.
+    return ((r * r) * r.polynomial(form.exp_tail) + r) * unit + unit
 
 
-def _scale(y: E, n: E) -> E:
-    """``y * 2^n`` for any n: in two steps, so that neither factor leaves the format."""
-    half = n >> 1
-    return y * _power_of_two(half, y) * _power_of_two(n - half, y)
+def _power_of_two(bits: E, like: E) -> E:
+    """``2^(k - bias)``, ``k`` the low bits of ``bits``, of which the exponent's field takes as many as it has."""
+    return (bits << FORMATS[like.width].mantissa).as_float(like.element)
+
+
+def _scaled(y: E, bits: E) -> E:
+    """``y / unit * 2^n`` for any n that exp lets through, ``n + offset`` in the low bits of ``bits``.
+
+    In two steps, so that neither factor leaves the format: ``n + offset`` is halved, and as biased exponents both
+    halves are those of normal numbers. Only the last product rounds, also when it is denormal.
+    """
+    form = FORMATS[y.width]
+    half = (bits << (form.mantissa - 1)) & (-1 << form.mantissa)
+    rest = (bits << form.mantissa) - half
+    return y * half.as_float(y.element) * rest.as_float(y.element)
+
+
+def _times(coefficients: tuple[float, ...], power_of_two: float) -> tuple[float, ...]:
+    return tuple(c * power_of_two for c in coefficients)
 
 
 def _expm1(x: E) -> E:
     """``(q 2^(n-1) + (2^(n-1) - 1/2)) 2`` with ``q = e^r - 1``: exact for n = 0, and 2^(n-1) never overflows."""
     form = FORMATS[x.width]
-    r, n = _reduce(x.at_most(form.exp_range[1]))
+    r, bits = _reduce(x.at_most(form.exp_range[1]), form.bias - 1)
     q = (r * r).fma(r.polynomial(form.exp_tail), r)
-    s = _power_of_two(n - 1, x)
+    s = _power_of_two(bits, x)
     y = q.fma(s, s - 0.5)
     return y + y
