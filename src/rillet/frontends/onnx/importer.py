@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 InputShapes = Mapping[str, Sequence[int | str | None]]
 _MAX_DEPTH = 64  # nesting of functions and subgraphs
-_MAX_NODES = 200_000  # with functions expanded: a few that call each other can stand for any number
+_MAX_DENSE = 1 << 31  # bytes of a sparse initializer once it is dense
 _MAX_BYTES = 1 << 46  # of one tensor: what a 64-bit address space can hold, and sums of which do not overflow
 
 
@@ -262,8 +262,6 @@ class GraphImporter:
 
     def _import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: _Scope) -> None:
         for written in nodes:
-            if self._counter >= _MAX_NODES:
-                raise CompileError(f"the model has more than {_MAX_NODES:,} nodes once its functions are expanded")
             proto = functions.resolve(written, scope.attributes)
             self._counter += 1
             name = proto.name or f"{proto.op_type}_{self._counter}"
@@ -428,7 +426,7 @@ class GraphImporter:
             yield
 
 
-def _check_size(dims: Sequence[object], dtype: str, what: str) -> None:
+def _check_size(dims: Sequence[object], dtype: str, what: str, limit: int = _MAX_BYTES) -> None:
     """Refuse tensors whose size no machine can hold and whose byte count may overflow; dynamic extents count as 1."""
     total = dtypes.by_name[dtype].bits // 8
     for extent in dims:
@@ -436,7 +434,7 @@ def _check_size(dims: Sequence[object], dtype: str, what: str) -> None:
             if extent < 0:
                 raise CompileError(f"{what}: a tensor of shape {list(dims)} has a negative dimension")
             total *= max(extent, 1)
-    if total > _MAX_BYTES:
+    if total > limit:
         raise CompileError(f"{what}: a tensor of shape {[d if isinstance(d, int) else '?' for d in dims]} is too large")
 
 
@@ -458,7 +456,7 @@ def _check_attributes(node: Node, entry: registry.Entry) -> None:
 def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
     name = sparse.values.name
     values, indices, dims = _array(sparse.values), _array(sparse.indices), list(sparse.dims)
-    _check_size(dims, values.dtype.name, f"sparse initializer '{name}'")
+    _check_size(dims, values.dtype.name, f"sparse initializer '{name}'", _MAX_DENSE)
     if indices.dtype != np.int64 or values.ndim != 1 or indices.shape not in ((len(values),), (len(values), len(dims))):
         raise CompileError(f"sparse initializer '{name}': values {values.shape} and indices {indices.shape} do not fit")
     limits = np.array(dims if indices.ndim == 2 else [np.prod(dims, dtype=np.int64)], np.int64)

@@ -19,6 +19,7 @@ Source = "str | os.PathLike[str] | bytes | onnx.ModelProto"
 _MAX_FILE = (1 << 31) - 1  # protobuf's limit for one message
 _MAX_DEPTH = 64  # nesting of subgraphs
 _MAX_RANK = 64
+_MAX_NODES = 200_000  # with functions expanded
 # External data may be shared by tensors, but not so that a small file stands for any amount of memory.
 _MAX_SHARING = 4
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -95,6 +96,7 @@ def _check(model: onnx.ModelProto, what: str) -> None:
         _check_names(graph)
     for tensor in _tensors(model):
         _check_tensor(tensor)
+    _check_expansion(model)
 
 
 # --- names ---
@@ -128,6 +130,32 @@ def _check_text(name: str | bytes, kind: str) -> None:
         raise CompileError(f"the model has a {kind} named {name[:80]!r}, which is not UTF-8; rename it")
     if _CONTROL.search(name):
         raise CompileError(f"the model has a {kind} named {name[:80]!r}, with control characters; rename it")
+
+
+# --- functions ---
+
+
+def _check_expansion(model: onnx.ModelProto) -> None:
+    """Refuse functions that call themselves, or each other so often that a few stand for any number of nodes."""
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    known: dict[tuple[str, str, str], int] = {}
+
+    def count(graph: Any, depth: int) -> int:
+        if depth > _MAX_DEPTH:
+            raise CompileError(f"functions and subgraphs nest deeper than {_MAX_DEPTH}; is a function recursive?")
+        total = 0
+        for node in graph.node:
+            key = (node.domain, node.op_type, node.overload)
+            if key in functions and key not in known:
+                known[key] = count(functions[key], depth + 1)
+            total += 1 + known.get(key, 0)
+            for attribute in node.attribute:
+                inner = [attribute.g] if attribute.HasField("g") else []
+                total += sum(count(g, depth + 1) for g in (*inner, *attribute.graphs))
+        return total
+
+    if count(model.graph, 0) > _MAX_NODES:
+        raise CompileError(f"the model has more than {_MAX_NODES:,} nodes once its functions are expanded")
 
 
 # --- tensors ---
