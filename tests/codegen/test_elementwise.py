@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from harness import Kernel, executable, generic
 
 from rillet import targets
-from rillet.codegen import compile_executable
+from rillet.codegen import CodegenOptions, compile_executable
 from rillet.errors import CompileError
 
 TARGETS = ["x86-64-v2", "x86-64-v3", "host"]
@@ -360,6 +362,37 @@ def test_interleaving_a_few_planes(planes: int, dtype: str, target: str) -> None
     a = np.random.default_rng(0).integers(0, 2, (2, planes, 37)).astype(numpy_type)
     (r,) = kernel([a], [((2, 37, planes), numpy_type)])
     np.testing.assert_array_equal(r, a.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "host"])
+@pytest.mark.parametrize("planes", [2, 3])
+@pytest.mark.parametrize("pads", [((1, 1), (1, 1)), ((0, 2), (3, 0)), ((2, 0), (0, 5))])
+def test_planes_interleaved_into_a_padded_result(
+    pads: tuple[tuple[int, int], tuple[int, int]], planes: int, target: str
+) -> None:
+    """An image, planes first, becomes the padded input, channels last, of a convolution: the interior by vectors."""
+    (top, bottom), (left, right) = pads
+    h, w = 5, 21
+    source, inner = f"tensor<2x{planes}x{h}x{w}xf32>", f"tensor<2x{h}x{w}x{planes}xf32>"
+    padded = f"tensor<2x{top + h + bottom}x{left + w + right}x{planes}xf32>"
+    maps = "(n,y,x,c)->(n,c,y,x)|(n,y,x,c)->(n,y,x,c)"
+    moved = generic(maps, "pppp", f"%a:{source}", f"%e:{inner}", "%v:f32,%o:f32", "", "%v:f32")
+    body = f"""
+    %c = arith.constant 2.5 : f32
+    %e = tensor.empty() : {inner}
+    %t = {moved}
+    %r = tensor.pad %t low[0, {top}, {left}, 0] high[0, {bottom}, {right}, 0] {{
+    ^bb0(%n: index, %y: index, %x: index, %k: index):
+      tensor.yield %c : f32
+    }} : {inner} to {padded}
+    return %r : {padded}"""
+    text = executable("image", f"%a: {source}", padded, body)
+    a = np.random.default_rng(0).standard_normal((2, planes, h, w)).astype(np.float32)
+    want = np.pad(a.transpose(0, 2, 3, 1), ((0, 0), *pads, (0, 0)), constant_values=2.5)
+    kernel = Kernel(text, target, CodegenOptions(keep_assembly=True))
+    (r,) = kernel([a], [(want.shape, np.float32)])
+    np.testing.assert_array_equal(r, want)
+    assert re.search(r"\tv?(shufps|permps|unpcklps)", kernel.executable.assembly)
 
 
 @pytest.mark.parametrize("target", ["x86-64-v2", "host"])

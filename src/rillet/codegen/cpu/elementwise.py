@@ -17,7 +17,7 @@ from rillet.codegen.cpu import index, memory
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dimensions import Dimensions
 from rillet.codegen.cpu.dispatch import Dispatch, Port
-from rillet.codegen.cpu.evaluate import Evaluator, parts
+from rillet.codegen.cpu.evaluate import PAD_INTERIOR, Evaluator, parts
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, reshape_memref, storage_bytes, storage_type
 from rillet.codegen.cpu.transpose import interleave
@@ -87,15 +87,32 @@ def _plan(kernel: Kernel, dispatch: Dispatch, dimensions: Dimensions, group: _Gr
     extents = group.ports[0].type.shape
     for port in sorted(dispatch.arguments, key=lambda p: -p.type.rank):
         own = dimensions.axes(port.value)
-        if rank < 2 or len(own) < 2 or own[-1] not in axes[:-1] or axes[-1] not in own:
+        if rank < 2 or len(own) < 2 or axes[-1] not in own:
+            continue
+        lanes = min(shape.lanes, 16)
+        interleaves = 1 < extents[-1] <= 4 and shape.lanes > 1
+        padded = _padded_across(value)
+        if interleaves and padded is not None and own[-1] == dimensions.axis(padded.operands[0], rank - 2):
+            return _Tiles(kernel, group, rank - 2, lanes, extents[-1], padded)
+        if own[-1] not in axes[:-1]:
             continue
         across = axes.index(own[-1])
-        lanes = min(shape.lanes, 16)
         if lanes > 1 and all(e == _DYNAMIC or e >= lanes for e in (extents[across], extents[-1])):
             return _Tiles(kernel, group, across, lanes)
-        if 1 < extents[-1] <= 4 and across == rank - 2 and shape.lanes > 1:
-            return _Tiles(kernel, group, across, lanes, planes=extents[-1])
+        if interleaves and across == rank - 2:
+            return _Tiles(kernel, group, across, lanes, extents[-1])
     return _Rows(kernel, dispatch, group, shape, _put_together(dispatch, dimensions, value))
+
+
+def _padded_across(value: ir.Value) -> ir.Operation | None:
+    """The pad that makes a result, where it pads along the last axis but one."""
+    if isinstance(value.owner, ir.Block):
+        return None
+    op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
+    if op.name != "tensor.pad" or ir.RankedTensorType(value.type).rank < 2:
+        return None
+    low, high = (ir.DenseI64ArrayAttr(op.attributes[n])[-2] for n in ("static_low", "static_high"))
+    return op if low != 0 or high != 0 else None
 
 
 def _put_together(dispatch: Dispatch, dimensions: Dimensions, value: ir.Value) -> ir.Operation | None:
@@ -164,12 +181,16 @@ class _Rows:
         elif self.joined is None:
             self._run(where, start, end, None)
         else:
-            bounds = parts(self.kernel, self.joined)
+            bounds = parts(self.kernel, self.joined, self._joined_axis())
             for number, (low, high) in enumerate(itertools.pairwise(bounds)):
                 if isinstance(low, int) and isinstance(high, int) and low == high:
                     continue
                 low = index.maximum(start, low)
                 self._run(where, low, index.maximum(low, index.minimum(end, high)), number)
+
+    def _joined_axis(self) -> int:
+        assert self.joined is not None
+        return ir.RankedTensorType(self.joined.results[0].type).rank - 1
 
     def _run(self, where: list[Index], start: Index, end: Index, part: int | None) -> None:
         """The elements of a row from ``start`` to ``end``, which lie within one part of what the row is put together
@@ -178,7 +199,7 @@ class _Rows:
         def emit(c: Coordinate, lanes: int, mask: ir.Value | None) -> None:
             evaluator = Evaluator(self.kernel, lanes, mask)
             if part is not None and self.joined is not None:
-                evaluator.within(self.joined, part)
+                evaluator.within(self.joined, part, self._joined_axis())
             _store_point(evaluator, self.group, [*where, c])
 
         known = isinstance(start, int) and isinstance(end, int)
@@ -190,14 +211,24 @@ class _Tiles:
     contiguous.
 
     With ``planes``, the last axis is that short and directly behind ``across``: vectors run across and are interleaved.
+    ``padded``: a pad along ``across`` that makes the only result, in whose interior they run.
     """
 
-    def __init__(self, kernel: Kernel, group: _Group, across: int, lanes: int, planes: int = 0):
+    def __init__(
+        self,
+        kernel: Kernel,
+        group: _Group,
+        across: int,
+        lanes: int,
+        planes: int = 0,
+        padded: ir.Operation | None = None,
+    ):
         self.kernel = kernel
         self.group = group
         self.across = across
         self.lanes = lanes
         self.planes = planes
+        self.padded = padded
         # A cache line of each row of results at a time, where lines are what memory moves.
         self.side_by_side = max(1, 16 // lanes)
 
@@ -211,25 +242,37 @@ class _Tiles:
         """Blocks over the outer axes and across, and blocks over the last axis."""
         outer, _, across, last = self._space()
         if self.planes:
-            return index.mul(index.product(outer), index.ceildiv(across, _PLANE_BLOCK)), 1
+            pieces = index.mul(index.product(outer), index.ceildiv(across, _PLANE_BLOCK))
+            return index.ceildiv(pieces, self._pieces(across)), 1
         return index.mul(index.product(outer), index.ceildiv(across, _TILE_BLOCK)), index.ceildiv(last, _TILE_BLOCK)
+
+    def _pieces(self, across: Index) -> Index:
+        """How many short runs across a workgroup interleaves."""
+        return index.maximum(1, index.floordiv(_PLANE_BLOCK, index.maximum(across, 1)))
 
     def emit(self, row_block: Index, column_block: Index) -> None:
         """Emit the block at these positions."""
-        outer, axes, across, last = self._space()
-        size = _PLANE_BLOCK if self.planes else _TILE_BLOCK
+        outer, _, across, last = self._space()
+        if self.planes:
+            pieces = index.mul(index.product(outer), index.ceildiv(across, _PLANE_BLOCK))
+            first = index.mul(row_block, self._pieces(across))
+            end = index.minimum(index.add(first, self._pieces(across)), pieces)
+            with self.kernel.loop(first, end) as piece:
+                self._interleaved(*self._place(piece.iv, _PLANE_BLOCK))
+            return
+        left = index.mul(column_block, _TILE_BLOCK)
+        right = index.minimum(index.add(left, _TILE_BLOCK), last)
+        self._tiled(*self._place(row_block, _TILE_BLOCK), left, right)
+
+    def _place(self, block: Index, size: int) -> tuple[list[Coordinate], Index, Index]:
+        """The coordinates of a block of ``size`` elements across (0 for the last two axes), its start and its end."""
+        outer, axes, across, _ = self._space()
         per_point = index.ceildiv(across, size)
         where: list[Coordinate] = [0] * (len(axes) + 2)
-        for axis, c in zip(axes, index.delinearize(index.floordiv(row_block, per_point), outer), strict=True):
+        for axis, c in zip(axes, index.delinearize(index.floordiv(block, per_point), outer), strict=True):
             where[axis] = c
-        start = index.mul(index.mod(row_block, per_point), size)
-        end = index.minimum(index.add(start, size), across)
-        if self.planes:
-            self._interleaved(where, start, end)
-            return
-        left = index.mul(column_block, size)
-        right = index.minimum(index.add(left, size), last)
-        self._tiled(where, start, end, left, right)
+        start = index.mul(index.mod(block, per_point), size)
+        return where, start, index.minimum(index.add(start, size), across)
 
     def _tiled(self, where: list[Coordinate], start: Index, end: Index, left: Index, right: Index) -> None:
         lanes, several = self.lanes, self.lanes * self.side_by_side
@@ -257,10 +300,18 @@ class _Tiles:
             _store_point(Evaluator(self.kernel), self.group, _at(where, self.across, row.iv, column.iv))
 
     def _interleaved(self, where: list[Coordinate], start: Index, end: Index) -> None:
+        if self.padded is not None:
+            _, low, high, _ = parts(self.kernel, self.padded, self.across)
+            inner_start, inner_end = (index.minimum(index.maximum(start, bound), end) for bound in (low, high))
+            self._points(where, start, inner_start, 0, self.planes)
+            self._points(where, inner_end, end, 0, self.planes)
+            start, end = inner_start, inner_end
         whole = index.add(start, index.mul(index.floordiv(index.sub(end, start), self.lanes), self.lanes))
         with self.kernel.loop(start, whole, self.lanes) as run:
             for number, port in zip(self.group.numbers, self.group.ports, strict=True):
                 evaluator = Evaluator(self.kernel, self.lanes)
+                if self.padded is not None:
+                    evaluator.within(self.padded, PAD_INTERIOR, self.across)
                 planes = [
                     memory.to_storage(evaluator.vector_at(port.value, _at(where, self.across, Lane(run.iv), n)))
                     for n in range(self.planes)

@@ -41,7 +41,7 @@ class Evaluator:
         # In a square tile: the coordinate of each row, as (the first row's, row number). See ``tile_rows``.
         self._rows: dict[ir.Value, tuple[Index, int]] = {}
         self._tiles: dict[tuple[ir.Value, tuple[Coordinate, ...]], list[ir.Value]] = {}
-        self._parts: dict[ir.Operation, int] = {}
+        self._parts: dict[ir.Operation, tuple[int, int]] = {}  # the number of the part, and along which axis
         for number, port in enumerate(kernel.dispatch.arguments):
             self.buffers[port.value] = Buffer.whole(kernel.argument(number), port.type.element_type)
 
@@ -65,9 +65,10 @@ class Evaluator:
         """Say that tensor ``value`` has been written to ``buffer``."""
         self.buffers[value] = buffer
 
-    def within(self, op: ir.Operation, part: int) -> None:
-        """Say that a pad or concatenation is only read, along the axis of the lanes, within one of its ``parts``."""
-        self._parts[op] = part
+    def within(self, op: ir.Operation, part: int, axis: int) -> None:
+        """Say that a pad or concatenation is only read, along ``axis`` (that of the lanes), within one of its
+        ``parts``."""
+        self._parts[op] = (part, axis)
 
     def tile_rows(self, base: Index) -> list[ir.Value]:
         """Coordinates ``base + 0 .. base + lanes - 1``, one for each row of a square tile.
@@ -269,14 +270,14 @@ class Evaluator:
         low, _ = pad_amounts(self.kernel, op)
         extents = self.kernel.extents(op.operands[0])
         padded = self.kernel.extents(op.results[0])
-        part = self._parts.get(op)
+        part, along = self._parts.get(op, (None, None))
         if part is not None and part != PAD_INTERIOR:
             return fill
-        if part == PAD_INTERIOR:
-            c = [*c[:-1], coords.subtract(c[-1], low[-1])]
-            low = [*low[:-1], 0]
+        if along is not None:
+            c = [coords.subtract(x, low[along]) if axis == along else x for axis, x in enumerate(c)]
+            low = [0 if axis == along else lo for axis, lo in enumerate(low)]
         unpadded = [
-            _is_zero(lo) and (e == x or (part is not None and axis == len(c) - 1))
+            _is_zero(lo) and (e == x or axis == along)
             for axis, (lo, e, x) in enumerate(zip(low, extents, padded, strict=True))
         ]
         if any(not is_uniform(x) and not unpadded[a] for a, x in enumerate(c)):
@@ -298,7 +299,7 @@ class Evaluator:
         axis = ir.IntegerAttr(op.attributes["dim"]).value
         starts = concat_starts(self.kernel, op)
         if op in self._parts:
-            number = self._parts[op]
+            number, _ = self._parts[op]
             where = [coords.subtract(x, starts[number]) if a == axis else x for a, x in enumerate(c)]
             return self.at(op.operands[number], where)
         if not is_uniform(c[axis]):
@@ -468,14 +469,14 @@ def reassociation(op: ir.Operation) -> list[list[int]]:
 PAD_INTERIOR = 1
 
 
-def parts(kernel: Kernel, op: ir.Operation) -> list[Index]:
-    """The boundaries, along its last axis, of what a pad (before, interior, after) or a concatenation is put together
-    from."""
+def parts(kernel: Kernel, op: ir.Operation, axis: int) -> list[Index]:
+    """The boundaries, along ``axis``, of what a pad (before, interior, after) or a concatenation along that axis is put
+    together from."""
     if op.name == "tensor.concat":
         return concat_starts(kernel, op)
     low, _ = pad_amounts(kernel, op)
-    inner = kernel.extents(op.operands[0])[-1]
-    return [0, low[-1], index.add(low[-1], inner), kernel.extents(op.results[0])[-1]]
+    inner = kernel.extents(op.operands[0])[axis]
+    return [0, low[axis], index.add(low[axis], inner), kernel.extents(op.results[0])[axis]]
 
 
 def concat_starts(kernel: Kernel, op: ir.Operation) -> list[Index]:
