@@ -265,6 +265,13 @@ class TensorBuilder:
         text = "dimensions {0} and {1} do not broadcast"
         cf.assert_(condition, f"{locations.label(ir.Location.current)}: {text}")
 
+    def _require_broadcast_to(self, tensors: Sequence[Tensor], shape: Sequence[Extent]) -> None:
+        """Assert that unknown extents are 1 or those of ``shape``; known ones are compared where they are used."""
+        for tensor in tensors:
+            for extent, target in zip(tensor.shape, shape[len(shape) - tensor.rank :], strict=True):
+                if isinstance(extent, ir.Value) and not self.extents.same_if_valid(extent, target) and target != 1:
+                    self._require_broadcast(extent, target)
+
     def broadcast_shape(self, shapes: Sequence[Sequence[Extent]]) -> list[Extent]:
         """The common shape under ONNX's (numpy's) broadcasting."""
         rank = max((len(s) for s in shapes), default=0)
@@ -289,7 +296,10 @@ class TensorBuilder:
         self, body: Body, *tensors: Tensor, dtypes: Sequence[str], shape: Sequence[Extent] | None = None
     ) -> list[Tensor]:
         """``map`` with one result for each of ``dtypes``."""
+        given = shape is not None
         shape = list(shape) if shape is not None else self.broadcast_shape([t.shape for t in tensors])
+        if given:
+            self._require_broadcast_to(tensors, shape)
         loops = builders.dims(len(shape))
         inputs: list[tuple[Tensor, Sequence[Expr]]] = []
         sources: list[int | tuple[ir.Value, str, list[Flag]]] = []

@@ -277,13 +277,13 @@ def _size_before_loop(value: ir.Value) -> ir.Value | None:
     block = loop.regions[0].blocks[0]
     argument = block.arguments[1 + number]
     current: ir.Value | None = list(block.operations)[-1].operands[number]
-    while current != argument:
-        maker = defining(current) if current is not None else None
+    while current is not None and current != argument:
+        maker = defining(current)
         if maker is None:
             return None
         inserts = maker.name in ("tensor.insert", "tensor.insert_slice")
         current = maker.operands[1] if inserts else _size_before_loop(current)
-    return loop.operands[3 + number]
+    return None if current is None else loop.operands[3 + number]
 
 
 def added(a: Polynomial, b: Polynomial) -> Polynomial:
