@@ -261,6 +261,8 @@ def test_huge_inputs_and_results() -> None:
     for dim in (1 << 62, 1 << 31):
         model.graph.input[0].type.CopyFrom(helper.make_tensor_type_proto(FLOAT, [dim, dim]))
         _refused(model, "is too large")
+    model.graph.input[0].type.CopyFrom(helper.make_tensor_type_proto(FLOAT, [1] * 1000))
+    _refused(model, "1000 dimensions")
     shape = numpy_helper.from_array(np.array([1 << 30, 1 << 30], np.int64), "s")
     _refused(_model(helper.make_node("ConstantOfShape", ["s"], ["y"]), initializers=(shape,)), "is too large")
 

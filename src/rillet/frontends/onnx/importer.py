@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 InputShapes = Mapping[str, Sequence[int | str | None]]
 _MAX_DEPTH = 64  # nesting of functions and subgraphs
+_MAX_RANK = 64
 _MAX_DENSE = 1 << 31  # bytes of a sparse initializer once it is dense
 _MAX_BYTES = 1 << 46  # of one tensor: what a 64-bit address space can hold, and sums of which do not overflow
 
@@ -428,6 +429,8 @@ class GraphImporter:
 
 def _check_size(dims: Sequence[object], dtype: str, what: str, limit: int = _MAX_BYTES) -> None:
     """Refuse tensors whose size no machine can hold and whose byte count may overflow; dynamic extents count as 1."""
+    if len(dims) > _MAX_RANK:
+        raise CompileError(f"{what}: a tensor of {len(dims)} dimensions is not supported; at most {_MAX_RANK} are")
     total = dtypes.by_name[dtype].bits // 8
     for extent in dims:
         if isinstance(extent, int):
