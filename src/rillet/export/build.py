@@ -61,7 +61,7 @@ def build(
     options: CompileOptions,
     progress: Progress | None,
 ) -> Build:
-    """Compile ``source`` for static memory. Raises ``CompileError`` naming the inputs to pin where shapes are dynamic."""
+    """Compile ``source`` for static memory. Raises ``CompileError`` naming the inputs to pin if shapes are dynamic."""
     from rillet.compiler import executables, import_source
     from rillet.progress import bar
 

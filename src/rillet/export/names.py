@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_KEYWORDS = frozenset(
-    (
-        "auto break case char const continue default do double else enum extern float for goto if inline int long "
-        "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
-        "bool true false asm class delete new operator private protected public template this throw try catch using "
-        "virtual main arena"
-    ).split()
-)
+_RESERVED = """
+auto break case char const continue default do double else enum extern float for goto if inline int long
+register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+bool true false asm class delete new operator private protected public template this throw try catch using
+virtual main arena
+"""
+_KEYWORDS = frozenset(_RESERVED.split())
 
 
 def identifier(text: str) -> str:
