@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -39,6 +39,27 @@ class CompileOptions:
     cache: Path | None = None  # compile cache; None: no cache
     dump_ir: Path | None = None  # write the module after every stage here
     optimize_for_size: bool = False
+
+
+class _Keywords(TypedDict, total=False):
+    inputs: Mapping[str, Shape] | None
+    values: Mapping[str, np.ndarray] | None
+    threads: int | None
+    jobs: int | None
+    cache: bool | str | os.PathLike[str]
+    dump_ir: str | os.PathLike[str] | None
+    optimize_for_size: bool
+    progress: Progress | None
+
+
+@overload
+def compile(source: Source, *, target: Literal["host"] = "host", **options: Unpack[_Keywords]) -> runtime.Module: ...
+
+
+@overload
+def compile(
+    source: Source, *, target: str | Sequence[str], **options: Unpack[_Keywords]
+) -> runtime.Module | CrossModule: ...
 
 
 def compile(
