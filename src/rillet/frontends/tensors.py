@@ -112,7 +112,9 @@ class TensorBuilder:
         return builders.fill(scalars.constant(value, dtype).value, shape)
 
     def empty(self, dtype: str, shape: Sequence[Extent]) -> ir.Value:
-        """A ``tensor.empty`` destination."""
+        """A ``tensor.empty`` destination. Raises InvalidNode for extents that no tensor has."""
+        if any(isinstance(d, int) and not 0 <= d < 1 << 48 for d in shape):
+            raise InvalidNode(f"a tensor of shape {[d if isinstance(d, int) else '?' for d in shape]} is impossible")
         return builders.empty(shape, scalars.element_type(dtype))
 
     # --- reading tensors ---

@@ -12,13 +12,14 @@ from rillet.targets import Target
 
 # Each module defines STRATEGY.
 _MODULES = ("contraction", "convolution", "windowed", "rowwise", "elementwise", "fallback")
+_GENERAL = ("rowwise", "elementwise", "fallback")
 
 
 def choose(dispatch: Dispatch, target: Target) -> Strategy:
     """The first strategy that matches. Raises ``CompileError`` when none does."""
-    # Cost models divide by the work there is, and where there is none no code is faster than another.
+    # The special strategies' cost models divide by the work there is; where there is none, they have no advantage.
     is_empty = any(0 in generic.loop_extents for generic in dispatch.generics)
-    for name in ("fallback",) if is_empty else _MODULES:
+    for name in _GENERAL if is_empty else _MODULES:
         if importlib.util.find_spec(f"rillet.codegen.cpu.{name}") is None:
             continue
         strategy: Strategy = importlib.import_module(f"rillet.codegen.cpu.{name}").STRATEGY

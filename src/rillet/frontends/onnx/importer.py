@@ -288,6 +288,8 @@ class GraphImporter:
                 raise CompileError(f"{proto.op_type} '{name}' defines '{output}', which is defined already")
             if isinstance(result, Tensor):
                 _check_size(result.shape, result.dtype, f"{proto.op_type} '{name}'")
+                if 0 in result.shape and result.array is None:  # whatever computes it need not run
+                    result = self.b.tensor(self.b.empty(result.dtype, result.shape), result.dtype, result.shape)
             if result is None:
                 result = self._refuse(proto, name, scope, f"output '{output}' is not implemented")
             scope.values[output] = result
