@@ -36,6 +36,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'rillet' has no attribute '{name}'")
     from importlib import import_module
 
-    value = getattr(import_module(_LAZY[name]), name)
+    try:
+        value = getattr(import_module(_LAZY[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("rillet"):
+            raise
+        raise ImportError(f"rillet.{name} needs the package {error.name}: pip install 'rillet[compiler]'") from error
     globals()[name] = value
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from rillet.frontends.source import Source
 
 Shape = Sequence[int | str]
+
+# The MLIR bindings keep tables of all contexts without a lock, so compilations take turns; kernels compile in processes.
+_COMPILING = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -98,9 +102,12 @@ def compile(
     """
     options = _options(jobs, cache, dump_ir, optimize_for_size)
     targets = resolve_targets(target)
-    if not targets[0].runs_here:
-        return _cross_compile(source, targets, inputs, values, options, progress)
-    blob = compile_to_bytes(source, targets=targets, inputs=inputs, values=values, options=options, progress=progress)
+    with _COMPILING:
+        if not targets[0].runs_here:
+            return _cross_compile(source, targets, inputs, values, options, progress)
+        blob = compile_to_bytes(
+            source, targets=targets, inputs=inputs, values=values, options=options, progress=progress
+        )
     return runtime.load(blob, threads=threads)
 
 

@@ -42,3 +42,20 @@ def test_named_dimensions_must_agree(scores):
     q, k = np.zeros((1, 3, 16), np.float32), np.zeros((1, 4, 16), np.float32)
     with pytest.raises(rillet.RunError, match="sequence"):
         scores(q, k)
+
+
+@pytest.mark.parametrize("dims", [["n"], ["n", 3], ["n", "m"]])
+def test_reshape_from_dynamic_to_static(dims):
+    shape = numpy_helper.from_array(np.array([2, 3], np.int64), "shape")
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "shape"], ["y"])],
+        "reshape",
+        [helper.make_tensor_value_info("x", 1, dims)],
+        [helper.make_tensor_value_info("y", 1, [2, 3])],
+        [shape],
+    )
+    model = rillet.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    x = np.arange(6, dtype=np.float32).reshape([6] if len(dims) == 1 else [2, 3])
+    np.testing.assert_array_equal(model(x), x.reshape(2, 3))
+    with pytest.raises(rillet.RunError):
+        model(np.zeros([8] if len(dims) == 1 else [4, 3], np.float32))

@@ -12,9 +12,11 @@ COMMANDS = ("compile", "export", "run", "bench", "check", "verify", "inspect", "
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its status: 0 done, 1 failed with a message, 2 wrong usage, 130 interrupted."""
+    from rillet import __version__
     from rillet.errors import RilletError
 
     parser = argparse.ArgumentParser(prog="rillet", description="Compile trained models into small native programs.")
+    parser.add_argument("--version", action="version", version=f"rillet {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="|".join(COMMANDS))
     for name in COMMANDS:
         import_module(f"rillet.cli.{name}").register(commands)
@@ -24,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RilletError as error:
         print(f"rillet: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # whoever read our output has enough
+        sys.stdout = None
+        return 0
     except OSError as error:
         print(f"rillet: {error.strerror}: {error.filename}" if error.filename else f"rillet: {error}", file=sys.stderr)
         return 1

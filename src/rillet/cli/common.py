@@ -70,7 +70,7 @@ def read_arrays(texts: list[str]) -> dict[str, np.ndarray]:
             raise RunError(f"--input {text}: expected NAME=FILE.npy")
         try:
             given[name] = np.load(Path(path), allow_pickle=False)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:
             raise RunError(f"--input {text}: cannot read an array: {error}") from error
     return given
 
@@ -89,7 +89,7 @@ def print_json(facts: Any) -> None:
 
 
 def _dimension(text: str, whole: str) -> int | str:
-    if text.lstrip("-").isdigit():
+    if text == "-1" or (text.isascii() and text.isdigit()):
         return int(text)
     if text.isidentifier():
         return text

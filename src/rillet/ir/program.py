@@ -10,6 +10,9 @@ from torch_mlir import ir
 
 from rillet.ir.context import make_context
 
+# Symbols of the module that no constant may have.
+_TAKEN = {"main", "executables"}
+
 
 class Constants:
     """Arrays by symbol name. Arrays are held by reference, never copied, and treated as read-only."""
@@ -21,7 +24,7 @@ class Constants:
         """Store ``array`` under a fresh name derived from ``hint`` and return the name."""
         stem = "".join(c if c.isalnum() or c == "_" else "_" for c in hint) or "constant"
         name, suffix = stem, 0
-        while name in self._arrays:
+        while name in self._arrays or name in _TAKEN:
             suffix += 1
             name = f"{stem}_{suffix}"
         self._arrays[name] = array

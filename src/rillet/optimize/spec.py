@@ -41,10 +41,16 @@ def check(program: Program) -> None:
         known = op.name in _TENSOR_OPS or op.name in _LINALG_OPS or dialect in _SCALAR_DIALECTS
         if not known and op.name not in ("ml_program.global_load_const", "func.return", "cf.assert"):
             raise CompileError(f"internal: '{op.name}' is not part of the tensor form")
-        if op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
+        if op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType) and not _is_shape(op):
             attribute = op.attributes["value"]
             if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
                 raise CompileError("internal: a constant that is not a splat must be an external global")
+
+
+def _is_shape(constant: ir.Operation) -> bool:
+    """Whether a constant is only the target shape of reshapes, which never reaches memory."""
+    uses = list(constant.results[0].uses)
+    return bool(uses) and all(u.owner.name == "tensor.reshape" and u.operand_number == 1 for u in uses)
 
 
 def _check_top(program: Program, op: ir.Operation) -> None:

@@ -13,6 +13,9 @@ def write_atomically(path: str | os.PathLike[str], data: memoryview) -> None:
     Raises ``OSError`` (a full disk, say) and then leaves what was at ``path`` as it was.
     """
     target = os.path.realpath(path)
+    if os.path.exists(target) and not os.path.isfile(target):
+        _write_into(target, data)
+        return
     folder, name = os.path.split(target)
     beside = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
     file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
@@ -27,6 +30,15 @@ def write_atomically(path: str | os.PathLike[str], data: memoryview) -> None:
         os.unlink(beside)
         raise
     _sync_folder(folder)
+
+
+def _write_into(target: str, data: memoryview) -> None:
+    """Write to what is no regular file, a device say, which must not be replaced."""
+    file = os.open(target, os.O_WRONLY | getattr(os, "O_CLOEXEC", 0))
+    try:
+        _write_all(file, data)
+    finally:
+        os.close(file)
 
 
 def _write_all(file: int, data: memoryview) -> None:

@@ -1,0 +1,61 @@
+"""The driver: concurrent compiles, names that clash with the program's own, missing packages, odd outputs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from onnx import helper, numpy_helper
+
+import rillet
+
+
+def dense(weight="w"):
+    w = numpy_helper.from_array(np.eye(4, dtype=np.float32), weight)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", weight], ["y"])],
+        "dense",
+        [helper.make_tensor_value_info("x", 1, [2, 4])],
+        [helper.make_tensor_value_info("y", 1, [2, 4])],
+        [w],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def test_threads_may_compile_at_once():
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    with ThreadPoolExecutor(3) as pool:
+        for model in pool.map(lambda _: rillet.compile(dense()), range(6)):
+            np.testing.assert_array_equal(model(x), x)
+
+
+def test_initializers_may_have_the_names_of_the_program():
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    for name in ("main", "executables", "__init"):
+        np.testing.assert_array_equal(rillet.compile(dense(name))(x), x)
+
+
+def test_without_the_compiler_packages_the_message_says_what_to_install():
+    code = (
+        "import sys; sys.modules['torch_mlir'] = None\n"
+        "import rillet\n"
+        "try: rillet.compile\n"
+        "except ImportError as error: print(error)"
+    )
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert "pip install 'rillet[compiler]'" in done.stdout
+
+
+def test_saving_to_what_is_no_regular_file_writes_into_it(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    model = rillet.compile(dense())
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_bytes)
+        model.save(pipe)
+        assert read.result() == bytes(model.to_bytes())
+    assert pipe.is_fifo()
