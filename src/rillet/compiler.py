@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Shape = Sequence[int | str]
 
-# The MLIR bindings keep tables of all contexts without a lock, so compilations take turns; kernels compile in processes.
+# The MLIR bindings keep tables of all contexts without a lock, so compilations take turns (kernels use processes).
 _COMPILING = threading.RLock()
 
 
