@@ -475,3 +475,59 @@ def test_matrix_plus_its_transpose() -> None:
     a = random(19, 19)
     (r,) = Kernel(executable("skew", "%a: tensor<19x19xf32>", "tensor<19x19xf32>", body))([a], [((19, 19), F32)])
     np.testing.assert_array_equal(r, a - a.T)
+
+
+def test_a_concatenation_and_its_transposition() -> None:
+    """Results of one shape, of which only one is put together along its last axis."""
+    whole = "tensor<2x24x24xf32>"
+    body = f"""
+    %j = tensor.concat dim(2) %a, %b : (tensor<2x24x21xf32>, tensor<2x24x3xf32>) -> {whole}
+    %e = tensor.empty() : {whole}
+    %t = {
+        generic(
+            "(d0,d1,d2)->(d0,d2,d1)|(d0,d1,d2)->(d0,d1,d2)",
+            "ppp",
+            f"%j:{whole}",
+            f"%e:{whole}",
+            "%x:f32,%o:f32",
+            "",
+            "%x:f32",
+        )
+    }
+    return %j, %t : {whole}, {whole}"""
+    a, b = random(2, 24, 21), random(2, 24, 3, seed=1)
+    text = executable("both", "%a: tensor<2x24x21xf32>, %b: tensor<2x24x3xf32>", f"{whole}, {whole}", body)
+    joined, turned = Kernel(text)([a, b], [((2, 24, 24), F32)] * 2)
+    np.testing.assert_array_equal(joined, np.concatenate([a, b], 2))
+    np.testing.assert_array_equal(turned, joined.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("columns", [1, 3, 8, 40])
+def test_an_insertion_writes_its_part_only(columns: int, target: str) -> None:
+    part, whole = f"tensor<3x5x{columns}xf32>", "tensor<3x7x50xf32>"
+    body = f"""
+    %e = tensor.empty() : {part}
+    %n = {
+        generic(
+            "(d0,d1,d2)->(d0,d1,d2)|(d0,d1,d2)->(d0,d1,d2)",
+            "ppp",
+            f"%a:{part}",
+            f"%e:{part}",
+            "%x:f32,%o:f32",
+            "%s = arith.negf %x : f32",
+            "%s:f32",
+        )
+    }
+    %r = tensor.insert_slice %n into %all[0, 1, %at] [3, 5, {columns}] [1, 1, 1] : {part} into {whole}
+    return %r, %n : {whole}, {part}"""
+    attributes = "attributes {flow.tied = array<i64: 0, 1>}"
+    kernel = Kernel(
+        executable("insert", f"%a: {part}, %all: {whole}, %at: index", f"{whole}, {part}", body, attributes), target
+    )
+    a, all_, negated = random(3, 5, columns), random(3, 7, 50, seed=1), np.empty((3, 5, columns), F32)
+    expected = all_.copy()
+    expected[:, 1:6, 9 : 9 + columns] = -a
+    assert kernel.run([a, all_, all_, negated], [9]) == 0
+    np.testing.assert_array_equal(all_, expected)
+    np.testing.assert_array_equal(negated, -a)

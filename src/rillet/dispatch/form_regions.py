@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.dispatch.groups import Edge, Group, Limits, edges_between, joined, worthwhile
+from rillet.dispatch.concat_in_place import place_parts
+from rillet.dispatch.groups import Edge, Group, Limits, edges_between, joined, reads_only_within, worthwhile
 from rillet.dispatch.nodes import Kind, Node, guards, host_blocks, node
 from rillet.dispatch.padded_uses import redirect
 from rillet.ir import Program
@@ -27,8 +28,10 @@ def run(program: Program, limits: Limits) -> None:
         for block in host_blocks(program.main()):
             former = _Former(block, limits)
             groups = former.form()
-            if redirect(former.group, former.producers, former.nodes):
-                groups = _Former(block, limits).form()
+            for rewrite in (redirect, place_parts):
+                if rewrite(former.group, former.producers, former.nodes):
+                    former = _Former(block, limits)
+                    groups = former.form()
             for group in groups:
                 attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
                 for member in group.nodes:
@@ -53,10 +56,12 @@ class _Former:
 
     def form(self) -> list[Group]:
         read_padded = self._read_padded() if self.limits.compact else {}
-        for index, member in self.nodes.items():
-            if index not in read_padded and member.kind in (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.PAD):
-                for candidate in self._candidates(member):
-                    self._join(candidate, self.group[index])
+        # Insertions come last: they join if all other readers of what they insert have.
+        for kinds in ((Kind.ELEMENTWISE, Kind.REDUCTION, Kind.PAD), (Kind.INSERT,)):
+            for index, member in self.nodes.items():
+                if index not in read_padded and member.kind in kinds:
+                    for candidate in self._candidates(member):
+                        self._join(candidate, self.group[index])
         for pad, reader in read_padded.items():
             group = self.group[reader]
             members = sorted([*group.nodes, self.nodes[pad]], key=lambda n: n.index)
@@ -98,7 +103,7 @@ class _Former:
         if maker is user:
             return
         edges = list(edges_between(maker, user, self.producers))
-        if not self._allowed(edges):
+        if not self._allowed(edges, maker):
             return
         union = joined(maker, user, edges)
         if union is None or not worthwhile(union, edges, self.limits) or self._is_cyclic(union):
@@ -106,10 +111,16 @@ class _Former:
         for member in union.nodes:
             self.group[member.index] = union
 
-    def _allowed(self, edges: list[Edge]) -> bool:
-        """A pad moves into the dispatch that makes its source only if nothing else reads the source."""
-        pads = (edge for edge in edges if edge.consumer.kind is Kind.PAD)
-        return all(len(list(edge.value.uses)) == 1 for edge in pads)
+    def _allowed(self, edges: list[Edge], maker: Group) -> bool:
+        """A pad moves into the dispatch that makes its source only if nothing else reads the source, an insertion if
+        nothing outside of that dispatch does.
+        """
+        for edge in edges:
+            if edge.consumer.kind is Kind.PAD and len(list(edge.value.uses)) > 1:
+                return False
+            if edge.consumer.kind is Kind.INSERT and not reads_only_within(edge.value, edge.consumer.op, maker):
+                return False
+        return True
 
     def _is_cyclic(self, union: Group) -> bool:
         """Whether an operation outside the union both uses and feeds it."""

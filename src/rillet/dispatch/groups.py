@@ -111,7 +111,10 @@ def worthwhile(group: Group, edges: list[Edge], limits: Limits) -> bool:
     """Whether a union keeps its parallelism, computes nothing twice, and stays within the limits."""
     if any(e.consumer.kind is Kind.ROOT for e in edges):
         return False
-    if any(e.producer.kind in (Kind.PAD, Kind.SOLO) or e.consumer.kind is Kind.SOLO for e in edges):
+    ends = (Kind.PAD, Kind.INSERT, Kind.SOLO)
+    if any(e.producer.kind in ends or e.consumer.kind is Kind.SOLO for e in edges):
+        return False
+    if not _updates_alone(group):
         return False
     if not _within(group, limits):
         return False
@@ -123,13 +126,23 @@ def worthwhile(group: Group, edges: list[Edge], limits: Limits) -> bool:
         return False
     if not has_reduction:
         return all(_keeps_rows(n, group) for n in group.nodes)
-    if group.has(Kind.PAD):
+    if group.has(Kind.PAD) or group.has(Kind.INSERT):
         return False
     if all(n.size is not None and n.size <= limits.small for n in group.nodes):
         return True
     if not all(_keeps_rows(n, group) for n in group.nodes if n.kind is Kind.REDUCTION):
         return False
     return all(_keeps_rows(n, group) or _shares_data(n, group) for n in group.nodes if n.kind is Kind.ELEMENTWISE)
+
+
+def _updates_alone(group: Group) -> bool:
+    """Nothing in the group reads a tensor that an insertion of it updates in place."""
+    for node in group.nodes:
+        if node.kind is Kind.INSERT:
+            destination = node.op.operands[1]
+            if any(v == destination for n in group.nodes if n is not node for v, _ in n.operands):
+                return False
+    return True
 
 
 def _within(group: Group, limits: Limits) -> bool:
@@ -147,6 +160,13 @@ def outputs(group: Group) -> list[ir.Value]:
     """The values of the group that something outside of it uses."""
     members = {n.op for n in group.nodes}
     return [v for n in group.nodes for v in n.result_maps if any(_top(u.owner, n.op) not in members for u in v.uses)]
+
+
+def reads_only_within(value: ir.Value, reader: ir.Operation, group: Group) -> bool:
+    """Whether ``reader``, once, and members of ``group`` are all that reads ``value``."""
+    members = {n.op for n in group.nodes}
+    readers = [_top(use.owner, reader) for use in value.uses]
+    return readers.count(reader) == 1 and all(op == reader or op in members for op in readers)
 
 
 def _top(user: ir.OpView | ir.Operation, sibling: ir.Operation) -> ir.Operation:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rillet.ir import builders
 from rillet.ir.rewrite import blocks, defining
 from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, captures, is_projected, structured, walk
 
@@ -20,6 +21,7 @@ class Kind(enum.Enum):
     ROOT = "root"  # contraction, convolution, pooling: operands are shared between rows, so it takes no producers
     MOVE = "move"  # puts together or cuts out: takes no producers, but elementwise operations may follow
     PAD = "pad"
+    INSERT = "insert"  # puts a tensor into a larger one, at a place known now: joins what makes it
     SOLO = "solo"  # its own dispatch
 
 
@@ -29,6 +31,7 @@ _STRUCTURED = frozenset(
     for n in ("pad", "concat", "extract_slice", "insert_slice", "reshape", "expand_shape", "collapse_shape")
 )
 _MOVE = frozenset(("tensor.concat", "tensor.extract_slice"))
+_ARGUMENT = "flow.argument"
 _SOLO = frozenset(("tensor.insert_slice", "tensor.insert"))
 
 
@@ -96,6 +99,18 @@ def guards(operations: Sequence[ir.Operation]) -> list[ir.Operation | None]:
     return found
 
 
+def argument(value: int) -> ir.Value:
+    """An ``index`` constant that dispatches take as an argument, so that those that differ in it only are the same."""
+    constant = builders.index(value)
+    constant.owner.attributes[_ARGUMENT] = ir.UnitAttr.get()
+    return constant
+
+
+def is_argument(op: ir.Operation) -> bool:
+    """Whether a constant is not to be repeated in each dispatch."""
+    return op.name != "arith.constant" or _ARGUMENT in op.attributes
+
+
 def is_source(op: ir.Operation | None) -> bool:
     """Makes a tensor out of nothing, so that each dispatch makes its own: ``tensor.empty``, a fill of one, a splat
     constant.
@@ -107,6 +122,21 @@ def is_source(op: ir.Operation | None) -> bool:
     if op.name == "linalg.fill":
         return is_source(defining(op.operands[1]))
     return op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType)
+
+
+def is_insertion(op: ir.Operation) -> bool:
+    """An insertion that its source's dispatch can make: into a tensor that is there or an empty one, of the same rank,
+    both of static shape, without steps.
+    """
+    if op.name != "tensor.insert_slice":
+        return False
+    types = [ir.RankedTensorType(v.type) for v in list(op.operands)[:2]]
+    owner = defining(op.operands[1])
+    is_made_here = is_source(owner) and owner is not None and owner.name != "tensor.empty"
+    strides = ir.DenseI64ArrayAttr(op.attributes["static_strides"])
+    same_rank = types[0].rank == types[1].rank and types[0].rank > 0
+    static = all(t.has_static_shape for t in types)
+    return same_rank and static and not is_made_here and all(s == 1 for s in strides)
 
 
 def node(op: ir.Operation, index: int) -> Node | None:
@@ -143,6 +173,16 @@ def node(op: ir.Operation, index: int) -> Node | None:
             list(tensor.shape),
             (True,) * tensor.rank,
         )
+    if is_insertion(op):
+        source, destination = op.operands[0], op.operands[1]
+        tensor = ir.RankedTensorType(source.type)
+        identity = tuple(range(tensor.rank))
+        operands: list[tuple[ir.Value, Map | None]] = [(source, identity)]
+        if not is_source(defining(destination)):
+            operands.append((destination, None))
+        parallel = (True,) * tensor.rank
+        results = {op.results[0]: identity}
+        return Node(op, index, Kind.INSERT, tensor.rank, results, operands, 1, list(tensor.shape), parallel)
     is_fill = op.name == "linalg.fill" and not is_source(op)
     many = op.name == "tensor.from_elements" and len(op.operands) > 1
     if op.name in _SOLO or is_fill or many or is_device_loop(op):

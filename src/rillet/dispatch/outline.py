@@ -14,7 +14,7 @@ from torch_mlir import ir
 
 from rillet.dispatch.form_regions import REGION
 from rillet.dispatch.host_views import splat
-from rillet.dispatch.nodes import guards, host_blocks, is_source
+from rillet.dispatch.nodes import guards, host_blocks, is_argument, is_source
 from rillet.ir import Program, builders
 from rillet.ir.builders import Extent
 from rillet.ir.extents import extents
@@ -215,7 +215,7 @@ def _inputs(unit: list[ir.Operation]) -> tuple[list[ir.Value], list[ir.Value], l
         if value in made:
             return
         owner = defining(value)
-        if owner is not None and (is_source(owner) or owner.name == "arith.constant"):
+        if owner is not None and (is_source(owner) or not is_argument(owner)):
             if owner not in sources:
                 for operand in owner.operands:
                     visit(operand)

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
+from rillet.codegen.cpu import coordinates as coords
 from rillet.codegen.cpu import index, memory
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dimensions import Dimensions
 from rillet.codegen.cpu.dispatch import Dispatch, Port
-from rillet.codegen.cpu.evaluate import PAD_INTERIOR, Evaluator, parts
+from rillet.codegen.cpu.epilogue import insertion
+from rillet.codegen.cpu.evaluate import PAD_INTERIOR, Evaluator, parts, slice_parameters
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, reshape_memref, storage_bytes, storage_type
 from rillet.codegen.cpu.transpose import interleave
@@ -32,10 +34,16 @@ _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 @dataclass(frozen=True)
 class _Group:
-    """Results of one shape, computed together."""
+    """Results of one shape, computed together. ``values``: what is computed, all of the result or what is inserted."""
 
     numbers: tuple[int, ...]
     ports: tuple[Port, ...]
+    values: tuple[ir.Value, ...]
+    insertions: tuple[ir.Operation | None, ...]
+
+    @property
+    def type(self) -> ir.RankedTensorType:
+        return ir.RankedTensorType(self.values[0].type)
 
 
 class _Elementwise:
@@ -48,8 +56,8 @@ class _Elementwise:
 
     def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
         shape = shape_for(dispatch, target)
-        groups = _groups(dispatch)
         dimensions = Dimensions(dispatch)
+        groups = _groups(dispatch, dimensions)
         plans = [_plan(kernel, dispatch, dimensions, group, shape) for group in groups]
 
         def grid() -> list[Index]:
@@ -82,15 +90,15 @@ class _Elementwise:
 
 def _plan(kernel: Kernel, dispatch: Dispatch, dimensions: Dimensions, group: _Group, shape: Shape) -> _Rows | _Tiles:
     """Tiles where an argument is contiguous along another axis than the results, rows elsewhere."""
-    value, rank = group.ports[0].value, group.ports[0].type.rank
+    value, rank = group.values[0], group.type.rank
     axes = dimensions.axes(value)
-    extents = group.ports[0].type.shape
+    extents = group.type.shape
     for port in sorted(dispatch.arguments, key=lambda p: -p.type.rank):
         own = dimensions.axes(port.value)
         if rank < 2 or len(own) < 2 or axes[-1] not in own:
             continue
         lanes = min(shape.lanes, 16)
-        interleaves = 1 < extents[-1] <= 4 and shape.lanes > 1
+        interleaves = 1 < extents[-1] <= 4 and shape.lanes > 1 and not any(group.insertions)
         padded = _padded_across(value)
         if interleaves and padded is not None and own[-1] == dimensions.axis(padded.operands[0], rank - 2):
             return _Tiles(kernel, group, rank - 2, lanes, extents[-1], padded)
@@ -144,13 +152,13 @@ class _Rows:
         self.kernel = kernel
         self.group = group
         self.joined = joined
-        last = group.ports[0].type.shape[-1] if group.ports[0].type.rank else 1
+        last = group.type.shape[-1] if group.type.rank else 1
         self.shape = shape if last == _DYNAMIC else shape.limited(last)
         traffic = sum(storage_bytes(storage_type(p.type.element_type)) for p in (*dispatch.arguments, *group.ports))
         self.block = max(shape.wide, _BLOCK_BYTES // max(1, traffic) // shape.wide * shape.wide)
 
     def _space(self) -> tuple[list[Index], Index]:
-        extents = self.kernel.extents(self.group.ports[0].value)
+        extents = self.kernel.extents(self.group.values[0])
         return (extents[:-1], extents[-1]) if extents else ([], 1)
 
     def _rows_per_block(self, inner: Index) -> Index:
@@ -176,7 +184,7 @@ class _Rows:
             self._row(where, start, end)
 
     def _row(self, where: list[Index], start: Index, end: Index) -> None:
-        if not self.group.ports[0].type.rank:
+        if not self.group.type.rank:
             _store_point(Evaluator(self.kernel), self.group, [])
         elif self.joined is None:
             self._run(where, start, end, None)
@@ -234,7 +242,7 @@ class _Tiles:
 
     def _space(self) -> tuple[list[Index], list[int], Index, Index]:
         """Outer extents and their axes, the extent across and the last one."""
-        extents = self.kernel.extents(self.group.ports[0].value)
+        extents = self.kernel.extents(self.group.values[0])
         axes = [a for a in range(len(extents) - 1) if a != self.across]
         return [extents[a] for a in axes], axes, extents[self.across], extents[-1]
 
@@ -308,15 +316,15 @@ class _Tiles:
             start, end = inner_start, inner_end
         whole = index.add(start, index.mul(index.floordiv(index.sub(end, start), self.lanes), self.lanes))
         with self.kernel.loop(start, whole, self.lanes) as run:
-            for number, port in zip(self.group.numbers, self.group.ports, strict=True):
+            for number, value in zip(self.group.numbers, self.group.values, strict=True):
                 evaluator = Evaluator(self.kernel, self.lanes)
                 if self.padded is not None:
                     evaluator.within(self.padded, PAD_INTERIOR, self.across)
                 planes = [
-                    memory.to_storage(evaluator.vector_at(port.value, _at(where, self.across, Lane(run.iv), n)))
+                    memory.to_storage(evaluator.vector_at(value, _at(where, self.across, Lane(run.iv), n)))
                     for n in range(self.planes)
                 ]
-                extents = self.kernel.extents(port.value)
+                extents = self.kernel.extents(value)
                 flat = reshape_memref(self.kernel.result(number), [index.product(extents)])
                 first = index.linearize(
                     [c for c in _at(where, self.across, run.iv, 0) if not isinstance(c, Lane)], extents
@@ -333,16 +341,34 @@ def _at(where: list[Coordinate], across: int, row: Coordinate, column: Coordinat
 
 
 def _store_point(evaluator: Evaluator, group: _Group, where: list[Coordinate]) -> None:
-    values = [evaluator.at(port.value, where) for port in group.ports]
-    for number, value in zip(group.numbers, values, strict=True):
-        evaluator.store(evaluator.result(number), where, value)
+    values = [evaluator.at(value, where) for value in group.values]
+    for number, into, value in zip(group.numbers, group.insertions, values, strict=True):
+        place = where
+        if into is not None:
+            offsets, _, _ = slice_parameters(evaluator.kernel, into)
+            place = [coords.add(c, o, evaluator.lanes) for c, o in zip(where, offsets, strict=True)]
+        evaluator.store(evaluator.result(number), place, value)
 
 
-def _groups(dispatch: Dispatch) -> list[_Group]:
+def _groups(dispatch: Dispatch, dimensions: Dimensions) -> list[_Group]:
+    """Results of one shape with the same dimensions on its axes: a transposition is cut in its own way."""
+    insertions = [insertion(dispatch, number) for number in range(len(dispatch.results))]
+    values = [p.value if op is None else op.operands[0] for p, op in zip(dispatch.results, insertions, strict=True)]
     by_space: dict[tuple[object, ...], list[int]] = {}
-    for number, port in enumerate(dispatch.results):
-        by_space.setdefault((tuple(port.type.shape), port.dims), []).append(number)
-    return [_Group(tuple(n), tuple(dispatch.results[i] for i in n)) for n in by_space.values()]
+    for number, (port, op, value) in enumerate(zip(dispatch.results, insertions, values, strict=True)):
+        type_ = ir.RankedTensorType(value.type)
+        extents = port.dims if op is None else () if type_.has_static_shape else op
+        axes = tuple(d for d, extent in zip(dimensions.axes(value), type_.shape, strict=True) if extent != 1)
+        by_space.setdefault((tuple(type_.shape), extents, axes), []).append(number)
+    return [
+        _Group(
+            tuple(numbers),
+            tuple(dispatch.results[n] for n in numbers),
+            tuple(values[n] for n in numbers),
+            tuple(insertions[n] for n in numbers),
+        )
+        for numbers in by_space.values()
+    ]
 
 
 def _compare(predicate: str, a: Index, b: Index) -> ir.Value:

@@ -218,26 +218,45 @@ def _output(dispatch: Dispatch, number: int, known: dict[ir.Value, Forms]) -> Ou
 
 
 def _frame(dispatch: Dispatch, number: int) -> ir.Operation | None:
-    """The op that puts a result at an offset: a pad, or an insertion into the argument tied to the result."""
+    """The op that puts a result at an offset: a pad or an insertion."""
     value = dispatch.results[number].value
     if isinstance(value.owner, ir.Block):
         return None
     op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
     if op.name == "tensor.pad":
         return op
-    if op.name != "tensor.insert_slice" or number not in dispatch.tied:
+    return insertion(dispatch, number)
+
+
+def insertion(dispatch: Dispatch, number: int) -> ir.Operation | None:
+    """The ``tensor.insert_slice`` that makes a result: into the argument tied to it, or into an empty tensor, of which
+    the rest need not be written. None when the result is made in any other way.
+    """
+    value = dispatch.results[number].value
+    if isinstance(value.owner, ir.Block):
+        return None
+    op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
+    if op.name != "tensor.insert_slice":
         return None
     same_rank = ir.RankedTensorType(op.operands[0].type).rank == ir.RankedTensorType(op.operands[1].type).rank
     unit_strides = all(x == 1 for x in ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
-    in_place = op.operands[1] == dispatch.arguments[dispatch.tied[number]].value
+    destination = op.operands[1]
+    if number in dispatch.tied:
+        in_place = destination == dispatch.arguments[dispatch.tied[number]].value
+    else:
+        in_place = _op_name(destination) == "tensor.empty"
     return op if same_rank and unit_strides and in_place else None
 
 
 def _written(output: Output, dispatch: Dispatch) -> Access | None:
-    """The access that stores an output; None when its offset in the result is not known at compile time."""
+    """The access that stores an output; None when its offset in a padded result is not known at compile time. (That of
+    an insertion is left out then: it moves the whole output.)
+    """
     if output.frame is None:
         return Access(output.value, output.forms)
     low = list(ir.DenseI64ArrayAttr(output.frame.attributes["static_low" if output.is_padded else "static_offsets"]))
+    if not output.is_padded:
+        low = [0 if x == DYNAMIC else x for x in low]
     if any(x < 0 for x in low):
         return None
     shifted = tuple(Form(f.coefficients, f.constant + x) for f, x in zip(output.forms, low, strict=True))

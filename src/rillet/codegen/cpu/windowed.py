@@ -90,8 +90,9 @@ def _plan(dispatch: Dispatch, target: Target) -> _Plan | None:
     same = all(m == root.output_maps[0] for m in root.output_maps)
     if not axes or not same or sorted(axes) != list(root.parallel_loops) or not is_vectorizable(root):
         return None
-    if combiners_of(root) is None:  # the window is walked in the order of addresses, which such a body may tell
-        return None
+    product = contraction_form.product_of(root) if len(root.inputs) == 2 and len(root.inits) == 1 else None
+    if product is None and combiners_of(root) is None:
+        return None  # the window is walked in the order of addresses, which such a body may tell
     after = epilogue.plan(dispatch, root)
     if after is None:
         return None
@@ -115,7 +116,6 @@ def _plan(dispatch: Dispatch, target: Target) -> _Plan | None:
         columns=guess[column],
         window=math.prod(window),
     )
-    product = contraction_form.product_of(root) if len(root.inputs) == 2 and len(root.inits) == 1 else None
     return _Plan(root, after, product, accesses, column, row, tuple(outer), tile, unrolled, split)
 
 
