@@ -500,6 +500,10 @@ def _spatial(g: Maker, x: Value, dilate: bool = True) -> dict:
         attributes["auto_pad"] = g.one_of(["SAME_UPPER", "SAME_LOWER", "VALID"])
     else:
         attributes["pads"] = [g.integer(0, k - 1) for k in [*kernel, *kernel]]
+    padding = attributes.get("pads", [0] * (2 * rank))
+    for d, k, dilation, low, high in zip(x.dims[2:], kernel, dilations, padding, padding[rank:], strict=False):
+        if isinstance(d, int) and (k - 1) * dilation + 1 > d + low + high:
+            raise Stuck  # whether that is no window or an error, implementations do not agree on
     return attributes
 
 

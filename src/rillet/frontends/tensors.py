@@ -33,6 +33,7 @@ from rillet.frontends.scalars import Scalar
 from rillet.ir import Program, builders, constants, dtypes, locations
 from rillet.ir.builders import Expr, Extent
 
+_MAX_EXTENTS = 4096
 Element: TypeAlias = Extent | Flag
 Body = Callable[..., Scalar | Sequence[Scalar]]
 
@@ -168,6 +169,8 @@ class TensorBuilder:
             )
         value = self.value(tensor)
         count = math.prod(tensor.static_shape)
+        if count > _MAX_EXTENTS:
+            raise UnsupportedFeature(f"{what} has {count:,} elements; at most {_MAX_EXTENTS:,} can be read one by one")
         read = [builders.extract(value, [i] if tensor.rank else []) for i in range(count)]
         return [scalars.convert(Scalar(v, tensor.dtype), "index").value for v in read]
 

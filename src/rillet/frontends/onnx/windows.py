@@ -59,8 +59,9 @@ def window_of(node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent]) -
             before, after = (0, 0) if auto == "VALID" else (pads[axis], pads[axis + rank])
             room = e.sub(e.add(extent, before + after), size)
             count = e.add(e.floordiv(room, stride), 1)
-            # ONNX's formula gives no window, not an error, when less than a stride is missing.
-            if isinstance(count, int) and count < 0 and not node.attr("ceil_mode", 0):
+            # A stride too little is no window by any rounding; where less or more is missing, rounding decides, and
+            # implementations differ.
+            if isinstance(room, int) and room < 0 and room != -stride and not node.attr("ceil_mode", 0):
                 raise InvalidNode(
                     f"the window of {size} is larger than the padded input of {room + size} in dimension {axis}"
                 )
