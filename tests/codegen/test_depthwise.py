@@ -121,3 +121,18 @@ def test_the_weights_are_read_once_and_sums_stay_in_registers() -> None:
     result = compile_executable(text, targets.get("x86-64-v3"), CodegenOptions(keep_assembly=True))
     body = result.assembly.split("__body")[1]
     assert "(%rsp)" not in "".join(line for line in body.splitlines() if "ymm" in line)
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-v2"])
+def test_splat_weights_are_a_constant(target: str) -> None:
+    """Equal weights are no argument of the executable, and the kernel is the same."""
+    shape = (1, 7, 9, 20)
+    result, left, right = tensor(shape), tensor((1, 9, 11, 20)), tensor((3, 3, 20))
+    maps = ("n, h + i, w + j, c", "i, j, c", "n, h, w, c")
+    body = f"%b = arith.constant dense<0.25> : {right}\n" + zero_init(result)
+    body += reduction(result, left, right, "n, h, w, c, i, j", maps, "pppprr") + f"\nreturn %0 : {result}"
+    kernel = Kernel(executable("splat", f"%a: {left}", result, body), target)
+    assert kernel.executable.strategy == "windowed"
+    x = np.random.default_rng(0).standard_normal((1, 9, 11, 20), np.float32)
+    [y] = kernel([x], [(shape, np.float32)])
+    assert_close(y, depthwise_reference(x, np.full((3, 3, 20), 0.25), 1, 1))

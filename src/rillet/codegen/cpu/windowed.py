@@ -43,7 +43,7 @@ class _Plan:
     root: Generic
     epilogue: Epilogue
     product: tuple[list[ir.Value], Product] | None  # factors by operand number, when the body is a sum of products
-    accesses: tuple[Access | None, ...]  # None for an operand the body ignores
+    accesses: tuple[Access | None, ...]  # None for an operand that is not read from memory: ignored, or a splat
     column_loop: int
     row_loop: int | None
     outer_loops: tuple[int, ...]
@@ -124,7 +124,7 @@ def _accesses(dispatch: Dispatch, root: Generic, column: int) -> tuple[Access | 
     found: list[Access | None] = []
     moves = False
     for number, (value, map_) in enumerate(zip(root.inputs, root.input_maps, strict=True)):
-        if not list(root.body.arguments[number].uses):
+        if not list(root.body.arguments[number].uses) or _is_splat(value):
             found.append(None)
             continue
         linear = access.padded_access_of(dispatch, value, map_, len(root.iterators))
@@ -137,6 +137,11 @@ def _accesses(dispatch: Dispatch, root: Generic, column: int) -> tuple[Access | 
         found.append(linear)
     extract = any(op.operation.name == "tensor.extract" for op in root.body.operations)
     return tuple(found) if moves and not extract else None
+
+
+def _is_splat(value: ir.Value) -> bool:
+    """Every element is the same constant."""
+    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "arith.constant"
 
 
 def _unrolled(root: Generic, tile: Tile) -> tuple[int, ...]:
@@ -360,7 +365,7 @@ class _Emitter:
             operands = []
             for which, (source, base) in enumerate(zip(self.inputs, bases, strict=True)):
                 if source is None or base is None:
-                    operands.append(undefined(self.root.body.arguments[which].type))
+                    operands.append(self._not_loaded(which))
                     continue
                 key = (which, source.shift(moved), masks[j])
                 if key not in loaded:
@@ -374,6 +379,14 @@ class _Emitter:
             chosen = slice(number * count, (number + 1) * count)
             sums[chosen] = self._combine(operands, sums[chosen], where)
         return sums
+
+    def _not_loaded(self, number: int) -> ir.Value:
+        """An operand that is not read from memory."""
+        argument, value = self.root.body.arguments[number], self.root.inputs[number]
+        if not list(argument.uses):
+            return undefined(argument.type)
+        element = self.evaluator.fork(self.lanes, None).at(value, [0] * ir.RankedTensorType(value.type).rank)
+        return broadcast(element, self.lanes)
 
     def _combine(self, operands: list[ir.Value], sums: list[ir.Value], at: list[Coordinate]) -> list[ir.Value]:
         if self.plan.product is None:
