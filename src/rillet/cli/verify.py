@@ -54,7 +54,7 @@ def _write_part(options: argparse.Namespace, report: Report) -> None:
     assert report.first is not None
     part, feeds = bisect(load_model(options.model), report.feeds, report.first)
     onnx.save(part, options.bisect)
-    np.savez(options.bisect + ".npz", **feeds)
+    np.savez(options.bisect + ".npz", allow_pickle=False, **feeds)
     if not options.json:
         print(f"{options.bisect}: {len(part.graph.node)} node(s); inputs in {options.bisect}.npz")
 

@@ -192,7 +192,8 @@ def _compare(
         if name not in actual:  # a sequence or an optional
             continue
         arrays = {oracle: np.asarray(results[name]) for oracle, results in expected.items()}
-        between = difference(*arrays.values()) if len(arrays) == 2 else None
+        first, *others = arrays.values()
+        between = difference(first, others[0]) if others else None
         found = {oracle: difference(actual[name], array) for oracle, array in arrays.items()}
         node = nodes.get(name)
         yield Finding(node.name if node else name, node.op_type if node else "input", name, found, between)
