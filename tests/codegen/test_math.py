@@ -125,6 +125,14 @@ def test_special_values(name: str, dtype: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["exp", "exp2", "expm1", "tanh", "erf"])
+def test_nan_with_a_payload_stays_nan(name: str, target: str) -> None:
+    """The exponent is put together from the low bits of a sum with the argument, which a payload fills."""
+    x = np.array([0x7FC00001, 0xFFC12345, 0x7FFFFFFF, 0xFFFFFFFF], np.uint32).view(np.float32)
+    assert np.isnan(apply(f"math.{name}", [x], "f32", target)).all()
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_error_functions(dtype: str, target: str) -> None:
     from math import erf, erfc

@@ -7,7 +7,7 @@ import pytest
 from harness import Kernel, executable, generic
 
 from rillet import targets
-from rillet.codegen import compile_executable
+from rillet.codegen import CodegenOptions, compile_executable
 from rillet.errors import CompileError
 
 F32 = np.float32
@@ -109,6 +109,52 @@ def test_softmax_of_infinities_and_nan() -> None:
     (r,) = Kernel(softmax(3, 20, 1))([a], [((3, 20), F32)])
     assert r[0, 3] == 0 and np.isnan(r[1]).all()
     np.testing.assert_allclose(r[[0, 2]], numpy_softmax(a[[0, 2]], 1), rtol=2e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_shares_of_a_softmax_take_one_reciprocal_a_row(axis: int) -> None:
+    """Only where divisor and dividend are known to be tame: exponentials without the maximum may overflow."""
+    text = softmax(8, 64, axis)
+    target, options = targets.get("x86-64-v3"), CodegenOptions(keep_assembly=True)
+    assert compile_executable(text, target, options).assembly.count("vfnmadd") > 0
+    untamed = text.replace("%d = arith.subf %x, %y : f32", "%d = arith.addf %x, %y : f32")
+    assert "vfnmadd" not in compile_executable(untamed, target, options).assembly
+    a = random(8, 64) * 5
+    (shares,) = Kernel(text, "x86-64-v3")([a], [((8, 64), F32)])
+    # One exponential is exactly 1, so the largest share is the rounded reciprocal of the row's sum.
+    e = np.exp((a - a.max(axis, keepdims=True)).astype(np.float64))
+    np.testing.assert_allclose(shares.max(axis), 1 / e.sum(axis), rtol=3e-7)
+    np.testing.assert_allclose(shares.sum(axis), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("op", ["arith.maximumf", "arith.minimumf"])
+def test_extremum_of_a_row_finds_nan_and_infinities_in_any_lane(op: str, target: str) -> None:
+    columns = 45
+    kind = f"tensor<{columns}x{columns}xf32>"
+    initial = "0xFF800000" if op == "arith.maximumf" else "0x7F800000"
+    body = f"""
+    %c = arith.constant {initial} : f32
+    %e = tensor.empty() : tensor<{columns}xf32>
+    %i = linalg.fill ins(%c : f32) outs(%e : tensor<{columns}xf32>) -> tensor<{columns}xf32>
+    %r = {
+        generic(
+            f"{ID}|(d0,d1)->(d0)",
+            "pr",
+            f"%a:{kind}",
+            f"%i:tensor<{columns}xf32>",
+            "%x:f32,%o:f32",
+            f"%s = {op} %x, %o : f32",
+            "%s:f32",
+        )
+    }
+    return %r : tensor<{columns}xf32>"""
+    kernel = Kernel(executable("extremum", f"%a: {kind}", f"tensor<{columns}xf32>", body), target)
+    for value in (np.nan, np.inf, -np.inf):
+        a = random(columns, columns)
+        np.fill_diagonal(a, value)
+        (r,) = kernel([a], [((columns,), F32)])
+        np.testing.assert_array_equal(r, a.max(1) if op == "arith.maximumf" else a.min(1))
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -38,6 +38,11 @@ class Combiner:
         element = type_.element_type if isinstance(type_, ir.VectorType) else type_
         return constant(self.identity(element), type_)
 
+    def _fold(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        """``a op b``, of extrema in fewer instructions."""
+        combined = self.apply(a, b)
+        return fast_extremum(combined, a)
+
     def narrow(self, value: ir.Value, lanes: int) -> ir.Value:
         """Combine the halves of a vector (a power of two of lanes) until it has ``lanes``."""
         width = ir.VectorType(value.type).shape[0]
@@ -45,12 +50,25 @@ class Combiner:
             width //= 2
             low = vector.shuffle(value, value, list(range(width)))
             high = vector.shuffle(value, value, list(range(width, 2 * width)))
-            value = self.apply(low, high)
+            value = self._fold(low, high)
         return value
 
     def across_lanes(self, value: ir.Value) -> ir.Value:
         """Combine all lanes of a vector into a scalar."""
-        return vector.extract(self.narrow(value, 1), [], [0])
+        if self.op not in _PREDICATES:
+            return vector.extract(self.narrow(value, 1), [], [0])
+        # NaN is looked for once, so that what is left is one instruction a step.
+        kind = ir.Attribute.parse("#vector.kind<or>")
+        unordered = arith.CmpFOp(arith.CmpFPredicate.UNO, value, value).result
+        has_nan = vector.reduction(ir.IntegerType.get_signless(1), kind, unordered)
+        width = ir.VectorType(value.type).shape[0]
+        while width > 1:
+            width //= 2
+            low = vector.shuffle(value, value, list(range(width)))
+            high = vector.shuffle(value, value, list(range(width, 2 * width)))
+            value = arith.SelectOp(arith.CmpFOp(_PREDICATES[self.op], low, high).result, low, high).result
+        best = vector.extract(value, [], [0])
+        return arith.SelectOp(has_nan, constant(pymath.nan, best.type), best).result
 
 
 def sum_in_parts(
@@ -105,15 +123,14 @@ def fast_extremum(value: ir.Value, accumulator: ir.Value) -> ir.Value:
     comes back as it is.
     """
     op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
-    if isinstance(op, ir.Block) or op.name not in ("arith.maximumf", "arith.minimumf"):
+    if isinstance(op, ir.Block) or op.name not in _PREDICATES:
         return value
     a, b = op.operands
     if accumulator not in (a, b):
         return value
     other = b if a == accumulator else a
-    predicate = arith.CmpFPredicate.OGT if op.name == "arith.maximumf" else arith.CmpFPredicate.OLT
     # The select is one instruction, and takes ``other`` when that is NaN.
-    best = arith.SelectOp(arith.CmpFOp(predicate, accumulator, other).result, accumulator, other).result
+    best = arith.SelectOp(arith.CmpFOp(_PREDICATES[op.name], accumulator, other).result, accumulator, other).result
     was_nan = arith.CmpFOp(arith.CmpFPredicate.UNO, accumulator, accumulator).result
     return arith.SelectOp(was_nan, accumulator, best).result
 
@@ -129,6 +146,8 @@ def _highest(type_: ir.Type) -> int:
 def _width(type_: ir.Type) -> int:
     return 64 if isinstance(type_, ir.IndexType) else type_.width
 
+
+_PREDICATES = {"arith.maximumf": arith.CmpFPredicate.OGT, "arith.minimumf": arith.CmpFPredicate.OLT}
 
 _IDENTITIES: dict[str, Callable[[ir.Type], int | float]] = {
     "arith.addf": lambda t: -0.0,

@@ -23,7 +23,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.cpu import coordinates as coords
-from rillet.codegen.cpu import index
+from rillet.codegen.cpu import index, shares
 from rillet.codegen.cpu.combiners import Combiner, combiners_of, fast_extremum, sum_in_parts
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dimensions import Dimension, Dimensions
@@ -86,6 +86,7 @@ def _plan(dispatch: Dispatch, target: Target) -> _Plan:
     if lanes == 1:
         across = None
     outer = tuple(d for d in shared if d != across)
+    shares.mark(dispatch, dimensions, set(shared))
     return _Plan(dispatch, dimensions, outer, across, along, lanes, shape, Stages(dispatch, dimensions, set(shared)))
 
 

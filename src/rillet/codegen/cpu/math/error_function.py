@@ -37,13 +37,16 @@ _ERFC_64 = (
 def erf(x: E) -> E:
     """The error function."""
     a = x.abs()
-    z = x * x
     if x.width == 32:
+        limited = a.at_most(4.0)
+        z = limited * limited
         small = x.fma(z.polynomial(_SMALL_32), x)
-        root = a.at_most(4.0).polynomial(_LARGE_32)
+        # Even and odd powers apart: two chains of half the length.
+        root = limited.fma(z.polynomial(_LARGE_32[1::2]), z.polynomial(_LARGE_32[0::2]))
         square = root * root
         large = (-square).fma(square, 1.0)
         return (a < 0.9).where(small, large.copysign(x))
+    z = x * x
     small = x * z.polynomial(_SMALL_64)
     large = 1.0 - _erfc_of_magnitude(a.at_most(7.0))
     return (a < 0.7).where(small, large.copysign(x))

@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from rillet.codegen.cpu.math import (
     conversions,
+    division,
     error_function,
     exponential,
     integer,
@@ -104,6 +105,9 @@ def _replacement(op: ir.Operation, target: Target) -> list[ir.Value] | None:
         return None if is_index or integer.is_safe(op) else [_TRAPPING[op.name](*operands).value]
     if op.name in _DIVISION:
         return [_DIVISION[op.name](*operands).value]
+    if op.name == "arith.divf":
+        quotient = division.divide(op, *operands)
+        return None if quotient is None else [quotient.value]
     if op.name == "math.rsqrt":
         return [(1.0 / operands[0].sqrt()).value]
     if op.name == "math.sincos":
