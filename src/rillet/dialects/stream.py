@@ -72,8 +72,8 @@ class AssertOp(Stream.Operation, name="assert"):
 
 
 class CheckSizeOp(Stream.Operation, name="check_size"):
-    """Fails the call when ``factor`` bytes times the product of ``dims`` is more than memory can hold, or a dimension is
-    negative; ``message`` says whose."""
+    """Fails the call when ``factor`` bytes times the product of ``dims`` is more than memory can hold, or a dimension
+    is     negative; ``message`` says whose."""
 
     dims: Sequence[Operand[ir.IndexType]]
     factor: Any

@@ -56,9 +56,7 @@ def _import_path(path: Path, inputs: Shapes | None, values: Values | None) -> Pr
     return _import_onnx(path, inputs, values)
 
 
-def _import_onnx(
-    source: Path | bytes | onnx.ModelProto, inputs: Shapes | None, values: Values | None
-) -> Program:
+def _import_onnx(source: Path | bytes | onnx.ModelProto, inputs: Shapes | None, values: Values | None) -> Program:
     from rillet.frontends.onnx import import_model
 
     return import_model(source, inputs=inputs, values=values)

@@ -346,9 +346,7 @@ class GraphImporter:
             ) from error
         return results
 
-    def _lower(
-        self, proto: onnx.NodeProto, name: str, inputs: list[Any], scope: _Scope
-    ) -> Sequence[Value | None]:
+    def _lower(self, proto: onnx.NodeProto, name: str, inputs: list[Any], scope: _Scope) -> Sequence[Value | None]:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         opset = scope.opsets.get(domain, 0)
         attributes = functions.attributes_of(proto)

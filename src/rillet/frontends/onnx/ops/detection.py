@@ -93,9 +93,7 @@ def _iou_exceeds(
     return real & (intersection / select(real, union, 1.0) > threshold)
 
 
-def _spans(
-    node: Node, boxes: Tensor, corners: ir.Value, batch: Scalar, box: Scalar
-) -> list[tuple[Scalar, Scalar]]:
+def _spans(node: Node, boxes: Tensor, corners: ir.Value, batch: Scalar, box: Scalar) -> list[tuple[Scalar, Scalar]]:
     """Where a box begins and ends in both directions; its corners come in any order, or as center and size."""
     values = [scalars.convert(node.b.element(corners, boxes.dtype, [batch, box, i]), "float32") for i in range(4)]
     if node.attr("center_point_box", 0):

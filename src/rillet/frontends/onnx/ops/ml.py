@@ -93,5 +93,3 @@ def _default(node: Node) -> np.ndarray | None:
     if node.has("values_floats"):
         return np.asarray([node.attr("default_float", -0.0)], np.float32)
     return None
-
-

@@ -115,5 +115,3 @@ def optional_get_element(node: Node, value: Structured) -> Structured:
     if isinstance(value, Absent):
         raise InvalidNode("the optional holds nothing")
     return value
-
-

@@ -17,9 +17,7 @@ from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 
 
-def transform_matrix(
-    rows: int, length: int, parts: int, inverse: bool, onesided: bool, dtype: np.dtype
-) -> np.ndarray:
+def transform_matrix(rows: int, length: int, parts: int, inverse: bool, onesided: bool, dtype: np.dtype) -> np.ndarray:
     """The matrix [rows, parts, frequencies, 2] of a transform of ``length`` over ``rows`` given samples.
 
     ``parts`` is 1 for real samples and 2 for complex ones (real, imaginary). Samples beyond ``length`` do not count,

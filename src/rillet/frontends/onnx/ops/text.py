@@ -61,10 +61,7 @@ def _grams(node: Node) -> list[tuple[int, np.ndarray]]:
     """The pool by size of n-gram: [count, size] each."""
     pool = np.asarray(node.attr("pool_int64s"), np.int64)
     bounds = [*node.attr("ngram_counts"), len(pool)]
-    return [
-        (size, pool[first:last].reshape(-1, size))
-        for size, (first, last) in enumerate(pairwise(bounds), 1)
-    ]
+    return [(size, pool[first:last].reshape(-1, size)) for size, (first, last) in enumerate(pairwise(bounds), 1)]
 
 
 def _count(
