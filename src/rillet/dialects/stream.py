@@ -73,7 +73,7 @@ class AssertOp(Stream.Operation, name="assert"):
 
 class CheckSizeOp(Stream.Operation, name="check_size"):
     """Fails the call when ``factor`` bytes times the product of ``dims`` is more than memory can hold, or a dimension
-    is     negative; ``message`` says whose."""
+    is negative; ``message`` says whose."""
 
     dims: Sequence[Operand[ir.IndexType]]
     factor: Any
