@@ -30,7 +30,7 @@ def _is_share(
 ) -> bool:
     exponential, total = (_origin(dispatch, generic, v) for v in division.operands)
     added = _reduced(dispatch, dimensions, fixed, total, "arith.addf")
-    if _name(exponential) != "math.exp" or added != exponential:
+    if _name(exponential) != "math.exp" or added is None or added != exponential:
         return False
     owner = _generic_of(dispatch, exponential)
     difference = _origin(dispatch, owner, exponential.owner.operands[0])
@@ -38,7 +38,8 @@ def _is_share(
         return False
     owner = _generic_of(dispatch, difference)
     value, largest = (_origin(dispatch, owner, v) for v in difference.owner.operands)
-    return _reduced(dispatch, dimensions, fixed, largest, "arith.maximumf") == value
+    reduced = _reduced(dispatch, dimensions, fixed, largest, "arith.maximumf")
+    return reduced is not None and reduced == value
 
 
 def _reduced(
