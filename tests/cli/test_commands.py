@@ -156,7 +156,14 @@ def test_interrupt_during_a_compile_ends_quietly_and_writes_nothing(tmp_path):
     output = tmp_path / "model.rlm"
     command = [sys.executable, "-m", "rillet.cli", "compile", str(models.path("mobilenet_v2")), "-o", str(output)]
     environment = {**os.environ, "RILLET_CACHE": str(tmp_path / "cache")}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment, text=True)
+    # A process started in the background of a shell ignores the signal, and its children inherit that.
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        env=environment,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     wait_for(lambda: list((tmp_path / "cache").rglob("objects/*/*")), process)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
