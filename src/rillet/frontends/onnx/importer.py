@@ -16,25 +16,23 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
-from rillet.errors import CompileError, RilletError, UnsupportedError, UnsupportedNode
+from rillet.errors import CompileError, RilletError, UnsupportedNode
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.layout import Builder
 from rillet.frontends.onnx import functions, registry, symbolic
+from rillet.frontends.onnx.boundary import GraphInput, InputShapes, edge, graph_inputs
 from rillet.frontends.onnx.fold import fold
-from rillet.frontends.onnx.node import Node, dtype_name
+from rillet.frontends.onnx.initializers import check_size, initializers
+from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.sequences import Structured, all_tensors, flatten
 from rillet.frontends.onnx.validate import check_node
 from rillet.frontends.tensors import Tensor
-from rillet.ir import Program, builders, dtypes
+from rillet.ir import Program, builders
 
 if TYPE_CHECKING:
     import onnx
 
-InputShapes = Mapping[str, Sequence[int | str | None]]
 _MAX_DEPTH = 64  # nesting of functions and subgraphs
-_MAX_RANK = 64
-_MAX_DENSE = 1 << 31  # bytes of a sparse initializer once it is dense
-_MAX_BYTES = 1 << 46  # of one tensor: what a 64-bit address space can hold, and sums of which do not overflow
 
 
 class _Skipped:
@@ -62,13 +60,6 @@ class _Scope:
                 return scope.values[name]
             scope = scope.parent
         return None
-
-
-@dataclass(frozen=True)
-class _Input:
-    name: str
-    dtype: str
-    dims: tuple[int | str, ...]
 
 
 class GraphImporter:
@@ -105,21 +96,17 @@ class GraphImporter:
     def _import_main(self, program: Program) -> None:
         graph = self.model.graph
         scope = _Scope(self._opsets)
-        initializers = self._initializers(graph)
-        inputs = self._inputs(graph, initializers)
-        types = [
-            ir.RankedTensorType.get(
-                [d if isinstance(d, int) else builders.DYNAMIC for d in i.dims], dtypes.mlir_type(i.dtype)
-            )
-            for i in inputs
-        ]
+        # An initializer that the caller names is an input.
+        held = {n: a for n, a in initializers(graph).items() if n not in self._overrides}
+        inputs = graph_inputs(graph, held, self._overrides, self._opsets.get("", 0))
+        types = [i.type for i in inputs]
         with ir.InsertionPoint(program.module.body):
             main = func.FuncOp("main", ir.FunctionType.get(types, []))
         entry = main.add_entry_block()
         with ir.InsertionPoint(entry):
             anchor = arith.ConstantOp(ir.IndexType.get(), 0)
             self.b = Builder(program, anchor.operation)
-            for name, array in initializers.items():
+            for name, array in held.items():
                 scope.values[name] = self.b.constant(array, name=name)
             self._bind_inputs(inputs, list(entry.arguments), scope)
             self._import_nodes(graph.node, scope)
@@ -137,85 +124,14 @@ class GraphImporter:
         main.operation.attributes["function_type"] = ir.TypeAttr.get(
             ir.FunctionType.get(types, [r.type for r in results])
         )
-        main.arg_attrs = ir.ArrayAttr.get([_edge(i.name, i.dtype, i.dims) for i in inputs])
+        main.arg_attrs = ir.ArrayAttr.get([edge(i.name, i.dtype, i.dims) for i in inputs])
         main.operation.attributes["res_attrs"] = ir.ArrayAttr.get(
-            [_edge(name, t.dtype, self._result_dims(t, o)) for o, name, t in tensors]
+            [edge(name, t.dtype, self._result_dims(t, o)) for o, name, t in tensors]
         )
         if not list(anchor.result.uses):
             anchor.operation.erase()
 
-    def _initializers(self, graph: onnx.GraphProto) -> dict[str, np.ndarray]:
-        arrays: dict[str, np.ndarray] = {}
-        for tensor in graph.initializer:
-            arrays[tensor.name] = _array(tensor)
-        for sparse in graph.sparse_initializer:
-            arrays[sparse.values.name] = _dense(sparse)
-        for name in self._overrides:
-            arrays.pop(name, None)  # an initializer that the caller names is an input
-        return arrays
-
-    def _inputs(self, graph: onnx.GraphProto, initializers: Mapping[str, np.ndarray]) -> list[_Input]:
-        declared = [i for i in graph.input if i.name not in initializers]
-        known = {i.name for i in declared}
-        for name in self._overrides:
-            if name not in known:
-                raise CompileError(
-                    f"the model has no input '{name}'; its inputs are: {', '.join(sorted(known)) or 'none'}"
-                )
-        result: list[_Input] = []
-        for info in declared:
-            if not info.type.HasField("tensor_type"):
-                raise CompileError(
-                    f"input '{info.name}' is a {info.type.WhichOneof('value')}; only tensors can be inputs"
-                )
-            try:
-                dtype = dtype_name(info.type.tensor_type.elem_type)
-            except UnsupportedFeature as error:
-                opset = self._opsets.get("", 0)
-                refused = UnsupportedNode(info.name, "input", opset, f"{error.reason} is not supported")
-                raise UnsupportedError([refused]) from error
-            dims = self._input_dims(info)
-            _check_size(dims, dtype, f"input '{info.name}'")
-            result.append(_Input(info.name, dtype, dims))
-        return result
-
-    def _input_dims(self, info: onnx.ValueInfoProto) -> tuple[int | str, ...]:
-        tensor = info.type.tensor_type
-        if not tensor.HasField("shape") and info.name not in self._overrides:
-            raise CompileError(
-                f"input '{info.name}' has no shape in the model; give one with inputs={{'{info.name}': (...)}}"
-            )
-        declared: list[int | str] = []
-        for axis, d in enumerate(tensor.shape.dim):
-            declared.append(
-                d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else d.dim_param or f"{info.name}_{axis}"
-            )
-            if d.HasField("dim_value") and d.dim_value == 0 and not d.dim_param:
-                # Exporters write 0 for a dimension that they do not know.
-                declared[-1] = f"{info.name}_{axis}"
-        if info.name not in self._overrides:
-            return tuple(declared)
-        given = self._overrides[info.name]
-        if tensor.HasField("shape") and len(given) != len(declared):
-            raise CompileError(
-                f"inputs['{info.name}'] has {len(given)} dimensions, but the model declares {len(declared)}"
-            )
-        result: list[int | str] = []
-        for axis, d in enumerate(given):
-            if isinstance(d, str):
-                result.append(d)
-            elif d is None or d < 0:
-                keep = (
-                    declared[axis]
-                    if axis < len(declared) and isinstance(declared[axis], str)
-                    else f"{info.name}_{axis}"
-                )
-                result.append(keep)
-            else:
-                result.append(int(d))
-        return tuple(result)
-
-    def _bind_inputs(self, inputs: Sequence[_Input], arguments: Sequence[ir.Value], scope: _Scope) -> None:
+    def _bind_inputs(self, inputs: Sequence[GraphInput], arguments: Sequence[ir.Value], scope: _Scope) -> None:
         """Dimensions of one name are one extent; the runtime checks that they agree."""
         named: dict[str, ir.Value] = {}
         for spec, argument in zip(inputs, arguments, strict=True):
@@ -287,7 +203,7 @@ class GraphImporter:
             if output in scope.values:
                 raise CompileError(f"{proto.op_type} '{name}' defines '{output}', which is defined already")
             if isinstance(result, Tensor):
-                _check_size(result.shape, result.dtype, f"{proto.op_type} '{name}'")
+                check_size(result.shape, result.dtype, f"{proto.op_type} '{name}'")
                 if 0 in result.shape and result.array is None:  # whatever computes it need not run
                     result = self.b.tensor(self.b.empty(result.dtype, result.shape), result.dtype, result.shape)
             if result is None:
@@ -410,7 +326,7 @@ class GraphImporter:
     ) -> list[Structured]:
         """Import a body at the insertion point. Raises UnsupportedFeature when a node in it cannot be compiled."""
         inner = _Scope(scope.opsets, scope, scope.attributes, {}, self._deeper(scope))
-        for name, array in self._initializers(graph).items():
+        for name, array in initializers(graph).items():
             inner.values[name] = self.b.constant(array, name=name)
         for info, argument in zip(graph.input, arguments, strict=True):
             inner.values[info.name] = argument
@@ -425,20 +341,6 @@ class GraphImporter:
     def _located(self, name: str) -> Iterator[None]:
         with ir.Location.name(name):
             yield
-
-
-def _check_size(dims: Sequence[object], dtype: str, what: str, limit: int = _MAX_BYTES) -> None:
-    """Refuse tensors whose size no machine can hold and whose byte count may overflow; dynamic extents count as 1."""
-    if len(dims) > _MAX_RANK:
-        raise CompileError(f"{what}: a tensor of {len(dims)} dimensions is not supported; at most {_MAX_RANK} are")
-    total = dtypes.by_name[dtype].bits // 8
-    for extent in dims:
-        if isinstance(extent, int):
-            if extent < 0:
-                raise CompileError(f"{what}: a tensor of shape {list(dims)} has a negative dimension")
-            total *= max(extent, 1)
-    if total > limit:
-        raise CompileError(f"{what}: a tensor of shape {[d if isinstance(d, int) else '?' for d in dims]} is too large")
 
 
 def _check_attributes(node: Node, entry: registry.Entry) -> None:
@@ -456,33 +358,6 @@ def _check_attributes(node: Node, entry: registry.Entry) -> None:
             raise UnsupportedFeature(f"attribute '{name}' is not implemented")
 
 
-def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
-    name = sparse.values.name
-    values, indices, dims = _array(sparse.values), _array(sparse.indices), list(sparse.dims)
-    _check_size(dims, values.dtype.name, f"sparse initializer '{name}'", _MAX_DENSE)
-    if indices.dtype != np.int64 or values.ndim != 1 or indices.shape not in ((len(values),), (len(values), len(dims))):
-        raise CompileError(f"sparse initializer '{name}': values {values.shape} and indices {indices.shape} do not fit")
-    limits = np.array(dims if indices.ndim == 2 else [np.prod(dims, dtype=np.int64)], np.int64)
-    positions = indices.reshape(len(values), -1)
-    if (positions < 0).any() or (positions >= limits).any():
-        raise CompileError(f"sparse initializer '{name}': an index is out of range")
-    dense = np.zeros(dims, values.dtype)
-    if indices.ndim == 1:
-        dense.reshape(-1)[indices] = values
-    else:
-        dense[tuple(indices.T)] = values
-    return dense
-
-
-def _array(tensor: onnx.TensorProto) -> np.ndarray:
-    import onnx
-
-    try:
-        return onnx.numpy_helper.to_array(tensor)
-    except Exception as error:  # onnx and numpy raise several kinds on damaged tensors
-        raise CompileError(f"initializer '{tensor.name}' is damaged: {error}") from error
-
-
 def _without_inputs(proto: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:
     """The node with inputs that the caller of the function left out made empty."""
     import onnx
@@ -495,11 +370,3 @@ def _without_inputs(proto: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:
         if name in absent:
             copy.input[index] = ""
     return copy
-
-
-def _edge(name: str, dtype: str, dims: Sequence[int | str]) -> ir.Attribute:
-    """The attributes of an argument or result of @main."""
-    entries = {"rillet.name": ir.StringAttr.get(name), "rillet.dtype": ir.StringAttr.get(dtype)}
-    if any(isinstance(d, str) for d in dims):
-        entries["rillet.dims"] = ir.ArrayAttr.get([ir.StringAttr.get(str(d)) for d in dims])
-    return ir.DictAttr.get(entries)

@@ -1,0 +1,99 @@
+"""What a graph takes and gives: the inputs' dtypes and dimensions, and how arguments and results of @main say them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from torch_mlir import ir
+
+from rillet.errors import CompileError, UnsupportedError, UnsupportedNode
+from rillet.frontends.errors import UnsupportedFeature
+from rillet.frontends.onnx.initializers import check_size
+from rillet.frontends.onnx.node import dtype_name
+from rillet.ir import builders, dtypes
+
+if TYPE_CHECKING:
+    import onnx
+
+InputShapes: TypeAlias = Mapping[str, Sequence[int | str | None]]
+
+
+@dataclass(frozen=True)
+class GraphInput:
+    """An input of the model; a dimension is its size or its name."""
+
+    name: str
+    dtype: str
+    dims: tuple[int | str, ...]
+
+    @property
+    def type(self) -> ir.Type:
+        """Its MLIR type."""
+        shape = [d if isinstance(d, int) else builders.DYNAMIC for d in self.dims]
+        return ir.RankedTensorType.get(shape, dtypes.mlir_type(self.dtype))
+
+
+def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: InputShapes, opset: int) -> list[GraphInput]:
+    """The inputs of a graph that are not initializers (``held``), with their dtypes and dimensions.
+
+    ``overrides`` replaces the shapes of inputs by name. Raises CompileError, and UnsupportedError for a dtype.
+    """
+    declared = [i for i in graph.input if i.name not in held]
+    known = {i.name for i in declared}
+    for name in overrides:
+        if name not in known:
+            raise CompileError(f"the model has no input '{name}'; its inputs are: {', '.join(sorted(known)) or 'none'}")
+    result: list[GraphInput] = []
+    for info in declared:
+        if not info.type.HasField("tensor_type"):
+            raise CompileError(f"input '{info.name}' is a {info.type.WhichOneof('value')}; only tensors can be inputs")
+        try:
+            dtype = dtype_name(info.type.tensor_type.elem_type)
+        except UnsupportedFeature as error:
+            refused = UnsupportedNode(info.name, "input", opset, f"{error.reason} is not supported")
+            raise UnsupportedError([refused]) from error
+        dims = _dims(info, overrides)
+        check_size(dims, dtype, f"input '{info.name}'")
+        result.append(GraphInput(info.name, dtype, dims))
+    return result
+
+
+def _dims(info: onnx.ValueInfoProto, overrides: InputShapes) -> tuple[int | str, ...]:
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape") and info.name not in overrides:
+        raise CompileError(
+            f"input '{info.name}' has no shape in the model; give one with inputs={{'{info.name}': (...)}}"
+        )
+    declared: list[int | str] = []
+    for axis, d in enumerate(tensor.shape.dim):
+        declared.append(
+            d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else d.dim_param or f"{info.name}_{axis}"
+        )
+        if d.HasField("dim_value") and d.dim_value == 0 and not d.dim_param:
+            # Exporters write 0 for a dimension that they do not know.
+            declared[-1] = f"{info.name}_{axis}"
+    if info.name not in overrides:
+        return tuple(declared)
+    given = overrides[info.name]
+    if tensor.HasField("shape") and len(given) != len(declared):
+        raise CompileError(f"inputs['{info.name}'] has {len(given)} dimensions, but the model declares {len(declared)}")
+    result: list[int | str] = []
+    for axis, d in enumerate(given):
+        if isinstance(d, str):
+            result.append(d)
+        elif d is None or d < 0:
+            keep = declared[axis] if axis < len(declared) and isinstance(declared[axis], str) else f"{info.name}_{axis}"
+            result.append(keep)
+        else:
+            result.append(int(d))
+    return tuple(result)
+
+
+def edge(name: str, dtype: str, dims: Sequence[int | str]) -> ir.Attribute:
+    """The attributes of an argument or result of @main."""
+    entries = {"rillet.name": ir.StringAttr.get(name), "rillet.dtype": ir.StringAttr.get(dtype)}
+    if any(isinstance(d, str) for d in dims):
+        entries["rillet.dims"] = ir.ArrayAttr.get([ir.StringAttr.get(str(d)) for d in dims])
+    return ir.DictAttr.get(entries)

@@ -1,0 +1,69 @@
+"""The arrays of a graph's initializers, and limits on the size of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rillet.errors import CompileError
+from rillet.ir import dtypes
+
+if TYPE_CHECKING:
+    import onnx
+
+_MAX_RANK = 64
+_MAX_DENSE = 1 << 31  # bytes of a sparse initializer once it is dense
+_MAX_BYTES = 1 << 46  # of one tensor: what a 64-bit address space can hold, and sums of which do not overflow
+
+
+def initializers(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
+    """The initializers of a graph by name; sparse ones are made dense. Raises CompileError for damaged ones."""
+    arrays: dict[str, np.ndarray] = {}
+    for tensor in graph.initializer:
+        arrays[tensor.name] = _array(tensor)
+    for sparse in graph.sparse_initializer:
+        arrays[sparse.values.name] = _dense(sparse)
+    return arrays
+
+
+def check_size(dims: Sequence[object], dtype: str, what: str, limit: int = _MAX_BYTES) -> None:
+    """Refuse tensors whose size no machine can hold and whose byte count may overflow; dynamic extents count as 1."""
+    if len(dims) > _MAX_RANK:
+        raise CompileError(f"{what}: a tensor of {len(dims)} dimensions is not supported; at most {_MAX_RANK} are")
+    total = dtypes.by_name[dtype].bits // 8
+    for extent in dims:
+        if isinstance(extent, int):
+            if extent < 0:
+                raise CompileError(f"{what}: a tensor of shape {list(dims)} has a negative dimension")
+            total *= max(extent, 1)
+    if total > limit:
+        raise CompileError(f"{what}: a tensor of shape {[d if isinstance(d, int) else '?' for d in dims]} is too large")
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
+    name = sparse.values.name
+    values, indices, dims = _array(sparse.values), _array(sparse.indices), list(sparse.dims)
+    check_size(dims, values.dtype.name, f"sparse initializer '{name}'", _MAX_DENSE)
+    if indices.dtype != np.int64 or values.ndim != 1 or indices.shape not in ((len(values),), (len(values), len(dims))):
+        raise CompileError(f"sparse initializer '{name}': values {values.shape} and indices {indices.shape} do not fit")
+    limits = np.array(dims if indices.ndim == 2 else [np.prod(dims, dtype=np.int64)], np.int64)
+    positions = indices.reshape(len(values), -1)
+    if (positions < 0).any() or (positions >= limits).any():
+        raise CompileError(f"sparse initializer '{name}': an index is out of range")
+    dense = np.zeros(dims, values.dtype)
+    if indices.ndim == 1:
+        dense.reshape(-1)[indices] = values
+    else:
+        dense[tuple(indices.T)] = values
+    return dense
+
+
+def _array(tensor: onnx.TensorProto) -> np.ndarray:
+    import onnx
+
+    try:
+        return onnx.numpy_helper.to_array(tensor)
+    except Exception as error:  # onnx and numpy raise several kinds on damaged tensors
+        raise CompileError(f"initializer '{tensor.name}' is damaged: {error}") from error
