@@ -16,6 +16,7 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
+from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.targets import Target
 
@@ -54,6 +55,8 @@ class ObjectCache:
             if hashlib.sha256(body).hexdigest() != digest:
                 return None
             facts["grid"] = tuple(facts["grid"]) if facts["grid"] else None
+            if facts["choice"]:
+                facts["choice"] = Choice(facts["choice"]["problem"], Knobs(**facts["choice"]["knobs"]))
             return CompiledExecutable(object=body, **facts)
         except (ValueError, TypeError, KeyError):
             return None
@@ -61,6 +64,7 @@ class ObjectCache:
     def put(self, key: str, executable: CompiledExecutable) -> None:
         """Store ``executable``. A cache that cannot be written is not an error: the compile already succeeded."""
         facts = {f.name: getattr(executable, f.name) for f in dataclasses.fields(executable) if f.name != "object"}
+        facts["choice"] = dataclasses.asdict(executable.choice) if executable.choice else None
         facts["sha256"] = hashlib.sha256(executable.object).hexdigest()
         path = self._path(key)
         try:

@@ -27,12 +27,12 @@ def compile_executable(text: str, target: Target, options: CodegenOptions | None
     options = options or CodegenOptions()
     with _context(), ir.Location.unknown():
         try:
-            dispatch = Dispatch(_executable(ir.Module.parse(text)))
+            dispatch = Dispatch(_executable(ir.Module.parse(text)), options.knobs)
         except ir.MLIRError as error:
             raise CompileError(f"the executable's text is not valid MLIR: {error}") from error
         strategy = strategies.choose(dispatch, target)
         if getattr(strategy, "collapses", False) and collapse(dispatch):
-            dispatch = Dispatch(dispatch.module)
+            dispatch = Dispatch(dispatch.module, options.knobs)
             strategy = strategies.choose(dispatch, target)
         kernel = Kernel(dispatch, target)
         strategy.emit(dispatch, kernel, target)
@@ -68,6 +68,7 @@ def compile_executable(text: str, target: Target, options: CodegenOptions | None
         strategy=strategy.name,
         assembly=assembly if options.keep_assembly else "",
         grid=kernel.static_grid,
+        choice=kernel.choice,
         stack_bytes=stack_bytes(assembly) if target.is_bare_metal else 0,
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rillet.codegen.knobs import MODEL, Choice, Knobs
+
 
 @dataclass(frozen=True)
 class CodegenOptions:
@@ -11,6 +13,7 @@ class CodegenOptions:
 
     optimize_for_size: bool = False
     keep_assembly: bool = False
+    knobs: Knobs = MODEL  # choices that overrule the cost model's
 
 
 @dataclass(frozen=True)
@@ -26,3 +29,4 @@ class CompiledExecutable:
     assembly: str = ""
     stack_bytes: int = 0  # the most stack a workgroup takes; 0 when it was not computed (targets with an OS)
     grid: tuple[int, int, int] | None = None  # the workgroup grid; None when it depends on the push constants
+    choice: Choice | None = None  # what was decided; None when the kernel's strategy decides nothing

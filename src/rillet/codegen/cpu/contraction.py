@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from rillet.codegen.cpu import index
 from rillet.codegen.cpu.blocks import Span, each, each_column_tile, each_row_tile, workgroup_span
-from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, grid, make_plan
+from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, choice, grid, make_plan
 from rillet.codegen.cpu.contraction_tile import Segment, TileEmitter
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.index import Index
@@ -33,6 +33,7 @@ class ContractionStrategy:
         """Emit the kernel."""
         plan = make_plan(dispatch, target)
         assert plan is not None
+        kernel.choice = choice(plan, dispatch.knobs)
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
             _Workgroup(kernel, plan).emit()

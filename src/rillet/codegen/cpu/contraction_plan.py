@@ -16,6 +16,7 @@ from rillet.codegen.cpu.epilogue import Epilogue
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
 from rillet.codegen.cpu.tiles import Blocks, Tile
+from rillet.codegen.knobs import Choice, Knobs
 from rillet.targets import Target
 
 
@@ -75,7 +76,8 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
     reductions = merge(contraction.reduction_loops, extents, reductions_merge)
     m, n, k = guess(rows), guess_extent(extents[contraction.column_loop]), guess(reductions)
     left_bytes, right_bytes = (element_bytes(element(contraction, x)) for x in (contraction.left, contraction.right))
-    tile = tiles.choose_tile(
+    knobs = dispatch.knobs
+    chosen = tiles.choose_tile(
         target,
         m,
         n,
@@ -84,6 +86,7 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
         accumulator_bytes=element_bytes(contraction.product.accumulator_type),
         gather=len(rows) > 1,
     )
+    tile = Tile(knobs.tile_rows or chosen.rows, knobs.tile_vectors or chosen.vectors, chosen.lanes)
     left_is_flat = len(merge(contraction.row_loops, extents, left_merge)) == 1
     blocks = tiles.choose_blocks(
         target,
@@ -95,7 +98,7 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
         left_bytes=left_bytes * math.prod(map(guess_extent, left.shape)) // guess(batches),
         right_bytes=right_bytes * n * k,
         element_bytes=right_bytes,
-    )
+    ).overruled(tile, m, n, knobs)
     pack = not right.panel and right.static_stride(contraction.column_loop) != 1
     inner = [a.extent for a in reductions[1:]]
     if pack and DYNAMIC in inner:
@@ -105,6 +108,32 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
     if pack:
         block = tiles.choose_reduction_block(target, first, math.prod(inner), tile, right_bytes)
     return Plan(contraction, after, batches, rows, reductions, left_is_flat, tile, blocks, pack, block)
+
+
+def choice(plan: Plan, knobs: Knobs) -> Choice:
+    """What the plan decides, and for what extents."""
+    c, tile, blocks = plan.contraction, plan.tile, plan.blocks
+    problem = {
+        "batches": guess(plan.batches),
+        "rows": guess(plan.rows),
+        "columns": guess_extent(c.extents[c.column_loop]),
+        "steps": guess(plan.reductions),
+        "run": guess(plan.reductions[-1:]),
+        "lanes": tile.lanes,
+        "element_bytes": element_bytes(element(c, c.right)),
+        "accumulator_bytes": element_bytes(c.product.accumulator_type),
+        "gather": int(len(plan.rows) > 1),
+    }
+    run = plan.reductions[-1].extent if plan.reductions else 1
+    made = Knobs(
+        tile_rows=tile.rows,
+        tile_vectors=tile.vectors,
+        unroll=knobs.unroll or tiles.choose_unroll(None if run == DYNAMIC else run, tile),
+        rows_outer=int(blocks.rows_outer),
+        row_tiles=blocks.rows // tile.rows,
+        column_tiles=blocks.columns // tile.columns,
+    )
+    return Choice(problem, made)
 
 
 def merge(loops: Sequence[int], extents: Sequence[int], merges: Callable[[int, int], bool]) -> tuple[Axis, ...]:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from torch_mlir import ir
 
+from rillet.codegen.knobs import MODEL, Knobs
 from rillet.errors import CompileError
 
 # Ops that compute each element of their result from an index alone (no loop, no state).
@@ -96,12 +97,14 @@ class Dispatch:
     """One executable (docs/architecture.md, section 3). Raises ``CompileError`` when the function is not in that
     form."""
 
-    def __init__(self, module: ir.Module):
-        """Analyse the single ``func.func`` of ``module`` (the executable's own ``builtin.module``)."""
+    def __init__(self, module: ir.Module, knobs: Knobs = MODEL):
+        """Analyse the single ``func.func`` of ``module`` (the executable's own ``builtin.module``), for a kernel with
+        these choices."""
         functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
         if len(functions) != 1:
             raise CompileError(f"an executable must hold exactly one function, this one holds {len(functions)}")
         self.module = module
+        self.knobs = knobs
         self.function = functions[0]
         self.name = ir.StringAttr(self.function.attributes["sym_name"]).value
         self.block = self.function.regions[0].blocks[0]

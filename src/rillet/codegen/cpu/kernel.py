@@ -19,6 +19,7 @@ from torch_mlir.dialects import arith, func, memref, scf
 from rillet.codegen.cpu import index
 from rillet.codegen.cpu.dispatch import Dispatch, Port
 from rillet.codegen.cpu.index import Index
+from rillet.codegen.knobs import Choice
 from rillet.errors import CompileError
 from rillet.targets import Target
 
@@ -55,6 +56,7 @@ class Kernel:
         self.target = target
         self.local_memory_size = 0
         self.static_grid: tuple[int, int, int] | None = None  # the workgroup grid, where it is always the same
+        self.choice: Choice | None = None  # what the strategy decided, if it decides anything that may be overruled
         self.module = ir.Module.create(ir.Location.unknown())
         self._scalars: dict[ir.Value, ir.Value] = {}  # of the function being built
         self._has_status = False

@@ -82,7 +82,7 @@ def _nest(
             loop.yield_(*nested)
         return loop.results
     trip = axis.extent if isinstance(axis.extent, int) else None
-    unroll = choose_unroll(trip, tile)
+    unroll = kernel.dispatch.knobs.unroll or choose_unroll(trip, tile)
     whole = index.mul(index.floordiv(axis.extent, unroll), unroll)
     if whole == unroll:
         accumulators = _steps(kernel, axis, unroll, 0, operands, rows, columns, left, right, accumulators)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from rillet.codegen.knobs import Knobs
 from rillet.targets import Target
 
 FMA_LATENCY = 4  # cycles from one multiply-add to the next on the same accumulator
@@ -48,6 +49,16 @@ class Blocks:
     rows: int
     columns: int
     rows_outer: bool  # walk row tiles in the outer loop and column tiles in the inner one
+
+    def overruled(self, tile: Tile, m: int, n: int, knobs: Knobs) -> Blocks:
+        """The same but for what ``knobs`` say; no larger than what there is."""
+        rows, columns = knobs.row_tiles, knobs.column_tiles
+        return Blocks(
+            self.batches,
+            min(rows, math.ceil(m / tile.rows)) * tile.rows if rows else self.rows,
+            min(columns, math.ceil(n / tile.columns)) * tile.columns if columns else self.columns,
+            self.rows_outer if knobs.rows_outer is None else bool(knobs.rows_outer),
+        )
 
 
 def fits(target: Target, rows: int, vectors: int) -> bool:
@@ -225,6 +236,11 @@ class WindowBlocks:
 
     outer: int
     columns: int
+
+    def overruled(self, tile: Tile, knobs: Knobs) -> WindowBlocks:
+        """The same but for what ``knobs`` say; here ``row_tiles`` counts positions of the outer loops."""
+        columns = knobs.column_tiles * tile.columns if knobs.column_tiles else self.columns
+        return WindowBlocks(knobs.row_tiles or self.outer, columns)
 
 
 def choose_window_tile(target: Target, rows: int, columns: int, window: int, lanes: int) -> Tile:

@@ -32,6 +32,7 @@ from rillet.codegen.cpu.memory import Buffer
 from rillet.codegen.cpu.microkernel import multiply_add
 from rillet.codegen.cpu.padding import Padded
 from rillet.codegen.cpu.tiles import Tile, WindowBlocks
+from rillet.codegen.knobs import Choice, Knobs
 from rillet.targets import Target
 
 # Strides along the vectorized axis beyond this make every lane a cache line of its own.
@@ -74,6 +75,7 @@ class WindowedStrategy:
                 index.ceildiv(outer, plan.blocks.outer),
             ]
 
+        kernel.choice = _choice(plan)
         kernel.grid(grid)
         with kernel.body():
             _Emitter(kernel, plan).emit()
@@ -106,7 +108,9 @@ def _plan(dispatch: Dispatch, target: Target) -> _Plan | None:
     guess = [tiles.DYNAMIC_EXTENT if e == DYNAMIC else e for e in extents]
     lanes = lanes_for(dispatch, target)
     rows = guess[row] if row is not None else 1
-    tile = tiles.choose_window_tile(target, rows, guess[column], math.prod(window), lanes)
+    knobs = dispatch.knobs
+    chosen = tiles.choose_window_tile(target, rows, guess[column], math.prod(window), lanes)
+    tile = Tile(knobs.tile_rows or chosen.rows, knobs.tile_vectors or chosen.vectors, lanes)
     unrolled = _unrolled(root, tile)
     split = tiles.choose_window_blocks(
         target,
@@ -115,8 +119,26 @@ def _plan(dispatch: Dispatch, target: Target) -> _Plan | None:
         rows=rows,
         columns=guess[column],
         window=math.prod(window),
-    )
+    ).overruled(tile, knobs)
     return _Plan(root, after, product, accesses, column, row, tuple(outer), tile, unrolled, split)
+
+
+def _choice(plan: _Plan) -> Choice:
+    extents = [tiles.DYNAMIC_EXTENT if e == DYNAMIC else e for e in plan.root.loop_extents]
+    problem = {
+        "outer": math.prod(extents[n] for n in plan.outer_loops),
+        "rows": 1 if plan.row_loop is None else extents[plan.row_loop],
+        "columns": extents[plan.column_loop],
+        "window": math.prod(extents[n] for n in plan.root.reduction_loops),
+        "lanes": plan.tile.lanes,
+    }
+    knobs = Knobs(
+        tile_rows=plan.tile.rows,
+        tile_vectors=plan.tile.vectors,
+        row_tiles=plan.blocks.outer,
+        column_tiles=plan.blocks.columns // plan.tile.columns,
+    )
+    return Choice(problem, knobs)
 
 
 def _accesses(dispatch: Dispatch, root: Generic, column: int) -> tuple[Access | None, ...] | None:
