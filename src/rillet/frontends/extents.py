@@ -17,10 +17,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.ir.builders import Extent, as_index
+from rillet.ir.polynomials import Polynomial, added, exact_quotient, frozen, multiplied, scaled, subtracted
 
 Flag: TypeAlias = bool | ir.Value
-_Form = dict[tuple[int, ...], int]  # monomial (sorted atom numbers) -> coefficient
-_Key = tuple[tuple[tuple[int, ...], int], ...]
 
 _PREDICATES: dict[str, tuple[arith.CmpIPredicate, Callable[[int, int], bool]]] = {
     "eq": (arith.CmpIPredicate.eq, lambda a, b: a == b),
@@ -36,7 +35,7 @@ class Extents:
     """Arithmetic on extents at the current insertion point. ``scope()`` brackets a nested region."""
 
     def __init__(self) -> None:
-        self._forms: dict[ir.Value, _Form] = {}
+        self._forms: dict[ir.Value, Polynomial] = {}
         self._memo: list[dict[object, ir.Value | None]] = [{}]
         self._atoms = 0
         self._non_negative: set[int] = set()
@@ -61,12 +60,12 @@ class Extents:
 
     # --- normal forms ---
 
-    def _atom(self, value: ir.Value, non_negative: bool = False) -> _Form:
+    def _atom(self, value: ir.Value, non_negative: bool = False) -> Polynomial:
         self._atoms += 1
-        form: _Form = {(self._atoms,): 1}
+        form: Polynomial = {(self._atoms,): 1}
         self._forms[value] = form
         # In the outermost scope: only forms of values of the same region can contain this atom.
-        self._memo[0][_key(form)] = value
+        self._memo[0][frozen(form)] = value
         if non_negative:
             self._non_negative.add(self._atoms)
         return form
@@ -77,7 +76,7 @@ class Extents:
             self._atom(value, non_negative=True)
         return value
 
-    def _form(self, extent: Extent) -> _Form:
+    def _form(self, extent: Extent) -> Polynomial:
         if isinstance(extent, int):
             return {(): extent} if extent else {}
         known = self._forms.get(extent)
@@ -92,13 +91,10 @@ class Extents:
     def _remember(self, key: object, value: ir.Value) -> None:
         self._memo[-1][key] = value
 
-    def _from_form(self, form: _Form, emit: Callable[[], ir.Value]) -> Extent:
-        form = {m: c for m, c in form.items() if c}
-        if not form:
-            return 0
-        if set(form) == {()}:
-            return form[()]
-        key = _key(form)
+    def _from_form(self, form: Polynomial, emit: Callable[[], ir.Value]) -> Extent:
+        if not set(form) - {()}:
+            return form.get((), 0)
+        key = frozen(form)
         found = self._lookup(key)
         if found is not None:
             return found
@@ -107,32 +103,24 @@ class Extents:
         self._remember(key, value)
         return value
 
-    def _is_non_negative(self, form: _Form) -> bool:
+    def _is_non_negative(self, form: Polynomial) -> bool:
         return all(c >= 0 and all(a in self._non_negative for a in m) for m, c in form.items())
 
     # --- arithmetic ---
 
     def add(self, a: Extent, b: Extent) -> Extent:
         """a + b"""
-        form = dict(self._form(a))
-        for monomial, coefficient in self._form(b).items():
-            form[monomial] = form.get(monomial, 0) + coefficient
+        form = added(self._form(a), self._form(b))
         return self._from_form(form, lambda: arith.addi(as_index(a), as_index(b)))
 
     def sub(self, a: Extent, b: Extent) -> Extent:
         """a - b"""
-        form = dict(self._form(a))
-        for monomial, coefficient in self._form(b).items():
-            form[monomial] = form.get(monomial, 0) - coefficient
+        form = subtracted(self._form(a), self._form(b))
         return self._from_form(form, lambda: arith.subi(as_index(a), as_index(b)))
 
     def mul(self, a: Extent, b: Extent) -> Extent:
         """a * b"""
-        form: _Form = {}
-        for m1, c1 in self._form(a).items():
-            for m2, c2 in self._form(b).items():
-                monomial = tuple(sorted(m1 + m2))
-                form[monomial] = form.get(monomial, 0) + c1 * c2
+        form = multiplied(self._form(a), self._form(b))
         return self._from_form(form, lambda: arith.muli(as_index(a), as_index(b)))
 
     def product(self, extents: Iterable[Extent]) -> Extent:
@@ -171,7 +159,7 @@ class Extents:
     ) -> Extent:
         if isinstance(a, int) and isinstance(b, int) and b != 0:
             return fold(a, b)
-        quotient = _exact_quotient(self._form(a), self._form(b))
+        quotient = exact_quotient(self._form(a), self._form(b))
         if quotient is not None:
             return self._from_form(quotient, lambda: emit(as_index(a), as_index(b)))
         return self._opaque(name, a, b, emit)
@@ -211,8 +199,8 @@ class Extents:
         emit: Callable[[ir.Value, ir.Value], ir.Value],
         commutes: bool = False,
     ) -> Extent:
-        keys = [_key(self._form(a)), _key(self._form(b))]
-        key = (name, *(sorted(keys) if commutes else keys))
+        keys = (frozen(self._form(a)), frozen(self._form(b)))
+        key = (name, frozenset(keys) if commutes else keys)
         found = self._lookup(key)
         if found is not None:
             return found
@@ -230,7 +218,7 @@ class Extents:
 
     def divides(self, a: Extent, b: Extent) -> bool:
         """Whether ``b`` is known to be a multiple of ``a``."""
-        return _exact_quotient(self._form(b), self._form(a)) is not None
+        return exact_quotient(self._form(b), self._form(a)) is not None
 
     def same_if_valid(self, a: Extent, b: Extent) -> bool:
         """Whether two extents that broadcast must be equal.
@@ -251,33 +239,26 @@ class Extents:
 
     def provably_le(self, a: Extent, b: Extent) -> bool:
         """Whether a <= b is known, given that the extents of dimensions are not negative."""
-        form = dict(self._form(b))
-        for monomial, coefficient in self._form(a).items():
-            form[monomial] = form.get(monomial, 0) - coefficient
-        return self._is_non_negative(form)
+        return self._is_non_negative(subtracted(self._form(b), self._form(a)))
 
     def compare(self, predicate: str, a: Extent, b: Extent) -> Flag:
         """``eq``, ``ne``, ``lt``, ``le``, ``gt`` or ``ge`` of two extents."""
         attribute, fold = _PREDICATES[predicate]
         if isinstance(a, int) and isinstance(b, int):
             return fold(a, b)
-        difference = {m: c for m, c in self._form(self.sub(a, b)).items() if c}
+        difference = subtracted(self._form(a), self._form(b))
         if not difference:
             return fold(0, 0)
         # Extents are not negative, so a - b >= 0 or a - b <= 0 may be known, and decides some predicates.
-        opposite = {m: -c for m, c in difference.items()}
+        opposite = scaled(difference, -1)
         if self._is_non_negative(difference) and predicate in ("ge", "lt"):
             return predicate == "ge"
         if self._is_non_negative(opposite) and predicate in ("le", "gt"):
             return predicate == "le"
         # a - b >= c > 0 (or <= c < 0) for a constant c decides every predicate.
-        shifted = dict(difference)
-        shifted[()] = shifted.get((), 0) - 1
-        if self._is_non_negative({m: c for m, c in shifted.items() if c}):
+        if self._is_non_negative(subtracted(difference, {(): 1})):
             return fold(1, 0)
-        negated = opposite
-        negated[()] = negated.get((), 0) - 1
-        if self._is_non_negative({m: c for m, c in negated.items() if c}):
+        if self._is_non_negative(subtracted(opposite, {(): 1})):
             return fold(0, 1)
         return arith.cmpi(attribute, as_index(a), as_index(b))
 
@@ -293,29 +274,6 @@ class Extents:
         return value
 
 
-def _key(form: _Form) -> _Key:
-    return tuple(sorted((m, c) for m, c in form.items() if c))
-
-
 def _truncdiv(a: int, b: int) -> int:
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
-
-
-def _exact_quotient(a: _Form, b: _Form) -> _Form | None:
-    """``a / b`` when ``b`` is one monomial that divides every term of ``a``."""
-    terms = [(m, c) for m, c in b.items() if c]
-    if len(terms) != 1:
-        return None
-    divisor, scale = terms[0]
-    result: _Form = {}
-    for monomial, coefficient in a.items():
-        rest = list(monomial)
-        for atom in divisor:
-            if atom not in rest:
-                return None
-            rest.remove(atom)
-        if coefficient % scale:
-            return None
-        result[tuple(rest)] = coefficient // scale
-    return result
