@@ -7,7 +7,11 @@ import sys
 from pathlib import Path
 
 import assembler as a
+import onnx
 import pytest
+from onnx import TensorProto, helper
+
+import rillet
 
 RUNTIME = Path(__file__).parents[2] / "runtime"
 
@@ -44,6 +48,42 @@ def test_run(runner: Path, elf: bytes, tmp_path: Path, threads: int) -> None:
         result = run(runner, a.module(image, a.library(elf)), tmp_path, threads)
         assert result.returncode == 0, result.stdout + result.stderr
         assert result.stdout.splitlines() == [expected] * 3
+
+
+def powers(size: int, count: int) -> onnx.ModelProto:
+    """The sum of the first powers of a matrix [size, size]: every power needs memory of its own."""
+    nodes = [helper.make_node("MatMul", ["x" if i == 0 else f"p{i - 1}", "x"], [f"p{i}"]) for i in range(count)]
+    nodes.append(helper.make_node("Sum", [f"p{i}" for i in range(count)], ["y"]))
+    edges = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [size, size]) for name in "xy"]
+    graph = helper.make_graph(nodes, "powers", edges[:1], edges[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_programs_on_one_device_share_its_transient_memory(
+    request: pytest.FixtureRequest, tmp_path: Path, threads: int
+) -> None:
+    """Called in turn they compute what each computes alone, and need the arena of the largest of them."""
+    runner = build(request, "c_runtime", ["shared_device"], "-DRILLET_SANITIZE=ON") / "tests/session/shared_device"
+    modules = [rillet.compile(powers(size, 3), jobs=1) for size in (12, 64, 48)]
+    paths = [tmp_path / f"{i}.rlm" for i in range(len(modules))]
+    for module, path in zip(modules, paths, strict=True):
+        module.save(path)
+
+    def lines(*files: Path) -> list[str]:
+        command = [str(runner), str(threads), "3", *map(str, files)]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.splitlines()
+
+    *together, kept = lines(*paths)
+    alone = [lines(path) for path in paths]
+    assert together == [outputs[run] for run in range(3) for outputs in alone]
+    arenas = [module.stats["arena_bytes"] for module in modules]
+    bare = int(alone[0][-1].split()[1]) - arenas[0]
+    assert 0 <= int(kept.split()[1]) - max(arenas) < bare + 4096
+    assert max(arenas) + 4096 < sum(arenas)
 
 
 @pytest.mark.timeout(600)

@@ -22,11 +22,19 @@ typedef struct rlt_device_vtable_t {
                           rlt_semaphore_list_t done, rlt_error_t* error);
 } rlt_device_vtable_t;
 
+// Memory for intermediate values that nobody uses now; the next invocation of any program on the device takes it. As many
+// idle blocks are kept; more only come to be when more invocations run at the same time.
+enum { RLT_TRANSIENT_POOL_MAX_IDLE = 8 };
+typedef struct rlt_transient_pool_t {
+  rlt_atomic_pointer_t idle[RLT_TRANSIENT_POOL_MAX_IDLE];
+} rlt_transient_pool_t;
+
 // The first member of every driver's device type.
 struct rlt_device_t {
   rlt_object_t base;
   const rlt_device_vtable_t* vtable;
   rlt_allocator_t allocator;
+  rlt_transient_pool_t transients;
 };
 
 extern const rlt_object_type_t rlt_device_type;
@@ -54,6 +62,11 @@ rlt_status_t rlt_cpu_task_device_create(uint32_t thread_count, rlt_allocator_t a
 // A new buffer; see rlt_device_vtable_t.
 rlt_status_t rlt_device_allocate(rlt_device_t* device, rlt_buffer_params_t params, uint64_t length, rlt_error_t* error,
                                  rlt_buffer_t** out_buffer);
+
+// A buffer of `length` bytes for intermediate values, contents undefined. Its memory returns to the device with its last
+// reference and is used again, so that programs which run one after the other need the memory of the largest one.
+rlt_status_t rlt_device_acquire_transient(rlt_device_t* device, uint64_t length, rlt_error_t* error,
+                                          rlt_buffer_t** out_buffer);
 
 // Checks the binding table, executes and waits. RLT_TRAP when a kernel reports an error in the data.
 rlt_status_t rlt_device_execute(rlt_device_t* device, const rlt_command_buffer_t* commands, uint32_t buffer_count,

@@ -22,7 +22,8 @@ typedef struct rlt_session_t rlt_session_t;
 
 typedef struct rlt_session_options_t {
   uint32_t thread_count;                    // threads a call uses, the caller included; 0 and 1: the caller alone
-  rlt_device_t* device;                     // where to run; NULL: a CPU device with `thread_count` threads
+  rlt_device_t* device;                     // where to run; NULL: a CPU device of its own with `thread_count` threads.
+                                            // Programs on one device share its threads and its transient memory
   rlt_static_libraries_t static_libraries;  // kernels linked into the program
   uint64_t step_limit;                      // see rlt_vm_module_options_t
   const rlt_dispatch_observer_t* observer;  // told about every dispatch; the calls then use one thread. May be NULL.

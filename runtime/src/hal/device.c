@@ -1,7 +1,10 @@
 #include "rillet/device.h"
 
+#include "hal/transient_pool.h"
+
 static void device_destroy(rlt_object_t* object) {
   rlt_device_t* device = (rlt_device_t*)object;
+  rlt_transient_pool_clear(&device->transients, device->allocator);
   device->vtable->destroy(device);
 }
 

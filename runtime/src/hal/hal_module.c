@@ -2,7 +2,6 @@
 #include "base/checked_math.h"
 #include "base/strings.h"
 #include "hal/element.h"
-#include "hal/transient_pool.h"
 #include "rillet/hal.h"
 
 // Binding tables up to this size need no allocation.
@@ -15,7 +14,6 @@ struct rlt_hal_module_t {
   rlt_allocator_t allocator;
   rlt_device_t* device;
   rlt_executable_t* executable;
-  rlt_transient_pool_t* pool;
   const char* (*input_name)(void* self, int64_t argument);
   const char* (*message)(void* self, int64_t ordinal);
   void* text_self;
@@ -71,7 +69,7 @@ static rlt_status_t hal_buffer_transient(void* self, const rlt_vm_call_t* call, 
   const rlt_hal_module_t* module = (const rlt_hal_module_t*)self;
   CHECK_RANGE(0, "a buffer's size", INT64_MAX);
   rlt_buffer_t* buffer = NULL;
-  RLT_RETURN_IF_ERROR(rlt_transient_pool_acquire(module->pool, (uint64_t)call->int_arguments[0], error, &buffer));
+  RLT_RETURN_IF_ERROR(rlt_device_acquire_transient(module->device, (uint64_t)call->int_arguments[0], error, &buffer));
   call->ref_results[0] = &buffer->base;
   return RLT_OK;
 }
@@ -350,11 +348,6 @@ rlt_status_t rlt_hal_module_create(const rlt_hal_module_params_t* params, rlt_al
   module->input_name = params->input_name;
   module->message = params->message;
   module->text_self = params->text_self;
-  const rlt_status_t status = rlt_transient_pool_create(params->device, allocator, error, &module->pool);
-  if (status != RLT_OK) {
-    rlt_allocator_free(allocator, module);
-    return status;
-  }
   rlt_device_retain(params->device);
   module->device = params->device;
   rlt_executable_retain(params->executable);
@@ -372,7 +365,6 @@ void rlt_hal_module_destroy(rlt_hal_module_t* module) {
   if (!module) return;
   for (uint32_t i = 0; i < module->constant_count; ++i) rlt_buffer_release(module->constants[i]);
   rlt_executable_release(module->executable);
-  rlt_transient_pool_release(module->pool);
   rlt_device_release(module->device);
   rlt_allocator_free(module->allocator, module);
 }

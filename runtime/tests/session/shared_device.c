@@ -1,0 +1,53 @@
+// shared_device THREADS RUNS FILE...: loads several modules on one device, calls them in turn RUNS times, prints the
+// outputs, and at last "device N bytes": what the device keeps while nothing runs.
+#include "call.h"
+
+enum { MAX_SESSIONS = 4 };
+
+typedef struct counted_t {
+  size_t live;
+} counted_t;
+
+// A block and, in front of it, its size in the space of one alignment.
+static void* counted_allocate(void* self, size_t size, size_t alignment) {
+  const size_t front = alignment < 64 ? 64 : alignment;
+  uint8_t* block = (uint8_t*)aligned_alloc(front, (size + 2 * front - 1) / front * front);
+  if (!block) return NULL;
+  memcpy(block + front - sizeof(size_t) * 2, (size_t[]){size, front}, sizeof(size_t) * 2);
+  ((counted_t*)self)->live += size;
+  return block + front;
+}
+
+static void counted_free(void* self, void* block) {
+  size_t facts[2];
+  memcpy(facts, (uint8_t*)block - sizeof(facts), sizeof(facts));
+  ((counted_t*)self)->live -= facts[0];
+  free((uint8_t*)block - facts[1]);
+}
+
+static rlt_status_t create_device(uint32_t threads, rlt_allocator_t allocator, rlt_error_t* error,
+                                  rlt_device_t** out_device) {
+  return threads > 1 ? rlt_cpu_task_device_create(threads, allocator, error, out_device)
+                     : rlt_cpu_sync_device_create(NULL, allocator, error, out_device);
+}
+
+int main(int argc, char** argv) {
+  CHECK(argc > 3 && argc - 3 <= MAX_SESSIONS);
+  counted_t counted = {0};
+  const rlt_allocator_t allocator = {&counted, counted_allocate, counted_free};
+  rlt_error_t error = {0};
+  rlt_session_options_t options = {0};
+  CHECK_OK(create_device((uint32_t)atoi(argv[1]), allocator, &error, &options.device));
+  rlt_session_t* sessions[MAX_SESSIONS] = {NULL};
+  for (int i = 3; i < argc; ++i) {
+    CHECK_OK(rlt_session_open(argv[i], &options, rlt_allocator_system(), &error, &sessions[i - 3]));
+  }
+  for (int run = 0; run < atoi(argv[2]); ++run) {
+    for (int i = 3; i < argc; ++i) CHECK_OK(call(sessions[i - 3], true, &error));
+  }
+  printf("device %zu bytes\n", counted.live);
+  for (int i = 3; i < argc; ++i) rlt_session_release(sessions[i - 3]);
+  rlt_device_release(options.device);
+  CHECK_INT(counted.live, 0);
+  return 0;
+}
