@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from torch_mlir import ir
 
 from rillet.codegen.cpu.dispatch import Dispatch, Generic, captures
+from rillet.codegen.cpu.views import reassociation
 
 Dimension = int
 
@@ -123,8 +124,6 @@ class Dimensions:
 
 def _same_axes(op: ir.Operation) -> Iterator[tuple[tuple[int, int], int]]:
     """((operand number, operand axis), result axis) pairs on which a view-like op keeps coordinates as they are."""
-    from rillet.codegen.cpu.evaluate import reassociation
-
     if op.name == "linalg.fill":
         yield from (((1, a), a) for a in range(ir.RankedTensorType(op.results[0].type).rank))
     elif op.name == "tensor.cast":

@@ -19,11 +19,12 @@ from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dimensions import Dimensions
 from rillet.codegen.cpu.dispatch import Dispatch, Port
 from rillet.codegen.cpu.epilogue import insertion
-from rillet.codegen.cpu.evaluate import PAD_INTERIOR, Evaluator, parts, slice_parameters
+from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, reshape_memref, storage_bytes, storage_type
 from rillet.codegen.cpu.transpose import interleave
 from rillet.codegen.cpu.vector_loop import Shape, shape_for, vector_loop
+from rillet.codegen.cpu.views import PAD_INTERIOR, parts, slice_parameters
 from rillet.targets import Target
 
 _BLOCK_BYTES = 32 * 1024

@@ -14,7 +14,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.cpu import coordinates as coords
-from rillet.codegen.cpu import evaluate, index
+from rillet.codegen.cpu import index, views
 from rillet.codegen.cpu.access import DYNAMIC, Access, Form, argument_of, loops, substitute_all
 from rillet.codegen.cpu.coordinates import Coordinate
 from rillet.codegen.cpu.dispatch import Dispatch, Generic
@@ -176,7 +176,7 @@ def _reshaped_forms(op: ir.Operation, source: Forms) -> Forms | None:
     """The forms after a reshape that merges static axes or adds unit axes; None when an axis is split."""
     zero = Form((0,) * len(source[0].coefficients)) if source else Form(())
     shapes = [list(ir.RankedTensorType(v.type).shape) for v in (op.operands[0], op.results[0])]
-    groups = evaluate.reassociation(op)
+    groups = views.reassociation(op)
     if op.name == "tensor.expand_shape":
         result = [zero] * len(shapes[1])
         for form, group in zip(source, groups, strict=True):
@@ -290,9 +290,9 @@ class Writer:
             if output.frame is None:
                 memref = reshape_memref(memref, kernel.extents(output.value))
             elif output.is_padded:
-                low, _ = evaluate.pad_amounts(kernel, output.frame)
+                low, _ = views.pad_amounts(kernel, output.frame)
             else:
-                low, _, _ = evaluate.slice_parameters(kernel, output.frame)
+                low, _, _ = views.slice_parameters(kernel, output.frame)
             self._targets.append((output, Buffer.whole(memref, port.type.element_type), low))
 
     def store(self, evaluator: Evaluator, at: Sequence[Coordinate]) -> None:
@@ -328,8 +328,8 @@ class Writer:
         kernel = self.kernel
         extents = kernel.extents(pad.results[0])
         source = kernel.extents(pad.operands[0])
-        _, high = evaluate.pad_amounts(kernel, pad)
-        value = evaluate.pad_value(kernel, pad)
+        _, high = views.pad_amounts(kernel, pad)
+        value = views.pad_value(kernel, pad)
         flat = reshape_memref(buffer.memref, [index.product(extents)])
         target = Buffer.whole(flat, buffer.element)
         lanes = kernel.target.lanes(8 * _bytes(buffer))

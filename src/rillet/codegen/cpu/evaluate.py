@@ -12,7 +12,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, scf, vector
 
 from rillet.codegen.cpu import coordinates as coords
-from rillet.codegen.cpu import index, memory
+from rillet.codegen.cpu import index, memory, views
 from rillet.codegen.cpu.body import broadcast, constant, inline_body
 from rillet.codegen.cpu.coordinates import Coordinate, Lane, is_uniform, is_vector
 from rillet.codegen.cpu.dispatch import Generic
@@ -42,8 +42,8 @@ class Evaluator:
         self._rows: dict[ir.Value, tuple[Index, int]] = {}
         self._tiles: dict[tuple[ir.Value, tuple[Coordinate, ...]], list[ir.Value]] = {}
         self._parts: dict[ir.Operation, tuple[int, int]] = {}  # the number of the part, and along which axis
-        for number, port in enumerate(kernel.dispatch.arguments):
-            self.buffers[port.value] = Buffer.whole(kernel.argument(number), port.type.element_type)
+        for port in kernel.dispatch.arguments:
+            self.buffers[port.value] = kernel.buffer(port)
 
     def fork(self, lanes: int | None = None, mask: ir.Value | None = None) -> Evaluator:
         """An evaluator with the same buffers and registers that remembers nothing, for code at another place."""
@@ -229,8 +229,8 @@ class Evaluator:
         return chosen
 
     def _extract_slice(self, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
-        offsets, sizes, strides = slice_parameters(self.kernel, op)
-        kept = kept_axes(ir.RankedTensorType(op.operands[0].type).rank, sizes, c, op.results[0].type)
+        offsets, sizes, strides = views.slice_parameters(self.kernel, op)
+        kept = views.kept_axes(ir.RankedTensorType(op.operands[0].type).rank, sizes, c, op.results[0].type)
         source: list[Coordinate] = []
         position = iter(c)
         for axis, (offset, stride) in enumerate(zip(offsets, strides, strict=True)):
@@ -239,9 +239,9 @@ class Evaluator:
         return self.at(op.operands[0], source)
 
     def _insert_slice(self, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
-        offsets, sizes, strides = slice_parameters(self.kernel, op)
+        offsets, sizes, strides = views.slice_parameters(self.kernel, op)
         source_type = ir.RankedTensorType(op.operands[0].type)
-        kept = kept_axes(len(c), sizes, range(source_type.rank), source_type)
+        kept = views.kept_axes(len(c), sizes, range(source_type.rank), source_type)
         moving = [a for a in range(len(c)) if not is_uniform(c[a])]
         moving_extents = zip(moving, self._extents(op, moving), strict=True)
         if any(not _is_full(offsets[a], sizes[a], strides[a], e) for a, e in moving_extents):
@@ -266,12 +266,12 @@ class Evaluator:
         return self._choose(inside, lambda e: e.at(op.operands[0], source), lambda e: e.at(op.operands[1], c), op)
 
     def _pad(self, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
-        fill = pad_value(self.kernel, op)
-        low, _ = pad_amounts(self.kernel, op)
+        fill = views.pad_value(self.kernel, op)
+        low, _ = views.pad_amounts(self.kernel, op)
         extents = self.kernel.extents(op.operands[0])
         padded = self.kernel.extents(op.results[0])
         part, along = self._parts.get(op, (None, None))
-        if part is not None and part != PAD_INTERIOR:
+        if part is not None and part != views.PAD_INTERIOR:
             return fill
         if along is not None:
             c = [coords.subtract(x, low[along]) if axis == along else x for axis, x in enumerate(c)]
@@ -297,7 +297,7 @@ class Evaluator:
 
     def _concat(self, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
         axis = ir.IntegerAttr(op.attributes["dim"]).value
-        starts = concat_starts(self.kernel, op)
+        starts = views.concat_starts(self.kernel, op)
         if op in self._parts:
             number, _ = self._parts[op]
             where = [coords.subtract(x, starts[number]) if a == axis else x for a, x in enumerate(c)]
@@ -317,13 +317,13 @@ class Evaluator:
 
     def _expand_shape(self, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
         extents = self.kernel.extents(op.results[0])
-        source = [self._merge([c[a] for a in group], [extents[a] for a in group]) for group in reassociation(op)]
+        source = [self._merge([c[a] for a in group], [extents[a] for a in group]) for group in views.reassociation(op)]
         return self.at(op.operands[0], source)
 
     def _collapse_shape(self, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
         extents = self.kernel.extents(op.operands[0])
         source: list[Coordinate] = []
-        for x, group in zip(c, reassociation(op), strict=True):
+        for x, group in zip(c, views.reassociation(op), strict=True):
             source += self._split(x, [extents[a] for a in group])
         return self.at(op.operands[0], source)
 
@@ -406,86 +406,6 @@ def undefined(type_: ir.Type) -> ir.Value:
         zero = constant(0, type_.element_type)
         return complex_dialect.CreateOp(type_, zero, zero).result
     return constant(0, type_)
-
-
-def mixed(kernel: Kernel, static: Sequence[int], dynamic: Sequence[ir.Value]) -> list[Index]:
-    """Static and dynamic values of an op's offset, size or stride list, in order."""
-    marker = ir.ShapedType.get_dynamic_stride_or_offset()
-    values = iter(dynamic)
-    return [kernel.scalar(next(values)) if s == marker else s for s in static]
-
-
-def slice_parameters(kernel: Kernel, op: ir.Operation) -> tuple[list[Index], list[Index], list[Index]]:
-    """Offsets, sizes and strides of a ``tensor.extract_slice`` or ``tensor.insert_slice``."""
-    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    tensors = len(segments) - 3
-    position = sum(segments[:tensors])
-    lists = []
-    for number, name in enumerate(("static_offsets", "static_sizes", "static_strides")):
-        count = segments[tensors + number]
-        static = list(ir.DenseI64ArrayAttr(op.attributes[name]))
-        lists.append(mixed(kernel, static, list(op.operands)[position : position + count]))
-        position += count
-    return lists[0], lists[1], lists[2]
-
-
-def kept_axes(rank: int, sizes: Sequence[Index], smaller: Sequence[object], smaller_type: ir.Type) -> set[int]:
-    """Axes of a slice that remain in the rank-reduced tensor: unit sizes are dropped, from the front, until the ranks
-    agree."""
-    shape = list(ir.RankedTensorType(smaller_type).shape)
-    kept: set[int] = set()
-    position = 0
-    for axis in range(rank):
-        remaining_axes, remaining_shape = rank - axis, len(shape) - position
-        unit = isinstance(sizes[axis], int) and sizes[axis] == 1
-        matches = position < len(shape) and (not unit or shape[position] == 1)
-        if matches and (not unit or remaining_axes == remaining_shape or shape[position] == 1):
-            kept.add(axis)
-            position += 1
-    return kept
-
-
-def pad_amounts(kernel: Kernel, op: ir.Operation) -> tuple[list[Index], list[Index]]:
-    """Low and high padding of a ``tensor.pad``."""
-    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    operands = list(op.operands)
-    low = mixed(kernel, list(ir.DenseI64ArrayAttr(op.attributes["static_low"])), operands[1 : 1 + segments[1]])
-    high = mixed(kernel, list(ir.DenseI64ArrayAttr(op.attributes["static_high"])), operands[1 + segments[1] :])
-    return low, high
-
-
-def pad_value(kernel: Kernel, op: ir.Operation) -> ir.Value:
-    """The scalar a ``tensor.pad`` pads with."""
-    block = op.regions[0].blocks[0]
-    yielded = list(block.operations)[-1].operation.operands[0]
-    return kernel.scalar(yielded)
-
-
-def reassociation(op: ir.Operation) -> list[list[int]]:
-    """The axis groups of an expand or collapse."""
-    return [[ir.IntegerAttr(a).value for a in ir.ArrayAttr(g)] for g in ir.ArrayAttr(op.attributes["reassociation"])]
-
-
-PAD_INTERIOR = 1
-
-
-def parts(kernel: Kernel, op: ir.Operation, axis: int) -> list[Index]:
-    """The boundaries, along ``axis``, of what a pad (before, interior, after) or a concatenation along that axis is put
-    together from."""
-    if op.name == "tensor.concat":
-        return concat_starts(kernel, op)
-    low, _ = pad_amounts(kernel, op)
-    inner = kernel.extents(op.operands[0])[axis]
-    return [0, low[axis], index.add(low[axis], inner), kernel.extents(op.results[0])[axis]]
-
-
-def concat_starts(kernel: Kernel, op: ir.Operation) -> list[Index]:
-    """Where each operand of a ``tensor.concat`` starts along the concatenated axis, and the end."""
-    axis = ir.IntegerAttr(op.attributes["dim"]).value
-    starts: list[Index] = [0]
-    for operand in op.operands:
-        starts.append(index.add(starts[-1], kernel.extents(operand)[axis]))
-    return starts
 
 
 def _is_zero(i: Index) -> bool:

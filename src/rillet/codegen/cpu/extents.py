@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.codegen.cpu import index
+from rillet.codegen.cpu import index, views
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.errors import CompileError
@@ -12,8 +12,6 @@ from rillet.errors import CompileError
 
 def extents_of(kernel: Kernel, value: ir.Value) -> list[Index]:
     """The extents of a tensor that an op computes. Raises ``CompileError`` for an op that does not say its shape."""
-    from rillet.codegen.cpu import evaluate
-
     if isinstance(value.owner, ir.Block):
         raise CompileError(f"executable @{kernel.dispatch.name}: a loop-carried tensor must have static extents")
     op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
@@ -33,11 +31,11 @@ def extents_of(kernel: Kernel, value: ir.Value) -> list[Index]:
     if op.name == "tensor.insert":
         return kernel.extents(op.operands[1])
     if op.name == "tensor.extract_slice":
-        _, sizes, _ = evaluate.slice_parameters(kernel, op)
-        kept = evaluate.kept_axes(len(sizes), sizes, shape, value.type)
+        _, sizes, _ = views.slice_parameters(kernel, op)
+        kept = views.kept_axes(len(sizes), sizes, shape, value.type)
         return [s for axis, s in enumerate(sizes) if axis in kept]
     if op.name == "tensor.pad":
-        low, high = evaluate.pad_amounts(kernel, op)
+        low, high = views.pad_amounts(kernel, op)
         source = kernel.extents(op.operands[0])
         return [index.add(index.add(lo, s), hi) for lo, s, hi in zip(low, source, high, strict=True)]
     if op.name == "tensor.concat":
@@ -47,12 +45,12 @@ def extents_of(kernel: Kernel, value: ir.Value) -> list[Index]:
             extents[axis] = index.add(extents[axis], kernel.extents(operand)[axis])
         return extents
     if op.name == "tensor.expand_shape":
-        return evaluate.mixed(
+        return views.mixed(
             kernel, list(ir.DenseI64ArrayAttr(op.attributes["static_output_shape"])), list(op.operands)[1:]
         )
     if op.name == "tensor.collapse_shape":
         source = kernel.extents(op.operands[0])
-        return [index.product([source[a] for a in group]) for group in evaluate.reassociation(op)]
+        return [index.product([source[a] for a in group]) for group in views.reassociation(op)]
     if op.name == "tensor.reshape":
         return _reshape_extents(kernel, op, shape)
     raise CompileError(f"executable @{kernel.dispatch.name}: the extents of {op.name}'s result are not known")

@@ -1,0 +1,115 @@
+"""How a dispatch with reductions is cut: what runs row by row, where the lanes are, how many rows a workgroup takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.codegen.cpu import index, shares
+from rillet.codegen.cpu.dimensions import Dimension, Dimensions
+from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.cpu.stages import Stages
+from rillet.codegen.cpu.vector_loop import Shape, shape_for
+from rillet.targets import Target
+
+_BLOCK_BYTES = 32 * 1024
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+@dataclass(frozen=True)
+class Plan:
+    dispatch: Dispatch
+    dimensions: Dimensions
+    outer: tuple[Dimension, ...]  # fixed one point at a time
+    across: Dimension | None  # fixed one vector of lanes at a time
+    along: Dimension | None  # vectorized within a row
+    lanes: int  # of a vector across rows
+    shape: Shape  # of runs along a row
+    stages: Stages
+
+
+def make_plan(dispatch: Dispatch, target: Target) -> Plan:
+    dimensions = Dimensions(dispatch)
+    shared = dimensions.shared()
+    shape = shape_for(dispatch, target)
+    along, across = (None, None) if shape.lanes == 1 else _vector_dimension(dispatch, dimensions, shared)
+    lanes = 1 if across is None else _lanes_across(dispatch, dimensions, across, shape.wide)
+    if lanes == 1:
+        across = None
+    outer = tuple(d for d in shared if d != across)
+    shares.mark(dispatch, dimensions, set(shared))
+    return Plan(dispatch, dimensions, outer, across, along, lanes, shape, Stages(dispatch, dimensions, set(shared)))
+
+
+def _vector_dimension(
+    dispatch: Dispatch, dimensions: Dimensions, shared: list[Dimension]
+) -> tuple[Dimension | None, Dimension | None]:
+    """(along, across): the contiguous dimension of what the reductions read, within a row or across rows."""
+    read = [p for p in dispatch.arguments if p.type.rank]
+    if not read:
+        return None, None
+    rank = max(p.type.rank for p in read)
+    last = [dimensions.axis(p.value, p.type.rank - 1) for p in read if p.type.rank == rank and p.type.shape[-1] != 1]
+    result = dispatch.results[0]
+    result_last = dimensions.axis(result.value, result.type.rank - 1) if result.type.rank else None
+    across = [d for d in last if d in shared]
+    # Where operands disagree (a matrix product), lanes across rows keep every store contiguous.
+    if across and (len(across) == len(last) or result_last in across):
+        return None, result_last if result_last in across else across[0]
+    return (last[0] if last else None), None
+
+
+def _lanes_across(dispatch: Dispatch, dimensions: Dimensions, across: Dimension, wide: int) -> int:
+    """Several registers of lanes, for independent accumulators and whole cache lines, but no more than there are
+    rows."""
+    for port in (*dispatch.results, *dispatch.arguments):
+        for axis, extent in enumerate(port.type.shape):
+            if dimensions.axis(port.value, axis) == across and extent != _DYNAMIC:
+                while wide > 1 and wide >= 2 * extent:
+                    wide //= 2
+                return wide
+    return wide
+
+
+def extent_of(kernel: Kernel, plan: Plan, dimension: Dimension) -> Index:
+    """The extent of a shared dimension."""
+    result = plan.dispatch.results[0]
+    return kernel.extents(result.value)[plan.dimensions.axes(result.value).index(dimension)]
+
+
+def _row_elements(kernel: Kernel, plan: Plan) -> Index:
+    """Elements of the largest argument within one row."""
+    fixed = {*plan.outer, plan.across}
+    largest: Index = 1
+    for port in plan.dispatch.arguments:
+        extents = kernel.extents(port.value)
+        inner = [e for axis, e in enumerate(extents) if plan.dimensions.axis(port.value, axis) not in fixed]
+        largest = index.maximum(largest, index.product(inner))
+    return largest
+
+
+def _element_bytes(plan: Plan) -> int:
+    ports = (*plan.dispatch.arguments, *plan.dispatch.results)
+    return max(storage_bytes(storage_type(p.type.element_type)) for p in ports)
+
+
+def blocking(kernel: Kernel, plan: Plan) -> tuple[Index, Index]:
+    """Rows of a workgroup: along the outer dimensions and across the lanes (a multiple of the lanes)."""
+    budget = max(1, _BLOCK_BYTES // _element_bytes(plan))
+    per_row = index.maximum(1, index.floordiv(budget, index.maximum(1, _row_elements(kernel, plan))))
+    if plan.across is None:
+        return per_row, 1
+    vectors = index.maximum(1, index.floordiv(per_row, plan.lanes))
+    extent = extent_of(kernel, plan, plan.across)
+    vectors = index.minimum(vectors, index.maximum(1, index.ceildiv(extent, plan.lanes)))
+    return index.maximum(1, index.floordiv(per_row, index.mul(vectors, plan.lanes))), index.mul(vectors, plan.lanes)
+
+
+def grid(kernel: Kernel, plan: Plan) -> list[Index]:
+    rows, columns = blocking(kernel, plan)
+    total = index.product([extent_of(kernel, plan, d) for d in plan.outer])
+    across = 1 if plan.across is None else extent_of(kernel, plan, plan.across)
+    return [index.ceildiv(total, rows), index.ceildiv(across, columns)]
