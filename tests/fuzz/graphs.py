@@ -174,6 +174,8 @@ def _within(actual: np.ndarray, variants: Sequence[np.ndarray]) -> bool:
     same = [v for v in variants if v.shape == actual.shape and v.dtype == actual.dtype]
     if not same or len(same) < len(variants):
         return bool(same) or len({v.shape for v in variants}) > 1
+    if len(same) == 1 or not actual.size:
+        return False
     base = same[0].astype(np.float64)
     with np.errstate(all="ignore"):
         spread = np.max([np.abs(v.astype(np.float64) - base) for v in same[1:]], axis=0)

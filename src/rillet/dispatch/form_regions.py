@@ -48,6 +48,10 @@ class _Former:
         self.position = {op: i for i, op in enumerate(self.operations)}
         self.nodes = {i: n for i, op in enumerate(self.operations) if (n := node(op, i)) is not None}
         self.producers = {v: n for n in self.nodes.values() for v in n.result_maps}
+        self.consumers: dict[ir.Value, dict[Node, None]] = {}
+        for member in self.nodes.values():
+            for value, _ in member.operands:
+                self.consumers.setdefault(value, {})[member] = None
         self.predecessors = [
             [*self._predecessors(op), *([] if check is None else [self.position[check]])]
             for op, check in zip(self.operations, guards(self.operations), strict=True)
@@ -63,10 +67,9 @@ class _Former:
                     for candidate in self._candidates(member):
                         self._join(candidate, self.group[index])
         for pad, reader in read_padded.items():
-            group = self.group[reader]
-            members = sorted([*group.nodes, self.nodes[pad]], key=lambda n: n.index)
             # The pad only feeds its reader, so no cycle can arise. It has no rows of its own.
-            union = Group(members, group.rows | {self.nodes[pad]: (None,) * self.nodes[pad].loops})
+            alone = self.group[pad].with_rows({self.nodes[pad]: (None,) * self.nodes[pad].loops})
+            union = self.group[reader].merged(alone)
             for node_ in union.nodes:
                 self.group[node_.index] = union
         return list(dict.fromkeys(self.group.values()))
@@ -102,11 +105,11 @@ class _Former:
     def _join(self, maker: Group, user: Group) -> None:
         if maker is user:
             return
-        edges = list(edges_between(maker, user, self.producers))
+        edges = edges_between(maker, user, self.producers, self.consumers)
         if not self._allowed(edges, maker):
             return
         union = joined(maker, user, edges)
-        if union is None or not worthwhile(union, edges, self.limits) or self._is_cyclic(union):
+        if union is None or not worthwhile(union, edges, self.limits) or self._is_cyclic(maker, user):
             return
         for member in union.nodes:
             self.group[member.index] = union
@@ -122,18 +125,18 @@ class _Former:
                 return False
         return True
 
-    def _is_cyclic(self, union: Group) -> bool:
-        """Whether an operation outside the union both uses and feeds it."""
-        members = {n.index for n in union.nodes}
-        pending = [p for i in members for p in self.predecessors[i] if p not in members]
+    def _is_cyclic(self, maker: Group, user: Group) -> bool:
+        """Whether something outside of both is fed by ``maker`` and feeds ``user``: nothing is the other way round."""
+        first = min(maker.first, user.first)
+        pending = [p for n in user.nodes for p in self.predecessors[n.index] if self.group.get(p) not in (maker, user)]
         seen = set()
         while pending:
             index = pending.pop()
-            if index in members:
-                return True
             group = self.group.get(index)
+            if group is maker:
+                return True
             last = group.last if group is not None else index
-            if index in seen or last < union.first:
+            if index in seen or last < first:
                 continue
             reached = [n.index for n in group.nodes] if group is not None else [index]
             seen.update(reached)

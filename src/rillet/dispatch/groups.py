@@ -9,7 +9,9 @@ computes from another row's values is never fused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+import operator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -34,18 +36,61 @@ class Limits:
     compact: bool = False  # prefer less memory: padded tensors are not made, their readers bound-check instead
 
 
+Rows = dict[Node, tuple[Row | None, ...]]
+
+
 @dataclass(eq=False)
 class Group:
-    """Members in block order; for each its loops' rows, None for a loop that is no row."""
+    """Members in block order; for each its loops' rows, None for a loop that is no row.
+
+    What the limits ask about is kept along: a group is looked at again with each member that it gets.
+    """
 
     nodes: list[Node]
-    rows: dict[Node, tuple[Row | None, ...]]
+    rows: Rows
+    cost: int
+    kinds: frozenset[Kind]
+    operations: frozenset[ir.Operation]
+    made: frozenset[ir.Value]
+    taken: frozenset[ir.Value]  # read, and made elsewhere
+    given: tuple[ir.Value, ...]  # made, and read elsewhere
+    loose: tuple[Node, ...]  # members with a parallel loop that is no row
 
     @staticmethod
     def of(node: Node) -> Group:
         """The group of one node: every parallel loop is a row."""
         rows = tuple(i if parallel else None for i, parallel in enumerate(node.parallel))
-        return Group([node], {node: rows})
+        operations = frozenset((node.op,))
+        return Group(
+            nodes=[node],
+            rows={node: rows},
+            cost=node.cost,
+            kinds=frozenset((node.kind,)),
+            operations=operations,
+            made=frozenset(node.result_maps),
+            taken=frozenset(v for v, _ in node.operands),
+            given=tuple(v for v in node.result_maps if _leaves(v, operations)),
+            loose=(),
+        )
+
+    def with_rows(self, rows: Rows) -> Group:
+        """The same members with other rows."""
+        return dataclasses.replace(self, rows=rows, loose=tuple(_loose(rows)))
+
+    def merged(self, other: Group) -> Group:
+        """The members of both, whose rows have the same numbers."""
+        operations = self.operations | other.operations
+        return Group(
+            nodes=sorted(self.nodes + other.nodes, key=operator.attrgetter("index")),
+            rows=self.rows | other.rows,
+            cost=self.cost + other.cost,
+            kinds=self.kinds | other.kinds,
+            operations=operations,
+            made=self.made | other.made,
+            taken=(self.taken - other.made) | (other.taken - self.made),
+            given=tuple(v for v in (*self.given, *other.given) if _leaves(v, operations)),
+            loose=self.loose + other.loose,
+        )
 
     @property
     def first(self) -> int:
@@ -56,10 +101,7 @@ class Group:
         return self.nodes[-1].index
 
     def root(self) -> Node | None:
-        return next((n for n in self.nodes if n.kind is Kind.ROOT), None)
-
-    def has(self, kind: Kind) -> bool:
-        return any(n.kind is kind for n in self.nodes)
+        return next((n for n in self.nodes if n.kind is Kind.ROOT), None) if Kind.ROOT in self.kinds else None
 
     def all_rows(self) -> set[Row]:
         return {r for r in self.rows[self.nodes[0]] if r is not None}
@@ -98,12 +140,12 @@ def joined(a: Group, b: Group, edges: list[Edge]) -> Group | None:
     # Rows keep the numbers they have in ``a``.
     of_a = {x: x for x, _ in ordered}
     of_b = {y: x for x, y in ordered}
-    rows = a.rows if len(of_a) == len(a.all_rows()) else _renumbered(a, of_a)
-    rows = rows | _renumbered(b, of_b)
-    return Group(sorted(a.nodes + b.nodes, key=lambda n: n.index), rows)
+    if len(of_a) < len(a.all_rows()):
+        a = a.with_rows(_renumbered(a, of_a))
+    return a.merged(b.with_rows(_renumbered(b, of_b)))
 
 
-def _renumbered(group: Group, new: dict[Row, Row]) -> dict[Node, tuple[Row | None, ...]]:
+def _renumbered(group: Group, new: Mapping[Row, Row]) -> Rows:
     return {n: tuple(None if r is None else new.get(r) for r in loops) for n, loops in group.rows.items()}
 
 
@@ -118,25 +160,26 @@ def worthwhile(group: Group, edges: list[Edge], limits: Limits) -> bool:
         return False
     if not _within(group, limits):
         return False
-    if group.has(Kind.MOVE) and not all(n.kind in (Kind.MOVE, Kind.ELEMENTWISE) for n in group.nodes):
+    if Kind.MOVE in group.kinds and not group.kinds <= {Kind.MOVE, Kind.ELEMENTWISE}:
         return False
-    roots = sum(n.kind is Kind.ROOT for n in group.nodes)
-    has_reduction = group.has(Kind.REDUCTION)
-    if roots > 1 or (roots and has_reduction):
+    has_reduction = Kind.REDUCTION in group.kinds
+    if Kind.ROOT in group.kinds and (has_reduction or sum(n.kind is Kind.ROOT for n in group.nodes) > 1):
         return False
     if not has_reduction:
-        return all(_keeps_rows(n, group) for n in group.nodes)
-    if group.has(Kind.PAD) or group.has(Kind.INSERT):
+        return not group.loose
+    if Kind.PAD in group.kinds or Kind.INSERT in group.kinds:
         return False
     if all(n.size is not None and n.size <= limits.small for n in group.nodes):
         return True
-    if not all(_keeps_rows(n, group) for n in group.nodes if n.kind is Kind.REDUCTION):
+    if any(n.kind is Kind.REDUCTION for n in group.loose):
         return False
-    return all(_keeps_rows(n, group) or _shares_data(n, group) for n in group.nodes if n.kind is Kind.ELEMENTWISE)
+    return all(_shares_data(n, group) for n in group.loose if n.kind is Kind.ELEMENTWISE)
 
 
 def _updates_alone(group: Group) -> bool:
     """Nothing in the group reads a tensor that an insertion of it updates in place."""
+    if Kind.INSERT not in group.kinds:
+        return True
     for node in group.nodes:
         if node.kind is Kind.INSERT:
             destination = node.op.operands[1]
@@ -146,27 +189,29 @@ def _updates_alone(group: Group) -> bool:
 
 
 def _within(group: Group, limits: Limits) -> bool:
-    simple = all(n.kind is Kind.ELEMENTWISE for n in group.nodes)
-    if simple and sum(n.cost for n in group.nodes) > limits.chain_cost:
+    simple = group.kinds == {Kind.ELEMENTWISE}
+    if simple and group.cost > limits.chain_cost:
         return False
     if not simple and len(group.nodes) > limits.nodes:
         return False
-    made = {v for n in group.nodes for v in n.result_maps}
-    read = {v for n in group.nodes for v, _ in n.operands}
-    return len(read - made) <= limits.inputs and len(outputs(group)) <= limits.outputs
+    return len(group.taken) <= limits.inputs and len(group.given) <= limits.outputs
 
 
 def outputs(group: Group) -> list[ir.Value]:
-    """The values of the group that something outside of it uses."""
-    members = {n.op for n in group.nodes}
-    return [v for n in group.nodes for v in n.result_maps if any(_top(u.owner, n.op) not in members for u in v.uses)]
+    """The values of the group that something outside of it uses, as the block is now."""
+    return [v for n in group.nodes for v in n.result_maps if _leaves(v, group.operations)]
+
+
+def _leaves(value: ir.Value, members: frozenset[ir.Operation]) -> bool:
+    """Whether something that is not in ``members`` uses a value of one of them."""
+    maker = value.owner.operation  # type: ignore[union-attr]
+    return any(_top(u.owner, maker) not in members for u in value.uses)
 
 
 def reads_only_within(value: ir.Value, reader: ir.Operation, group: Group) -> bool:
     """Whether ``reader``, once, and members of ``group`` are all that reads ``value``."""
-    members = {n.op for n in group.nodes}
     readers = [_top(use.owner, reader) for use in value.uses]
-    return readers.count(reader) == 1 and all(op == reader or op in members for op in readers)
+    return readers.count(reader) == 1 and all(op == reader or op in group.operations for op in readers)
 
 
 def _top(user: ir.OpView | ir.Operation, sibling: ir.Operation) -> ir.Operation:
@@ -177,9 +222,8 @@ def _top(user: ir.OpView | ir.Operation, sibling: ir.Operation) -> ir.Operation:
     return operation
 
 
-def _keeps_rows(node: Node, group: Group) -> bool:
-    """Every parallel loop of the node is a row of the group."""
-    return all(row is not None for row, parallel in zip(group.rows[node], node.parallel, strict=True) if parallel)
+def _loose(rows: Rows) -> list[Node]:
+    return [n for n, own in rows.items() if any(r is None and p for r, p in zip(own, n.parallel, strict=True))]
 
 
 def _shares_data(node: Node, group: Group) -> bool:
@@ -193,11 +237,15 @@ def _shares_data(node: Node, group: Group) -> bool:
     return any(map_ is not None and inner & set(map_) and (v in made or v in read) for v, map_ in node.operands)
 
 
-def edges_between(a: Group, b: Group, producers: dict[ir.Value, Node]) -> Iterator[Edge]:
-    """The values passed between two groups, either way."""
-    for consumers, makers in ((b, a), (a, b)):
-        for node in consumers.nodes:
-            for value, map_ in node.operands:
-                producer = producers.get(value)
-                if producer is not None and producer in makers.rows:
-                    yield Edge(producer, value, node, map_)
+def edges_between(
+    maker: Group, user: Group, producers: Mapping[ir.Value, Node], consumers: Mapping[ir.Value, Iterable[Node]]
+) -> list[Edge]:
+    """The values that ``user`` takes from ``maker``. There are none the other way: dispatches form no cycles."""
+    return [
+        Edge(producers[value], value, node, map_)
+        for value in maker.made & user.taken
+        for node in consumers[value]
+        if node in user.rows
+        for read, map_ in node.operands
+        if read == value
+    ]
