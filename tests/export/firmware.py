@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rillet.codegen import elf
+from rillet.codegen import object_file
 from rillet.export import CrossModule, Exported
 from rillet.targets import get
 
@@ -133,7 +133,7 @@ def run(module: CrossModule, image: Path, inputs: list[np.ndarray]) -> tuple[lis
 
 def text_bytes(image: Path) -> int:
     """Code in the firmware."""
-    return elf.sizes(image.read_bytes()).text
+    return object_file.sizes(image.read_bytes()).text
 
 
 @functools.cache

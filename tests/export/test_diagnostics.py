@@ -11,7 +11,7 @@ import pytest
 
 import rillet
 from rillet.cli import main
-from rillet.codegen import elf, llvm, mve
+from rillet.codegen import elf, llvm, mve, object_file
 from rillet.codegen.stack import stack_bytes
 from rillet.errors import CompileError, RunError
 from rillet.targets import get
@@ -57,7 +57,7 @@ def test_flash_budget_lists_constants_and_kernels(tmp_path: Path) -> None:
 
 
 def test_unknown_layout(tmp_path: Path) -> None:
-    with pytest.raises(CompileError, match="unknown layout 'make'; layouts: cmake, zephyr, arduino"):
+    with pytest.raises(CompileError, match="unknown layout 'make'; layouts: cmake, zephyr, arduino, web"):
         compiled().export(tmp_path, layout="make")
 
 
@@ -74,7 +74,7 @@ def test_object_of_the_wrong_float_abi_is_refused() -> None:
     soft = get("riscv32imf")
     hard = get("riscv32imf-ilp32f")
     with pytest.raises(CompileError, match="by the soft-float convention, but target riscv32imf-ilp32f uses"):
-        elf.check_float_abi(llvm.emit_object(text, soft), hard, "an object")
+        object_file.check_float_abi(llvm.emit_object(text, soft), hard, "an object")
     assert elf.float_abi(llvm.emit_object(text, get("cortex-m4"))) == "hard"
 
 

@@ -17,7 +17,7 @@ def register(commands: Any) -> None:
     parser.add_argument("model", help="a model to compile (.onnx, .mlir)")
     parser.add_argument("--target", required=True, help="target name; see 'rillet targets'")
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder to write")
-    parser.add_argument("--layout", default="cmake", help="cmake, zephyr or arduino (default: cmake)")
+    parser.add_argument("--layout", default="cmake", help="cmake, zephyr, arduino or web (default: cmake)")
     parser.add_argument("--name", help="what the model is called in C (default: the folder's name)")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="pin an input's shape")
     parser.add_argument("--ram", metavar="BYTES", help="fail when arena and stack need more, e.g. 256k")

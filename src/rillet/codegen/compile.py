@@ -6,7 +6,7 @@ import threading
 
 from torch_mlir import ir
 
-from rillet.codegen import llvm
+from rillet.codegen import llvm, object_file
 from rillet.codegen.cpu import legalize, strategies
 from rillet.codegen.cpu.collapse import collapse
 from rillet.codegen.cpu.dispatch import Dispatch
@@ -54,7 +54,7 @@ def compile_executable(text: str, target: Target, options: CodegenOptions | None
     )
     want_assembly = options.keep_assembly or target.is_bare_metal
     blob, assembly = llvm.emit(lowered, target, object_options, assembly=want_assembly)
-    missing = llvm.undefined_symbols(blob)
+    missing = object_file.undefined_symbols(blob)
     if missing:
         raise CompileError(
             f"executable @{name}: the code for {target.name} calls {', '.join(missing)}, which no kernel may"

@@ -1,36 +1,20 @@
-"""Reads ELF objects that the code generator made: section sizes and the floating-point calling convention."""
+"""Reads ELF objects: section sizes, undefined symbols and the floating-point calling convention."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
 
-from rillet.errors import CompileError
-from rillet.targets import Target
+from rillet.codegen import leb128
+from rillet.codegen.sizes import Sizes
+
+MAGIC = b"\x7fELF"
 
 _SHF_WRITE, _SHF_ALLOC, _SHF_EXECINSTR = 1, 2, 4
-_SHT_NOBITS, _SHT_ARM_ATTRIBUTES = 8, 0x70000003
+_SHT_SYMTAB, _SHT_NOBITS, _SHT_ARM_ATTRIBUTES = 2, 8, 0x70000003
 _EM_ARM, _EM_RISCV = 40, 243
 _TAG_ABI_VFP_ARGS = 28
 _STRING_TAGS = (4, 5, 65, 67)  # Tag_CPU_raw_name, Tag_CPU_name, Tag_also_compatible_with, Tag_conformance
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Bytes of an object by kind: code, read-only data, initialized data, zeroed data."""
-
-    text: int = 0
-    rodata: int = 0
-    data: int = 0
-    bss: int = 0
-
-    def __add__(self, other: Sizes) -> Sizes:
-        return Sizes(self.text + other.text, self.rodata + other.rodata, self.data + other.data, self.bss + other.bss)
-
-    @property
-    def flash(self) -> int:
-        """What lies in read-only memory."""
-        return self.text + self.rodata + self.data
 
 
 @dataclass(frozen=True)
@@ -39,6 +23,7 @@ class _Section:
     flags: int
     offset: int
     size: int
+    link: int  # of a symbol table: the section of its names
 
 
 def sizes(blob: bytes) -> Sizes:
@@ -58,17 +43,22 @@ def sizes(blob: bytes) -> Sizes:
     return total
 
 
-def check_float_abi(blob: bytes, target: Target, what: str) -> None:
-    """Refuse an object that passes floats otherwise than the target says: linkers mix the two without a word.
-
-    Raises ``CompileError``.
-    """
-    found = float_abi(blob)
-    if found is not None and found != target.float_abi:
-        raise CompileError(
-            f"{what} passes floating-point arguments by the {found}-float convention, but target {target.name} uses "
-            f"the {target.float_abi}-float one: linking them would give wrong results"
-        )
+def undefined_symbols(blob: bytes) -> list[str]:
+    """The names a relocatable object (32- or 64-bit, little-endian) leaves undefined, sorted."""
+    wide = blob[4] == 2
+    names: set[str] = set()
+    sections = _sections(blob)
+    for section in sections:
+        if section.kind != _SHT_SYMTAB:
+            continue
+        strings, entry_size = sections[section.link].offset, 24 if wide else 16
+        for symbol in range(section.offset + entry_size, section.offset + section.size, entry_size):
+            (name,) = struct.unpack_from("<I", blob, symbol)
+            (defined_in,) = struct.unpack_from("<H", blob, symbol + (6 if wide else 14))
+            if defined_in == 0 and name:
+                end = blob.index(b"\0", strings + name)
+                names.add(blob[strings + name : end].decode())
+    return sorted(names - {"_GLOBAL_OFFSET_TABLE_"})
 
 
 def float_abi(blob: bytes) -> str | None:
@@ -87,8 +77,6 @@ def float_abi(blob: bytes) -> str | None:
 
 
 def _sections(blob: bytes) -> list[_Section]:
-    if blob[:4] != b"\x7fELF":
-        raise CompileError("internal: the code generator did not make an ELF object")
     wide = blob[4] == 2
     (start,) = struct.unpack_from("<Q" if wide else "<I", blob, 40 if wide else 32)
     entry_size, count = struct.unpack_from("<HH", blob, 58 if wide else 46)
@@ -96,10 +84,10 @@ def _sections(blob: bytes) -> list[_Section]:
     for number in range(count):
         header = start + number * entry_size
         if wide:
-            kind, flags, _, offset, size = struct.unpack_from("<IQQQQ", blob, header + 4)
+            kind, flags, _, offset, size, link = struct.unpack_from("<IQQQQI", blob, header + 4)
         else:
-            kind, flags, _, offset, size = struct.unpack_from("<IIIII", blob, header + 4)
-        found.append(_Section(kind, flags, offset, size))
+            kind, flags, _, offset, size, link = struct.unpack_from("<IIIIII", blob, header + 4)
+        found.append(_Section(kind, flags, offset, size, link))
     return found
 
 
@@ -112,25 +100,15 @@ def _arm_attributes(content: bytes) -> dict[int, int]:
         end = position + length
         cursor = content.index(b"\0", position + 4) + 1
         while cursor < end:
-            tag, cursor = _uleb(content, cursor)
+            tag, cursor = leb128.read(content, cursor)
             (size,) = struct.unpack_from("<I", content, cursor)
             stop, cursor = cursor - 1 + size, cursor + 4
             while tag == 1 and cursor < stop:
-                key, cursor = _uleb(content, cursor)
+                key, cursor = leb128.read(content, cursor)
                 if key in _STRING_TAGS:
                     cursor = content.index(b"\0", cursor) + 1
                 else:
-                    found[key], cursor = _uleb(content, cursor)
+                    found[key], cursor = leb128.read(content, cursor)
             cursor = stop
         position = end
     return found
-
-
-def _uleb(content: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = content[position]
-        value |= (byte & 0x7F) << shift
-        position, shift = position + 1, shift + 7
-        if byte < 0x80:
-            return value, position

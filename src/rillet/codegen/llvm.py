@@ -12,7 +12,7 @@ import llvmlite.binding as llvm
 from torch_mlir import ir, passmanager
 from torch_mlir.dialects import llvm as llvm_dialect
 
-from rillet.codegen import elf, mve
+from rillet.codegen import mve, object_file
 from rillet.errors import CompileError
 from rillet.targets import Target
 
@@ -244,7 +244,7 @@ def emit(text: str, target: Target, options: ObjectOptions, *, assembly: bool) -
         module = _parse(mve.fence_conversions(str(module)), target, machine)
         assembly = True
     blob = machine.emit_object(module)
-    elf.check_float_abi(blob, target, "a kernel")
+    object_file.check_float_abi(blob, target, "a kernel")
     listing = machine.emit_assembly(module) if assembly else ""
     if mve.is_affected(target):
         mve.check(listing)
@@ -272,30 +272,6 @@ def _parse(text: str, target: Target, machine: llvm.TargetMachine) -> llvm.Modul
     except RuntimeError as error:
         raise CompileError(f"internal error: LLVM rejects the generated code: {error}") from error
     return module
-
-
-def undefined_symbols(blob: bytes) -> list[str]:
-    """The names an ELF relocatable object (32- or 64-bit, little-endian) leaves undefined, sorted."""
-    wide = blob[4] == 2
-    (section_offset,) = struct.unpack_from("<Q" if wide else "<I", blob, 40 if wide else 32)
-    entry_size, count = struct.unpack_from("<HH", blob, 58 if wide else 46)
-    names: set[str] = set()
-    headers = [section_offset + n * entry_size for n in range(count)]
-    for header in headers:
-        (kind,) = struct.unpack_from("<I", blob, header + 4)
-        if kind != 2:  # SHT_SYMTAB
-            continue
-        offset, size = struct.unpack_from("<QQ" if wide else "<II", blob, header + (24 if wide else 16))
-        (link,) = struct.unpack_from("<I", blob, header + (40 if wide else 24))
-        (strings,) = struct.unpack_from("<Q" if wide else "<I", blob, headers[link] + (24 if wide else 16))
-        symbol_size = 24 if wide else 16
-        for symbol in range(offset + symbol_size, offset + size, symbol_size):
-            (name,) = struct.unpack_from("<I", blob, symbol)
-            (section,) = struct.unpack_from("<H", blob, symbol + (6 if wide else 14))
-            if section == 0 and name:
-                end = blob.index(b"\0", strings + name)
-                names.add(blob[strings + name : end].decode())
-    return sorted(names - {"_GLOBAL_OFFSET_TABLE_"})
 
 
 @functools.cache

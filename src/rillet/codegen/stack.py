@@ -15,13 +15,14 @@ _PUSH = re.compile(r"^\s*(?:push(?:\.w)?|stmdb\s+sp!,|stmdb\.w\s+sp!,|vpush|push
 _PRE_DECREMENT = re.compile(r"\[sp,\s*#-(\d+)\]!")
 _SUB_IMMEDIATE = re.compile(r"^\s*sub(?:w|\.w)?\s+sp,\s*(?:sp,\s*)?#(\d+)(?:,\s*lsl\s*#(\d+))?")
 _RISCV = re.compile(r"^\s*addi\s+sp,\s*sp,\s*-(\d+)")
+_WASM = re.compile(r"global\.get\s+__stack_pointer\n(?:\s*i32\.const\s+(\d+)\n\s*i32\.sub)?")
 _UNKNOWN = re.compile(
     r"^\s*(?:sub(?:w|\.w)?\s+sp,\s*(?:sp,\s*)?[a-z]|mov(?:w|\.w)?\s+sp,\s*r(?!7)|add\s+sp,\s*sp,\s*[a-z])"
 )
 
 
 def stack_bytes(assembly: str) -> int:
-    """Bytes that all functions of ``assembly`` take together (Arm, AArch64, RISC-V).
+    """Bytes that all functions of ``assembly`` take together (Arm, AArch64, RISC-V, the WebAssembly data stack).
 
     Raises ``CompileError`` when a frame is not a constant.
     """
@@ -37,6 +38,10 @@ def stack_bytes(assembly: str) -> int:
             total += int(match[1])
         elif _UNKNOWN.match(line):
             raise CompileError(f"internal: the stack a kernel needs is not a constant: '{line.strip()}'")
+    for match in _WASM.finditer(assembly):
+        if match[1] is None:
+            raise CompileError("internal: the stack a kernel needs is not a constant: '__stack_pointer' is computed")
+        total += int(match[1])
     return total
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rillet.codegen import elf
+from rillet.codegen import object_file
 from rillet.errors import CompileError
 from rillet.export.build import Build
 from rillet.export.objects import Compiled
@@ -39,7 +39,7 @@ def measure(build: Build, program: Compiled | None) -> Figures:
     return Figures(
         arena=build.lowered.arena_bytes,
         arena_lower_bound=stats["arena_lower_bound"],
-        kernels=sum(elf.sizes(k.object).flash for k in build.kernels),
+        kernels=sum(object_file.sizes(k.object).flash for k in build.kernels),
         constants=stats["constant_bytes"],
         code=program.sizes.flash if program else None,
         stack=program.stack + kernel_stack if program and build.target.is_bare_metal else None,
@@ -56,7 +56,7 @@ def check_budgets(build: Build, figures: Figures, ram: int | None, flash: int | 
         raise CompileError(_message("RAM", figures.ram, ram, rest, pieces))
     if flash is not None and figures.flash > flash:
         pieces = [(array.nbytes, f"constant {'x'.join(map(str, array.shape))}") for array in _arrays(build)]
-        pieces += [(elf.sizes(k.object).flash, f"code of {k.name.split('_', 2)[2]}") for k in build.kernels]
+        pieces += [(object_file.sizes(k.object).flash, f"code of {k.name.split('_', 2)[2]}") for k in build.kernels]
         rest = f"constants {figures.constants:,} + kernels {figures.kernels:,} + host program {figures.code or 0:,}"
         raise CompileError(_message("flash", figures.flash, flash, rest, pieces))
 

@@ -1,4 +1,4 @@
-"""Writes an exported model to a folder, laid out for CMake, Zephyr or Arduino."""
+"""Writes an exported model to a folder, laid out for CMake, Zephyr, Arduino or the web."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rillet.errors import CompileError
-from rillet.export import layouts, objects
+from rillet.export import layouts, objects, web
 from rillet.export import source as c_source
 from rillet.export.build import Build
 from rillet.export.figures import Figures, check_budgets, measure
@@ -17,7 +17,12 @@ from rillet.export.readme import readme
 
 Layout = Callable[[layouts.Content], Mapping[str, str | bytes]]
 
-LAYOUTS: dict[str, Layout] = {"cmake": layouts.cmake, "zephyr": layouts.zephyr, "arduino": layouts.arduino}
+LAYOUTS: dict[str, Layout] = {
+    "cmake": layouts.cmake,
+    "zephyr": layouts.zephyr,
+    "arduino": layouts.arduino,
+    "web": web.web,
+}
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,12 @@ def export(
     if figures.constants:
         constants = objects.constants_object(build.image, f"{symbol}_constants", build.target)
         members.append((f"{symbol}_constants.o", constants))
+    inputs, outputs = c_source.parameters(build)
     content = layouts.Content(
         name=symbol,
         target=build.target,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
         header=header,
         source=source,
         example=c_source.example(build, symbol),

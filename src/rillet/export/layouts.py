@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rillet.export.source import Parameter
 from rillet.targets import Target
 
 
@@ -14,6 +15,8 @@ class Content:
 
     name: str
     target: Target
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
     header: str
     source: str
     example: str

@@ -60,7 +60,7 @@ class CrossModule:
 
         Args:
             directory: where to; created when missing.
-            layout: "cmake", "zephyr" (a module) or "arduino" (a library).
+            layout: "cmake", "zephyr" (a module), "arduino" (a library) or "web" (WebAssembly and JavaScript).
             ram: bytes of RAM there are for arena and stack; flash: for code and constants.
             name: what the model is called in C; default: the directory's name.
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from rillet.codegen import elf
-from rillet.codegen.elf import Sizes
+from rillet.codegen import object_file
 from rillet.codegen.llvm import emit_object
+from rillet.codegen.sizes import Sizes
 from rillet.codegen.stack import stack_bytes
 from rillet.errors import CompileError
 from rillet.ir.image import Image
@@ -29,6 +29,8 @@ _C_FLAGS = (
         "-fno-slp-vectorize",
     ),
 )
+# The stack lies below the data, so that an overflow traps instead of overwriting it.
+_WASM_FLAGS = ("--no-entry", "--gc-sections", "--strip-all", "--no-growable-memory", "-z", "stack-size=65536")
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,23 @@ def compile_c(source: str, header: str, header_name: str, target: Target) -> Com
         _zig(["cc", *flags, "-S", str(path), "-o", str(assembly)], what)
         _zig(["cc", *target.c_flags, "-c", str(assembly), "-o", str(output)], what)
         blob = output.read_bytes()
-        elf.check_float_abi(blob, target, "the host program")
-        return Compiled(blob, elf.sizes(blob), stack_bytes(assembly.read_text()) if target.is_bare_metal else 0)
+        object_file.check_float_abi(blob, target, "the host program")
+        return Compiled(blob, object_file.sizes(blob), stack_bytes(assembly.read_text()) if target.is_bare_metal else 0)
+
+
+def link_wasm(sources: Mapping[str, str], headers: Mapping[str, str], library: bytes, target: Target) -> bytes:
+    """A WebAssembly module of C sources (by file name) and a static library. It exports what the sources export."""
+    with tempfile.TemporaryDirectory(prefix="rillet-wasm-") as folder:
+        for name, content in {**sources, **headers}.items():
+            (Path(folder) / name).write_text(content)
+        kernels, output = Path(folder) / "kernels.a", Path(folder) / "module.wasm"
+        kernels.write_bytes(library)
+        compiled = [str(Path(folder) / f"{number}.o") for number in range(len(sources))]
+        for name, path in zip(sources, compiled, strict=True):
+            flags = [*target.c_flags, *_C_FLAGS, "-c", str(Path(folder) / name), "-o", path]
+            _zig(["cc", *flags], f"compiling {name} for {target.name}")
+        _zig(["wasm-ld", *_WASM_FLAGS, *compiled, str(kernels), "-o", str(output)], f"linking for {target.name}")
+        return output.read_bytes()
 
 
 def _zig(arguments: Sequence[str], what: str) -> None:
