@@ -36,16 +36,16 @@ def test_zephyr_sample(tmp_path: Path) -> None:
 
 
 def test_arduino_example(tmp_path: Path) -> None:
-    """A sketch is C++: the builder compiles it with a main of its own, and links the precompiled library of the board."""
+    """A sketch is C++: the builder compiles it with a main of its own and links the board's precompiled library."""
     library = tmp_path / "dense"
     cross_compile(graphs.dense(), target="x86-64-v2", jobs=1).export(library, layout="arduino")
     properties = dict(line.split("=", 1) for line in (library / "library.properties").read_text().splitlines())
     sketch = tmp_path / "sketch.cpp"
     [example] = (library / "examples").rglob("*.ino")
     sketch.write_text(example.read_text() + "int main() { setup(); loop(); }\n")
-    zig = [sys.executable, "-m", "ziglang", "cc", "-I", library / "src", "-c"]
-    run(*zig, "-x", "c++", sketch, "-o", tmp_path / "sketch.o")
-    run(*zig, "-x", "c", library / "src" / "dense.c", "-o", tmp_path / "dense.o")
+    compile_cpp = [sys.executable, "-m", "ziglang", "c++", "-fno-sanitize=all", "-c"]  # a machine may lack g++
+    run(*compile_cpp, "-I", library / "src", sketch, "-o", tmp_path / "sketch.o")
+    run("cc", "-c", library / "src" / "dense.c", "-o", tmp_path / "dense.o")
     [folder] = {path.parent for path in (library / "src").rglob("*.a")}
     objects = [tmp_path / "sketch.o", tmp_path / "dense.o"]
     run("cc", *objects, f"-L{folder}", *properties["ldflags"].split(), "-o", tmp_path / "sketch")
