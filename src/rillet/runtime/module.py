@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rillet.errors import LoadError
-from rillet.runtime import _native, inputs
+from rillet.runtime import _native, inputs, strings
 from rillet.runtime.cpus import available_cores
 from rillet.runtime.files import write_atomically
 from rillet.runtime.specs import TensorSpec, tensor_spec
@@ -36,7 +36,9 @@ class Module:
         self._native = native
         self._facts = facts
         self._invoke = native.invoke
-        self._inputs, self._outputs = (tuple(specs) for specs in exports[_MAIN])
+        self._tensors = tuple(exports[_MAIN][0])  # what the runtime takes
+        self._inputs, self._outputs = (strings.grouped(specs) for specs in exports[_MAIN])
+        self._has_strings = any(spec.dtype == strings.OBJECT for spec in (*self._inputs, *self._outputs))
         self._input_count = len(self._inputs)
         self._single = len(self._outputs) == 1
 
@@ -44,8 +46,9 @@ class Module:
         """Run the model on its inputs, by position or by name.
 
         An array must have the input's element type; one that is not contiguous is copied, one of the other byte order
-        converted. Python numbers and lists take the input's type. Returns the output, or a tuple when the model has
-        several; the arrays are the caller's to keep and to change. Raises ``RunError`` naming the input at fault.
+        converted. Python numbers and lists take the input's type; strings go in and come out as arrays of ``str``
+        objects. Returns the output, or a tuple when the model has several; the arrays are the caller's to keep and to
+        change. Raises ``RunError`` naming the input at fault.
         """
         results = self._results(arrays, named)
         return results[0] if self._single else results
@@ -57,11 +60,13 @@ class Module:
     def _results(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
         if named or len(arrays) != self._input_count:
             arrays = inputs.arrange(self._inputs, arrays, named)
+        if self._has_strings:
+            arrays = strings.split(self._inputs, arrays)
         results = self._invoke(_MAIN, arrays)
         if results is None:  # some array cannot be used as it is
-            prepared = tuple(inputs.prepare(s, a) for s, a in zip(self._inputs, arrays, strict=True))
+            prepared = tuple(inputs.prepare(s, a) for s, a in zip(self._tensors, arrays, strict=True))
             results = self._invoke(_MAIN, prepared)
-        return results
+        return strings.join(self._outputs, results) if self._has_strings else results
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:

@@ -17,6 +17,7 @@ from rillet.ir import builders, dtypes
 if TYPE_CHECKING:
     import onnx
 
+_STRING = 8  # onnx.TensorProto.STRING
 InputShapes: TypeAlias = Mapping[str, Sequence[int | str | None]]
 
 
@@ -38,7 +39,8 @@ class GraphInput:
 def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: InputShapes, opset: int) -> list[GraphInput]:
     """The inputs of a graph that are not initializers (``held``), with their dtypes and dimensions.
 
-    ``overrides`` replaces the shapes of inputs by name. Raises CompileError, and UnsupportedError for a dtype.
+    An input of strings is two: see ``string_parts``. ``overrides`` replaces the shapes of inputs by name. Raises
+    CompileError, and UnsupportedError for a dtype.
     """
     declared = [i for i in graph.input if i.name not in held]
     known = {i.name for i in declared}
@@ -49,15 +51,31 @@ def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Input
     for info in declared:
         if not info.type.HasField("tensor_type"):
             raise CompileError(f"input '{info.name}' is a {info.type.WhichOneof('value')}; only tensors can be inputs")
+        dims = _dims(info, overrides)
+        if info.type.tensor_type.elem_type == _STRING:
+            check_size(dims, "int64", f"input '{info.name}'")
+            parts = string_parts(info.name)
+            result.append(GraphInput(parts[0], "int64", dims))
+            result.append(GraphInput(parts[1], "uint8", (f"{parts[1]}_0",)))
+            continue
         try:
             dtype = dtype_name(info.type.tensor_type.elem_type)
         except UnsupportedFeature as error:
             refused = UnsupportedNode(info.name, "input", opset, f"{error.reason} is not supported")
             raise UnsupportedError([refused]) from error
-        dims = _dims(info, overrides)
         check_size(dims, dtype, f"input '{info.name}'")
         result.append(GraphInput(info.name, dtype, dims))
     return result
+
+
+def string_inputs(graph: onnx.GraphProto, held: Collection[str]) -> list[str]:
+    """The names of the inputs that are tensors of strings."""
+    return [i.name for i in graph.input if i.name not in held and i.type.tensor_type.elem_type == _STRING]
+
+
+def string_parts(name: str) -> tuple[str, str]:
+    """The names of the two tensors that a tensor of strings is at the model's edge: ends and bytes."""
+    return f"{name}[ends]", f"{name}[bytes]"
 
 
 def _dims(info: onnx.ValueInfoProto, overrides: InputShapes) -> tuple[int | str, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.sequences import Absent, Structured, TensorSequence
+from rillet.frontends.onnx.strings.tensor import STRING
 from rillet.ir import dtypes
 
 if TYPE_CHECKING:
@@ -70,10 +71,14 @@ def type_proto(tensor: Structured | None) -> onnx.TypeProto:
     if tensor is None or isinstance(tensor, Absent):
         return onnx.TypeProto()
     if isinstance(tensor, TensorSequence):
-        element = onnx.helper.make_tensor_type_proto(dtypes.by_name[tensor.dtype].code, None)
+        element = onnx.helper.make_tensor_type_proto(_code(tensor.dtype), None)
         return onnx.helper.make_sequence_type_proto(element)
     dims = [d if isinstance(d, int) else None for d in tensor.shape]
-    return onnx.helper.make_tensor_type_proto(dtypes.by_name[tensor.dtype].code, dims)
+    return onnx.helper.make_tensor_type_proto(_code(tensor.dtype), dims)
+
+
+def _code(dtype: str) -> int:
+    return 8 if dtype == STRING else dtypes.by_name[dtype].code
 
 
 def attribute_value(attribute: onnx.AttributeProto) -> Any:

@@ -20,11 +20,13 @@ from rillet.errors import CompileError, RilletError, UnsupportedNode
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.layout import Builder
 from rillet.frontends.onnx import functions, registry, symbolic
-from rillet.frontends.onnx.boundary import GraphInput, InputShapes, edge, graph_inputs
+from rillet.frontends.onnx.boundary import GraphInput, InputShapes, edge, graph_inputs, string_inputs, string_parts
 from rillet.frontends.onnx.fold import fold
 from rillet.frontends.onnx.initializers import check_size, initializers
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.sequences import Structured, all_tensors, flatten
+from rillet.frontends.onnx.strings.moves import hands_on, move, touches_strings
+from rillet.frontends.onnx.strings.tensor import StringTensor, from_array, received
 from rillet.frontends.onnx.validate import check_node
 from rillet.frontends.tensors import Tensor
 from rillet.ir import Program, builders
@@ -107,8 +109,12 @@ class GraphImporter:
             anchor = arith.ConstantOp(ir.IndexType.get(), 0)
             self.b = Builder(program, anchor.operation)
             for name, array in held.items():
-                scope.values[name] = self.b.constant(array, name=name)
+                scope.values[name] = self._constant(array, name)
             self._bind_inputs(inputs, list(entry.arguments), scope)
+            for name in string_inputs(graph, held):
+                with self._located(name):
+                    ends, data = (scope.values.pop(part) for part in string_parts(name))
+                    scope.values[name] = received(self.b, name, ends, data)  # type: ignore[arg-type]
             self._import_nodes(graph.node, scope)
             outputs = [self._output(o.name, scope) for o in graph.output]
             if self.unsupported:
@@ -117,7 +123,7 @@ class GraphImporter:
                 (o, *named)
                 for o, value in zip(graph.output, outputs, strict=True)
                 if not isinstance(value, _Skipped)
-                for named in flatten(o.name, value)
+                for named in flatten(self.b, o.name, value)
             ]
             results = [self.b.value(t) for _, _, t in tensors]
             func.ReturnOp(results)
@@ -126,7 +132,7 @@ class GraphImporter:
         )
         main.arg_attrs = ir.ArrayAttr.get([edge(i.name, i.dtype, i.dims) for i in inputs])
         main.operation.attributes["res_attrs"] = ir.ArrayAttr.get(
-            [edge(name, t.dtype, self._result_dims(t, o)) for o, name, t in tensors]
+            [edge(name, t.dtype, self._result_dims(t, name, o)) for o, name, t in tensors]
         )
         if not list(anchor.result.uses):
             anchor.operation.erase()
@@ -156,15 +162,18 @@ class GraphImporter:
                 )
             scope.values[name] = self.b.constant(array, name=name)
 
+    def _constant(self, array: np.ndarray, name: str) -> Tensor | StringTensor:
+        return from_array(self.b, array, name) if array.dtype == object else self.b.constant(array, name=name)
+
     def _output(self, name: str, scope: _Scope) -> Value:
         value = scope.find(name)
         if value is None:
             raise CompileError(f"the graph's output '{name}' is not computed by any node")
         return value
 
-    def _result_dims(self, tensor: Tensor, info: onnx.ValueInfoProto) -> list[int | str]:
+    def _result_dims(self, tensor: Tensor, name: str, info: onnx.ValueInfoProto) -> list[int | str]:
         """Names for the dimensions of a result: the input's where it is one, else the declared name."""
-        declared = info.type.tensor_type.shape.dim
+        declared = [] if name == string_parts(info.name)[1] else info.type.tensor_type.shape.dim
         names: list[int | str] = []
         for axis, extent in enumerate(tensor.shape):
             if isinstance(extent, int):
@@ -172,7 +181,7 @@ class GraphImporter:
                 continue
             known = next((n for v, n in self._dim_names.items() if self.b.extents.equal(v, extent)), None)
             written = declared[axis].dim_param if axis < len(declared) else ""
-            names.append(known or written or f"{info.name}_{axis}")
+            names.append(known or written or f"{name}_{axis}")
         return names
 
     # --- nodes ---
@@ -280,8 +289,12 @@ class GraphImporter:
             return self._import_subgraph(graph, arguments, scope)
 
         node = Node(proto, name, opset, self.b, inputs, attributes, run_graph)
+        strings = touches_strings(proto.op_type, attributes, inputs)
+        entry = registry.lookup(domain, proto.op_type, opset, strings)
+        if strings and entry is None and not hands_on(proto.op_type):
+            return move(self.b, proto, opset, inputs, attributes, lambda v: self._lower(proto, name, list(v), scope))
+        entry = entry or registry.lookup(domain, proto.op_type, opset)
         result: Any = symbolic.apply(node) if plain else None
-        entry = registry.lookup(domain, proto.op_type, opset)
         if result is None and entry is not None:
             result = entry.importer(node, *inputs)
             _check_attributes(node, entry)
@@ -327,7 +340,7 @@ class GraphImporter:
         """Import a body at the insertion point. Raises UnsupportedFeature when a node in it cannot be compiled."""
         inner = _Scope(scope.opsets, scope, scope.attributes, {}, self._deeper(scope))
         for name, array in initializers(graph).items():
-            inner.values[name] = self.b.constant(array, name=name)
+            inner.values[name] = self._constant(array, name)
         for info, argument in zip(graph.input, arguments, strict=True):
             inner.values[info.name] = argument
         self._import_nodes(graph.node, inner)

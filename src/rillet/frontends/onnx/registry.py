@@ -40,22 +40,28 @@ class Entry:
     ignores: frozenset[str]
 
 
-_importers: dict[tuple[str, str], list[Entry]] = {}
+_importers: dict[tuple[str, str, bool], list[Entry]] = {}
 _loaded = False
 
 
 def op(
-    *op_types: str, since: int = 1, until: int = LATEST, domain: str = "", ignores: Sequence[str] = ()
+    *op_types: str,
+    since: int = 1,
+    until: int = LATEST,
+    domain: str = "",
+    ignores: Sequence[str] = (),
+    strings: bool = False,
 ) -> Callable[[Importer], Importer]:
     """Register an importer for ``op_types`` where ``domain`` has an opset in ``since..until`` (included).
 
     ``ignores`` lists attributes that cannot change the result. A node with any other attribute that the importer does
-    not read, and that is not at its default, is refused rather than imported without its effect.
+    not read, and that is not at its default, is refused rather than imported without its effect. ``strings`` makes it
+    the importer for nodes that take or give strings, which come as StringTensors.
     """
 
     def register(importer: Importer) -> Importer:
         for op_type in op_types:
-            entries = _importers.setdefault((domain, op_type), [])
+            entries = _importers.setdefault((domain, op_type, strings), [])
             for entry in entries:
                 if since <= entry.until and entry.since <= until:
                     raise ValueError(f"{op_type}: opsets {since}..{until} are registered twice")
@@ -65,10 +71,10 @@ def op(
     return register
 
 
-def lookup(domain: str, op_type: str, opset: int) -> Entry | None:
-    """The entry of an op at an opset, or None."""
+def lookup(domain: str, op_type: str, opset: int, strings: bool = False) -> Entry | None:
+    """The entry of an op at an opset, for nodes with or without strings, or None."""
     _load()
-    for entry in _importers.get((domain, op_type), ()):
+    for entry in _importers.get((domain, op_type, strings), ()):
         if entry.since <= opset <= entry.until:
             return entry
     return None
@@ -77,7 +83,7 @@ def lookup(domain: str, op_type: str, opset: int) -> Entry | None:
 def supported(domain: str = "") -> Sequence[str]:
     """The ops of ``domain`` that have an importer for some opset, sorted."""
     _load()
-    return sorted(op_type for d, op_type in _importers if d == domain)
+    return sorted({op_type for d, op_type, _ in _importers if d == domain})
 
 
 def _load() -> None:

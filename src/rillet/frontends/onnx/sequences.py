@@ -1,6 +1,7 @@
 """Sequences and optionals during import: their length and presence are known, their elements are tensors.
 
-An optional that holds something is what it holds; ``ABSENT`` stands for an empty one.
+An optional that holds something is what it holds; ``ABSENT`` stands for an empty one. Tensors of strings are in
+``strings/tensor.py``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rillet.frontends.layout import Builder
+from rillet.frontends.onnx.strings.build import packed
+from rillet.frontends.onnx.strings.tensor import StringTensor
 from rillet.frontends.tensors import Tensor
 
 
@@ -17,7 +21,7 @@ class TensorSequence:
     """A sequence of tensors of one element type."""
 
     dtype: str
-    items: tuple[Tensor, ...]
+    items: tuple[Tensor | StringTensor, ...]
 
 
 class Absent:
@@ -25,16 +29,23 @@ class Absent:
 
 
 ABSENT = Absent()
-Structured: TypeAlias = Tensor | TensorSequence | Absent
+Structured: TypeAlias = Tensor | StringTensor | TensorSequence | Absent
 
 
-def flatten(name: str, value: Structured) -> list[tuple[str, Tensor]]:
-    """The tensors of a result with their names: ``name[0]``, ``name[1]``, … for a sequence, none for an absent one."""
+def flatten(b: Builder, name: str, value: Structured) -> list[tuple[str, Tensor]]:
+    """The tensors of a result with their names.
+
+    ``name[0]``, ``name[1]``, … for a sequence, none for an absent optional, ``name[ends]`` and ``name[bytes]`` for
+    strings.
+    """
     if isinstance(value, Tensor):
         return [(name, value)]
     if isinstance(value, Absent):
         return []
-    return [(f"{name}[{i}]", item) for i, item in enumerate(value.items)]
+    if isinstance(value, StringTensor):
+        ends, data = packed(b, value)
+        return [(f"{name}[ends]", ends), (f"{name}[bytes]", data)]
+    return [named for i, item in enumerate(value.items) for named in flatten(b, f"{name}[{i}]", item)]
 
 
 def all_tensors(values: Sequence[object]) -> bool:

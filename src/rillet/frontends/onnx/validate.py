@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rillet.frontends.errors import InvalidNode
+from rillet.frontends.onnx.strings.tensor import StringTensor
 from rillet.frontends.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _check_types(schema: onnx.defs.OpSchema, newest: onnx.defs.OpSchema, inputs:
             if not optional:
                 raise InvalidNode(f"input '{formal.name}' is missing")
             continue
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor | StringTensor):
             continue
         type_ = f"tensor({_TYPE_NAMES.get(value.dtype, value.dtype)})"
         # Types that a later version of the op adds are harmless; models converted to float16 have them.

@@ -1,0 +1,100 @@
+"""Scalars for device loops over strings: where an element's bytes are, characters, comparison, copying."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.frontends.layout import Builder
+from rillet.frontends.onnx.loops import for_range, store
+from rillet.frontends.onnx.strings.tensor import StringTensor
+from rillet.frontends.scalars import Scalar, constant, convert, minimum, select, shift_left
+
+
+@dataclass(frozen=True)
+class Range:
+    """The bytes of one string: positions ``first`` to ``last`` (excluded), index scalars."""
+
+    first: Scalar
+    last: Scalar
+
+    @property
+    def length(self) -> Scalar:
+        return self.last - self.first
+
+
+class Reader:
+    """Reads the elements of a tensor of strings by their row-major position, inside device loops."""
+
+    def __init__(self, b: Builder, x: StringTensor):
+        """To be made outside of the loop."""
+        self._b = b
+        self._ids = b.value(b.reshape(x.ids, [b.extents.product(x.shape)]))
+        self._spans, self._data = b.value(x.spans), b.value(x.data)
+
+    def range(self, position: Scalar) -> Range:
+        """Where element ``position`` lies."""
+        entry = convert(self._b.element(self._ids, "int64", [position]), "index")
+        first, last = (convert(self._b.element(self._spans, "int64", [entry, side]), "index") for side in (0, 1))
+        return Range(first, last)
+
+    def byte(self, at: Scalar) -> Scalar:
+        """The byte at ``at`` as int32."""
+        return convert(self._b.element(self._data, "uint8", [at]), "int32")
+
+    def copy(self, source: Range, target: ir.Value, at: Scalar) -> ir.Value:
+        """``target`` (uint8) with the bytes of ``source`` from ``at`` on."""
+
+        def one(offset: Scalar, target: ir.Value) -> ir.Value:
+            byte = self._b.element(self._data, "uint8", [source.first + offset])
+            return store(byte, "uint8", target, [at + offset])
+
+        return for_range(0, source.length, [target], one)[0]
+
+    def character(self, at: Scalar, last: Scalar) -> tuple[Scalar, Scalar]:
+        """The code point (int32) that begins at ``at`` and the number of its bytes; what is cut off counts as it is."""
+        lead = self.byte(at)
+        size = select(
+            lead < 0x80,
+            constant(1, "index"),
+            select(lead < 0xE0, constant(2, "index"), select(lead < 0xF0, constant(3, "index"), 4)),
+        )
+        size = minimum(size, last - at)
+        bits = select(lead < 0xE0, lead & 0x1F, select(lead < 0xF0, lead & 0x0F, lead & 0x07))
+        for step in (1, 2, 3):
+            inside = size > step
+            follow = self.byte(select(inside, at + step, at)) & 0x3F
+            bits = select(inside, shift_left(bits, 6) | follow, bits)
+        return select(lead < 0x80, lead, bits), size
+
+
+def compare(a: Reader, x: Range, b: Reader, y: Range) -> Scalar:
+    """-1, 0 or 1 (int32): the order of two strings by their bytes, which is that of their code points."""
+    shorter = minimum(x.length, y.length)
+
+    def one(offset: Scalar, found: ir.Value) -> ir.Value:
+        known = Scalar(found, "int32")
+        return select(known != 0, known, a.byte(x.first + offset) - b.byte(y.first + offset)).value
+
+    difference = Scalar(for_range(0, shorter, [constant(0, "int32").value], one)[0], "int32")
+    longer = convert(x.length > y.length, "int32") - convert(x.length < y.length, "int32")
+    sign = convert(difference > 0, "int32") - convert(difference < 0, "int32")
+    return select(difference != 0, sign, longer)
+
+
+def same(a: Reader, x: Range, b: Reader, y: Range) -> Scalar:
+    """Whether two strings are equal; bytes are looked at only when the lengths are."""
+    alike = x.length == y.length
+
+    def one(offset: Scalar, going: ir.Value) -> ir.Value:
+        return (Scalar(going, "bool") & (a.byte(x.first + offset) == b.byte(y.first + offset))).value
+
+    count = select(alike, x.length, 0)
+    return Scalar(for_range(0, count, [alike.value], one)[0], "bool")
+
+
+def utf8_size(code_point: Scalar) -> Scalar:
+    """Bytes of a code point (int32) in UTF-8, as an index."""
+    one, two = constant(1, "index"), constant(2, "index")
+    return select(code_point < 0x80, one, select(code_point < 0x800, two, select(code_point < 0x10000, two + 1, 4)))
