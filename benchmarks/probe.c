@@ -1,4 +1,4 @@
-// The two roofs of this machine: FMA throughput in registers, and copy bandwidth out of memory.
+// The two roofs of this machine: multiply-add throughput in registers, and copy bandwidth.
 #include <stddef.h>
 #include <string.h>
 
@@ -13,7 +13,14 @@
 
 typedef float vector_t __attribute__((vector_size(4 * LANES)));
 
-// Runs `rounds` rounds of CHAINS fused multiply-adds; returns the floating-point operations in one round.
+#if defined(__FMA__) || defined(__aarch64__)
+#define MULTIPLY_ADD(a, b, c) __builtin_elementwise_fma(a, b, c)
+#else
+#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#endif
+
+// Runs `rounds` rounds of CHAINS multiply-adds, fused where the instruction set has that; returns the floating-point
+// operations in one round.
 int probe_fma(long rounds, float seed, float* sink) {
   vector_t acc[CHAINS], scale, shift;
   for (int lane = 0; lane < LANES; ++lane) {
@@ -23,7 +30,7 @@ int probe_fma(long rounds, float seed, float* sink) {
   for (int i = 0; i < CHAINS; ++i) acc[i] = shift * (float)i;
   for (long r = 0; r < rounds; ++r) {
 #pragma clang loop unroll(full)
-    for (int i = 0; i < CHAINS; ++i) acc[i] = __builtin_elementwise_fma(acc[i], scale, shift);
+    for (int i = 0; i < CHAINS; ++i) acc[i] = MULTIPLY_ADD(acc[i], scale, shift);
   }
   vector_t sum = acc[0];
   for (int i = 1; i < CHAINS; ++i) sum += acc[i];
