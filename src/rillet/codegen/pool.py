@@ -1,0 +1,140 @@
+"""Worker processes that compile executables."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from rillet.codegen.result import CodegenOptions, CompiledExecutable
+from rillet.errors import CompileError
+from rillet.targets import Target
+
+# Below this many jobs a worker's start-up costs more than it saves.
+_JOBS_WORTH_WORKERS = 3
+
+
+@dataclass(frozen=True)
+class Job:
+    """One executable to compile: its name, its module's text, and how."""
+
+    name: str
+    text: str
+    target: Target
+    options: CodegenOptions
+
+
+Finish = Callable[[int, CompiledExecutable | CompileError], None]  # (number of the job, outcome)
+
+
+class Pool:
+    """At most ``workers`` processes (None: one a core), started when there is work for them and ended by ``close``."""
+
+    def __init__(self, workers: int | None = None):
+        self._workers = workers or os.cpu_count() or 1
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._closed = False
+        self._lock = threading.Lock()  # held to replace a process and to end all
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def compile(self, jobs: Sequence[Job], finish: Finish) -> None:
+        """Compile all jobs, calling ``finish`` with each outcome as it comes. When ``finish`` raises, the pool must be
+        closed."""
+        if min(self._workers, len(jobs)) <= 1 or (not self._processes and len(jobs) < _JOBS_WORTH_WORKERS):
+            _compile_here(jobs, finish)
+            return
+        self._processes += [_start() for _ in range(min(self._workers, len(jobs)) - len(self._processes))]
+        # Long texts first: they tend to be the long compiles, and the tail of the schedule stays short.
+        pending: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for number in sorted(range(len(jobs)), key=lambda n: -len(jobs[n].text)):
+            pending.put(number)
+        finished: queue.SimpleQueue[tuple[int, CompiledExecutable | CompileError]] = queue.SimpleQueue()
+        for slot in range(len(self._processes)):
+            threading.Thread(target=self._drive, args=(slot, pending, finished, jobs), daemon=True).start()
+        for _ in jobs:
+            finish(*finished.get())
+
+    def close(self) -> None:
+        """End the processes, whatever they are doing."""
+        with self._lock:
+            self._closed = True
+            for process in self._processes:
+                _end(process)
+
+    def _drive(
+        self,
+        slot: int,
+        pending: queue.SimpleQueue[int],
+        finished: queue.SimpleQueue[tuple[int, CompiledExecutable | CompileError]],
+        jobs: Sequence[Job],
+    ) -> None:
+        """Feed one process from the queue until that is empty; one that dies costs its job and is replaced."""
+        while True:
+            try:
+                number = pending.get_nowait()
+            except queue.Empty:
+                return
+            job, process = jobs[number], self._processes[slot]
+            assert process.stdin and process.stdout
+            try:
+                pickle.dump((job.text, job.target, job.options), process.stdin)
+                process.stdin.flush()
+                finished.put((number, pickle.load(process.stdout)))
+            except (OSError, EOFError, ValueError, pickle.UnpicklingError):
+                with self._lock:
+                    if self._closed:
+                        return
+                    code = process.poll()
+                    _end(process)
+                    self._processes[slot] = _start()
+                message = f"the compiler process died (status {code}) while compiling executable '{job.name}'"
+                finished.put((number, CompileError(message)))
+
+
+def _compile_here(jobs: Sequence[Job], finish: Finish) -> None:
+    from rillet import codegen
+
+    for number, job in enumerate(jobs):
+        outcome: CompiledExecutable | CompileError
+        try:
+            outcome = codegen.compile_executable(job.text, job.target, job.options)
+        except CompileError as error:
+            outcome = error
+        finish(number, outcome)
+
+
+def _start() -> subprocess.Popen[bytes]:
+    source_root = str(Path(__file__).resolve().parents[2])
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = os.pathsep.join(p for p in (source_root, environment.get("PYTHONPATH")) if p)
+    return subprocess.Popen(
+        [sys.executable, "-m", "rillet.codegen.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,  # Ctrl-C reaches the parent, which ends its workers itself
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream:
+            with contextlib.suppress(OSError):  # what was not sent yet has no reader
+                stream.close()
