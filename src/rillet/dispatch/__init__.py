@@ -8,6 +8,7 @@ import dataclasses
 
 from rillet.dispatch import (
     aliases,
+    computed_inserts,
     form_regions,
     host_views,
     loop_scalars,
@@ -27,6 +28,7 @@ PASSES = [
     Pass("pack-rhs", "dispatch", pack_rhs.run, pack_rhs.Options()),
     Pass("resolve-dims", "dispatch", resolve_dims.run),
     Pass("tensor-selects", "dispatch", tensor_selects.run),
+    Pass("computed-inserts", "dispatch", computed_inserts.run),
     Pass("loop-scalars", "dispatch", loop_scalars.run),
     Pass("host-views", "dispatch", host_views.run),
     Pass("form-regions", "dispatch", form_regions.run, Limits()),
@@ -39,9 +41,11 @@ PASSES = [
 ]
 
 
-def passes(panel: int, compact: bool = False) -> list[Pass]:
-    """The passes for a target whose packed panels have ``panel`` columns; ``compact``: prefer less memory."""
-    options = {"pack-rhs": pack_rhs.Options(panel=panel), "form-regions": Limits(compact=compact)}
+def passes(panel: int, compact: bool = False, scratch: int = 0) -> list[Pass]:
+    """The passes for a target whose packed panels have ``panel`` columns; ``compact``: prefer less memory; ``scratch``:
+    see ``Limits``.
+    """
+    options = {"pack-rhs": pack_rhs.Options(panel=panel), "form-regions": Limits(scratch=scratch, compact=compact)}
     return [dataclasses.replace(p, options=options.get(p.name, p.options)) for p in PASSES]
 
 

@@ -47,12 +47,10 @@ class _Fallback:
 
 
 def _separate_starts(dispatch: Dispatch) -> None:
-    """Tensors that loops carry and that start alike (all zero, say) were merged: each gets memory of its own again."""
+    """Tensors that are written and start alike (empty, or zero, say) were merged: each gets memory of its own again."""
     taken: set[ir.Value] = set()
     for op in dispatch.ops:
-        if op.name != "scf.for":
-            continue
-        for number, value in list(enumerate(op.operands))[3:]:
+        for number, value in _written(op):
             if not isinstance(value.type, ir.RankedTensorType) or isinstance(value.owner, ir.Block):
                 continue
             if value in taken and value.owner.operation.name in ("linalg.fill", "tensor.empty"):
@@ -60,6 +58,18 @@ def _separate_starts(dispatch: Dispatch) -> None:
                     op.operands[number] = _made_again(value)
             taken.add(value)
     dispatch.ops = tuple(op.operation for op in dispatch.block.operations)[:-1]
+
+
+def _written(op: ir.Operation) -> list[tuple[int, ir.Value]]:
+    """The operands, by number, whose memory an op writes its results to."""
+    first, end = 0, 0
+    if op.name == "scf.for":
+        first, end = 3, len(op.operands)
+    elif op.name in ("tensor.insert", "tensor.insert_slice"):
+        first, end = 1, 2
+    elif op.name in ("linalg.fill", "linalg.generic"):
+        first, end = len(op.operands) - len(op.results), len(op.operands)
+    return list(enumerate(op.operands))[first:end]
 
 
 def _made_again(value: ir.Value) -> ir.Value:

@@ -47,7 +47,9 @@ def resize_by_scales(node: Node, x: Tensor, scales: Tensor) -> Tensor:
     return _resize(node, x, _scaled(node, x, list(range(x.rank)), node.b.known(scales, "scales"), None))
 
 
-@op("Resize", since=11)
+@op(
+    "Resize", since=11, ignores=["nearest_mode", "cubic_coeff_a", "exclude_outside", "extrapolation_value", "antialias"]
+)
 def resize(
     node: Node, x: Tensor, roi: Tensor | None = None, scales: Tensor | None = None, sizes: Tensor | None = None
 ) -> Tensor:

@@ -1,0 +1,61 @@
+"""Elements that are computed from other elements and put into a tensor are computed on the device.
+
+Canonicalization leaves a loop of one iteration as its body. Here such a body becomes a device loop again, so that the
+host neither waits for the elements nor needs arithmetic of every type.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+from torch_mlir.dialects import scf
+
+from rillet.dispatch.nodes import host_blocks
+from rillet.ir import Program, builders
+from rillet.ir.rewrite import defining, remap
+
+_SCALAR = ("arith", "math", "complex")
+
+
+def run(program: Program, options: None) -> None:
+    """Wrap every such ``tensor.insert`` of the host program into a loop, with what it puts in."""
+    with program.context, ir.Location.unknown():
+        for block in host_blocks(program.main()):
+            for op in [view.operation for view in block.operations]:
+                if op.name == "tensor.insert":
+                    with op.location, ir.InsertionPoint(op):
+                        _rewrite(op)
+
+
+def _rewrite(op: ir.Operation) -> None:
+    needed = _needed(op)
+    if not any(o.name == "tensor.extract" for o in needed):
+        return
+    loop = scf.ForOp(builders.index(0), builders.index(1), builders.index(1), [op.operands[1]])
+    mapping = {op.operands[1]: loop.inner_iter_args[0]}
+    with ir.InsertionPoint(loop.body):
+        for inner in (*needed, op):
+            clone = inner.clone().operation
+            remap(clone, mapping)
+            mapping[inner.results[0]] = clone.results[0]
+        scf.YieldOp([mapping[op.results[0]]])
+    op.results[0].replace_all_uses_with(loop.results[0])
+    op.erase()
+
+
+def _needed(op: ir.Operation) -> list[ir.Operation]:
+    """The scalar operations that the inserted element and its place come from, operands first."""
+    found: dict[ir.Operation, None] = {}
+
+    def visit(value: ir.Value) -> None:
+        maker = defining(value)
+        if maker is None or maker in found or isinstance(value.type, ir.RankedTensorType):
+            return
+        if maker.name != "tensor.extract" and (maker.name.split(".")[0] not in _SCALAR or len(maker.results) != 1):
+            return
+        for operand in maker.operands:
+            visit(operand)
+        found[maker] = None
+
+    for operand in op.operands:
+        visit(operand)
+    return list(found)
