@@ -94,8 +94,8 @@ def move(
     opset: int,
     inputs: Sequence[Structured | None],
     attributes: dict[str, Any],
-    lower: Callable[[Sequence[Structured | None]], Sequence[Structured | None]],
-) -> list[Structured | None]:
+    lower: Callable[[Sequence[Structured | None]], Sequence[Any]],
+) -> list[Any]:
     """Import a moving op on strings: ``lower`` imports the same node on the entries' numbers.
 
     Raises UnsupportedFeature for an op that does not move.
