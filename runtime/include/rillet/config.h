@@ -1,7 +1,10 @@
 // Build configuration shared by every public header.
 //
-//   RLT_FREESTANDING      no libc but memcpy, memmove, memset and memcmp; no system allocator, no files, no threads
-//   RLT_SINGLE_THREADED   reference counts are plain integers (targets without atomic instructions)
+//   RLT_FREESTANDING       no libc but memcpy, memmove, memset and memcmp; no system allocator, no files, no threads
+//   RLT_SINGLE_THREADED    reference counts are plain integers (targets without atomic instructions)
+//   RLT_NO_ERROR_MESSAGES  errors are status codes only, which saves code and stack
+//
+// The runtime and what uses it must be compiled with the same configuration.
 #ifndef RILLET_CONFIG_H_
 #define RILLET_CONFIG_H_
 

@@ -29,9 +29,9 @@ rlt_status_t rlt_executable_create(rlt_executable_query_fn_t query, void (*unloa
                                    void* handle, size_t handle_size, rlt_allocator_t allocator, rlt_error_t* error,
                                    rlt_executable_t** out_executable);
 
-// Loads a position-independent 64-bit ELF of this architecture from memory: relative relocations only, no imports, no
-// initializers, no page both writable and executable. The bytes are copied. RLT_DATA_LOSS when malformed,
-// RLT_INCOMPATIBLE when well formed but not loadable here.
+// Loads a position-independent ELF of this architecture from memory: relative relocations only, no imports, no
+// initializers, no page both writable and executable. The bytes are copied to memory of rillet/code_memory.h.
+// RLT_DATA_LOSS when malformed, RLT_INCOMPATIBLE when well formed but not loadable here.
 rlt_status_t rlt_embedded_elf_load(const uint8_t* data, size_t size, rlt_allocator_t allocator, rlt_error_t* error,
                                    rlt_executable_t** out_executable);
 

@@ -3,7 +3,9 @@
 #define RILLET_RILLET_H_
 
 #include "rillet/allocator.h"
+#include "rillet/arena.h"
 #include "rillet/atomics.h"
+#include "rillet/code_memory.h"
 #include "rillet/config.h"
 #include "rillet/executable.h"
 #include "rillet/hal.h"

@@ -26,7 +26,11 @@ typedef enum rlt_status_t {
   RLT_STATUS_COUNT = 12,
 } rlt_status_t;
 
+#ifdef RLT_NO_ERROR_MESSAGES
+enum { RLT_ERROR_CAPACITY = 1 };
+#else
 enum { RLT_ERROR_CAPACITY = 384 };
+#endif
 
 // Where a failure is described. Start with `rlt_error_t error = {0};`.
 typedef struct rlt_error_t {
@@ -46,6 +50,17 @@ rlt_status_t rlt_error_set(rlt_error_t* error, rlt_status_t status, const char* 
 // Puts formatted text before the message that `error` (may be NULL) already holds, to say where a failure happened.
 // The same formats.
 void rlt_error_prefix(rlt_error_t* error, const char* format, ...) RLT_PRINTF_FORMAT(2, 3);
+
+#ifdef RLT_NO_ERROR_MESSAGES
+static inline rlt_status_t rlt_error_set_status(rlt_error_t* error, rlt_status_t status) {
+  if (error) error->status = status;
+  return status;
+}
+// Arguments are checked but not evaluated, so that texts, and what only serves them, are left out of the program.
+#define rlt_error_set(error, status, ...) \
+  ((void)sizeof(rlt_error_set(error, status, __VA_ARGS__)), rlt_error_set_status(error, status))
+#define rlt_error_prefix(error, ...) ((void)sizeof((rlt_error_prefix(error, __VA_ARGS__), 0)))
+#endif
 
 // Returns from the enclosing function when `expression` is not RLT_OK.
 #define RLT_RETURN_IF_ERROR(expression)                        \

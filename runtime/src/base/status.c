@@ -23,6 +23,8 @@ const char* rlt_status_name(rlt_status_t status) {
   return "UNKNOWN";
 }
 
+#ifndef RLT_NO_ERROR_MESSAGES
+
 // A bounded output: what does not fit is dropped, and room for the terminator is always left.
 typedef struct text_t {
   char* data;
@@ -123,3 +125,5 @@ void rlt_error_prefix(rlt_error_t* error, const char* format, ...) {
   error->length = (uint32_t)(text.length + kept);
   error->message[error->length] = '\0';
 }
+
+#endif  // RLT_NO_ERROR_MESSAGES
