@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-FLOATS = ("float32", "float64", "float16")
+FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int8", "uint8")
-_TYPES = {name: helper.np_dtype_to_tensor_dtype(np.dtype(name)) for name in (*FLOATS, *INTEGERS, "bool")}
+
+
+def np_type(name: str) -> np.dtype:
+    """The numpy type of an element type's name."""
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+_TYPES = {name: helper.np_dtype_to_tensor_dtype(np_type(name)) for name in (*FLOATS, *INTEGERS, "bool")}
 _NAMES = {code: name for name, code in _TYPES.items()}
 MAX_ELEMENTS = 4096
 
@@ -59,7 +67,7 @@ class Maker:
         self.initializers: list[onnx.TensorProto] = []
         self.values: list[Value] = []
         self.symbols = [f"d{i}" for i in range(int(rng.integers(0, 3)))]
-        self.float_type = str(rng.choice(FLOATS, p=[0.8, 0.1, 0.1]))
+        self.float_type = str(rng.choice(FLOATS, p=[0.76, 0.1, 0.09, 0.05]))
         self._counter = 0
 
     # --- choices ---
@@ -104,6 +112,9 @@ class Maker:
         name = self.name("c")
         self.initializers.append(numpy_helper.from_array(np.asarray(array), name))
         return Value(name, np.asarray(array).dtype.name, np.asarray(array).shape, constant=True)
+
+    def scalar(self, number: float, dtype: str) -> Value:
+        return self.constant(np.asarray(number).astype(np_type(dtype)))
 
     def ints(self, *numbers: int) -> str:
         """The name of an int64 vector constant."""
@@ -159,6 +170,19 @@ class Maker:
         self.values.extend(results)
         return results
 
+    def append(
+        self, op_type: str, inputs: Sequence[Value | str], results: Sequence[tuple[str, tuple[Dim, ...]]], **attributes
+    ):
+        """Append a node whose results' types are given: inference does not know values that subgraphs capture."""
+        names = [i.name if isinstance(i, Value) else i for i in inputs]
+        made = [Value(self.name("v"), dtype, dims) for dtype, dims in results]
+        self.nodes.append(helper.make_node(op_type, names, [v.name for v in made], self.name("n"), **attributes))
+        self.values.extend(made)
+
+    def number(self, x: Value) -> Value:
+        """``x`` without NaN, whose conversion to an integer may give anything."""
+        return self.add("Where", [self.add("IsNaN", [x])[0], self.scalar(0, x.dtype), x])[0]
+
     def _infer(self, node: onnx.NodeProto, inputs: Sequence[Value]) -> list[Value]:
         constants = {t.name: t for t in self.initializers if t.name in node.input}
         types = {v.name: type_proto(v.dtype, v.dims) for v in inputs}
@@ -191,10 +215,15 @@ class Maker:
 
     def model(self) -> onnx.ModelProto:
         """The graph with every value that no node reads as an output, and a few that are read."""
-        read = {name for node in self.nodes for name in node.input}
+        read = set(_read(self.nodes))
         made = [v for v in self.values if v not in self.inputs]
         outputs = [v for v in made if v.name not in read or self.chance(0.12)]
         used = [v for v in self.inputs if v.name in read]
+        known = [Value(t.name, _NAMES[t.data_type], tuple(t.dims)) for t in self.initializers if t.name in read]
+        if self.chance(0.1):
+            outputs += [v for v in (*used, *known) if self.chance(0.2)]
+        if self.chance(0.1):
+            used += [v for v in known if self.chance(0.3)]  # with a default: the initializer
         graph = helper.make_graph(
             self.nodes,
             "random",
@@ -203,6 +232,13 @@ class Maker:
             [t for t in self.initializers if t.name in read],
         )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
+
+
+def _read(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
+    for node in nodes:
+        yield from node.input
+        for attribute in node.attribute:
+            yield from _read(attribute.g.node)
 
 
 def type_proto(dtype: str, dims: Sequence[Dim]) -> onnx.TypeProto:
@@ -222,7 +258,7 @@ def random_array(rng: np.random.Generator, dtype: str, shape: Sequence[int], str
         return rng.random(shape) < 0.5
     if dtype in INTEGERS:
         low = 0 if dtype[0] == "u" else -9
-        return np.asarray(rng.integers(low, 10, shape)).astype(dtype)
+        return np.asarray(rng.integers(low, 10, shape)).astype(np_type(dtype))
     if structured:
-        return np.asarray(rng.integers(-3, 4, shape) * rng.choice([1, 0.5])).astype(dtype)
-    return np.asarray(rng.standard_normal(shape)).astype(dtype)
+        return np.asarray(rng.integers(-3, 4, shape) * rng.choice([1, 0.5])).astype(np_type(dtype))
+    return np.asarray(rng.standard_normal(shape)).astype(np_type(dtype))
