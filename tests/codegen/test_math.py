@@ -13,7 +13,13 @@ SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0]
 
 
 def apply(
-    op: str, arrays: list[np.ndarray], source: str, target: str, result: str = "", signature: str = ""
+    op: str,
+    arrays: list[np.ndarray],
+    source: str,
+    target: str,
+    result: str = "",
+    signature: str = "",
+    attributes: str = "",
 ) -> np.ndarray:
     """Run ``op`` elementwise on arrays of MLIR type ``source``; the result has type ``result``."""
     result = result or source
@@ -22,7 +28,7 @@ def apply(
     names = [f"%a{i}" for i in range(len(arrays))]
     maps = "|".join(["(d0)->(d0)"] * (len(arrays) + 1))
     arguments = ",".join([*(f"%x{i}:{source}" for i in range(len(arrays))), f"%o:{result}"])
-    body = f"%s = {op} {', '.join(f'%x{i}' for i in range(len(arrays)))} : {signature or source}"
+    body = f"%s = {op} {', '.join(f'%x{i}' for i in range(len(arrays)))} {attributes} : {signature or source}"
     text = executable(
         "f",
         ", ".join(f"{v}: {t}" for v, t in zip(names, types, strict=True)),
@@ -122,6 +128,18 @@ def test_special_values(name: str, dtype: str, target: str) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-6 if dtype == "f32" else 1e-14)
     ordinary = ~np.isnan(want)
     np.testing.assert_array_equal(np.signbit(got[ordinary]), np.signbit(want[ordinary]))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_exponential_of_what_is_known_not_to_be_positive(dtype: str, target: str) -> None:
+    low = -104 if dtype == "f32" else -746
+    x = np.concatenate([np.linspace(low, 0, 20000), -(10.0 ** np.linspace(-30, 0, 300))]).astype(NUMPY[dtype])
+    got = apply("math.exp", [x], dtype, target, attributes="{rillet.nonpositive}")
+    assert ulps(got, np.exp(x.astype(np.longdouble))) <= 1.0
+    special = np.array([0.0, -0.0, -np.inf, np.nan, -1e4, -1e30], NUMPY[dtype])
+    got = apply("math.exp", [special], dtype, target, attributes="{rillet.nonpositive}")
+    np.testing.assert_array_equal(got, [1, 1, 0, np.nan, 0, 0])
 
 
 @pytest.mark.parametrize("target", TARGETS)

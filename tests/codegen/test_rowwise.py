@@ -111,6 +111,24 @@ def test_softmax_of_infinities_and_nan() -> None:
     np.testing.assert_allclose(r[[0, 2]], numpy_softmax(a[[0, 2]], 1), rtol=2e-6)
 
 
+def test_maximum_of_a_softmax_looks_for_nan_only_where_somebody_would_see_it() -> None:
+    text = softmax(8, 64, 1)
+    target, options = targets.get("x86-64-v3"), CodegenOptions(keep_assembly=True)
+    assert "vcmpunordps" not in compile_executable(text, target, options).assembly
+    seen = text.replace("-> (tensor<8x64xf32>)", "-> (tensor<8x64xf32>, tensor<8xf32>)", 1)
+    seen = seen.replace("return %r : tensor<8x64xf32>", "return %r, %max : tensor<8x64xf32>, tensor<8xf32>")
+    assert "vcmpunordps" in compile_executable(seen, target, options).assembly
+    a = random(8, 64)
+    a[2, 5], a[3], a[4, 60:], a[5] = np.nan, np.nan, np.inf, -np.inf
+    with np.errstate(all="ignore"):
+        want = numpy_softmax(a, 1)
+    (r,) = Kernel(text, "x86-64-v3")([a], [((8, 64), F32)])
+    np.testing.assert_allclose(r, want, rtol=2e-6, atol=1e-9)
+    shares, largest = Kernel(seen, "x86-64-v3")([a], [((8, 64), F32), ((8,), F32)])
+    np.testing.assert_allclose(shares, want, rtol=2e-6, atol=1e-9)
+    np.testing.assert_array_equal(largest, a.max(1))
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_shares_of_a_softmax_take_one_reciprocal_a_row(axis: int) -> None:
     """Only where divisor and dividend are known to be tame: exponentials without the maximum may overflow."""

@@ -17,6 +17,7 @@ from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 
 _LONGEST_SUM = 64
+QUIET = "rillet.quiet"  # on a maximum that need not be NaN where an element is
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class Combiner:
     def across_lanes(self, value: ir.Value) -> ir.Value:
         """Combine all lanes of a vector into a scalar."""
         if self.op not in _PREDICATES:
+            return vector.extract(self.narrow(value, 1), [], [0])
+        if any(name == QUIET for name, _ in self.attributes):
             return vector.extract(self.narrow(value, 1), [], [0])
         # NaN is looked for once, so that what is left is one instruction a step.
         kind = ir.Attribute.parse("#vector.kind<or>")
@@ -131,6 +134,8 @@ def fast_extremum(value: ir.Value, accumulator: ir.Value) -> ir.Value:
     other = b if a == accumulator else a
     # The select is one instruction, and takes ``other`` when that is NaN.
     best = arith.SelectOp(arith.CmpFOp(_PREDICATES[op.name], accumulator, other).result, accumulator, other).result
+    if QUIET in op.attributes:
+        return best
     was_nan = arith.CmpFOp(arith.CmpFPredicate.UNO, accumulator, accumulator).result
     return arith.SelectOp(was_nan, accumulator, best).result
 

@@ -1,87 +1,149 @@
-"""Finds divisions of a softmax: each exponential of ``x - max x`` by the sum of all of them.
+"""Finds the parts of a softmax, of which more is known than their ops say.
 
-Such a quotient lies between 0 and 1 and its divisor is the same for the whole row, at least 1 and small, so that
-``cpu.math`` can compute it from one reciprocal a row with neither overflow nor a zero to take care of.
+Marked are, where ``m`` is the maximum of the ``x`` of one row:
+
+- the exponential of ``x - m``, which never sees a positive number;
+- its division by the sum of the row's exponentials: the quotient lies between 0 and 1, and the divisor is the same for
+  the whole row, at least 1 and small, so that one reciprocal a row does, with neither overflow nor a zero to take care
+  of;
+- the maximum itself, where nothing but those reads it: it need not look for NaN, because a NaN among the ``x`` makes
+  the sum NaN, and so every quotient.
 """
 
 from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.codegen.cpu.combiners import combiners_of
+from rillet.codegen.cpu.combiners import QUIET, combiners_of
 from rillet.codegen.cpu.dimensions import Dimension, Dimensions
 from rillet.codegen.cpu.dispatch import Dispatch, Generic
 
 SHARE = "rillet.share"  # on an arith.divf
+NONPOSITIVE = "rillet.nonpositive"  # on a math.exp
 
 
 def mark(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension]) -> None:
-    """Mark every such division whose sum and maximum are those of one row: all their dimensions are ``fixed``."""
+    """Mark every such op whose maximum and sum are those of one row: all their dimensions are ``fixed``."""
+    rows = _Rows(dispatch, dimensions, fixed)
     for generic in dispatch.generics:
         if not generic.is_parallel:
             continue
         for op in generic.body.operations:
-            if op.operation.name == "arith.divf" and _is_share(dispatch, dimensions, fixed, generic, op.operation):
+            if op.operation.name == "math.exp" and rows.is_nonpositive(op.operation.results[0]):
+                op.operation.attributes[NONPOSITIVE] = ir.UnitAttr.get()
+            if op.operation.name == "arith.divf" and rows.is_share(generic, op.operation):
                 op.operation.attributes[SHARE] = ir.UnitAttr.get()
+    for generic in dispatch.reductions:
+        combiners = combiners_of(generic)
+        if combiners and combiners[0].op == "arith.maximumf" and rows.is_only_subtracted(generic):
+            _combining(generic).attributes[QUIET] = ir.UnitAttr.get()
 
 
-def _is_share(
-    dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension], generic: Generic, division: ir.Operation
-) -> bool:
-    exponential, total = (_origin(dispatch, generic, v) for v in division.operands)
-    added = _reduced(dispatch, dimensions, fixed, total, "arith.addf")
-    if _name(exponential) != "math.exp" or added is None or added != exponential:
-        return False
-    owner = _generic_of(dispatch, exponential)
-    difference = _origin(dispatch, owner, exponential.owner.operands[0])
-    if _name(difference) != "arith.subf":
-        return False
-    owner = _generic_of(dispatch, difference)
-    value, largest = (_origin(dispatch, owner, v) for v in difference.owner.operands)
-    reduced = _reduced(dispatch, dimensions, fixed, largest, "arith.maximumf")
-    return reduced is not None and reduced == value
+class _Rows:
+    """What holds within a row: at a point of the ``fixed`` dimensions."""
+
+    def __init__(self, dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension]):
+        self._dispatch = dispatch
+        self._dimensions = dimensions
+        self._fixed = fixed
+
+    def is_nonpositive(self, exponential: ir.Value) -> bool:
+        """Whether this ``math.exp`` is one of ``x - m``."""
+        difference = self._origin(self._generic_of(exponential), exponential.owner.operands[0])
+        if _name(difference) != "arith.subf":
+            return False
+        generic = self._generic_of(difference)
+        value, largest = (self._origin(generic, v) for v in difference.owner.operands)
+        reduced = self._reduced(largest, "arith.maximumf")
+        return reduced is not None and reduced == value
+
+    def is_share(self, generic: Generic, division: ir.Operation) -> bool:
+        """Whether this ``arith.divf`` is one of such an exponential by the sum of all of them."""
+        exponential, total = (self._origin(generic, v) for v in division.operands)
+        if _name(exponential) != "math.exp" or self._reduced(total, "arith.addf") != exponential:
+            return False
+        return self.is_nonpositive(exponential)
+
+    def is_only_subtracted(self, maximum: Generic) -> bool:
+        """Whether the result of a reduction goes nowhere but, by way of exponentials, into marked divisions and their
+        sum."""
+        largest = maximum.results[0]
+        generic = self._only_reader(largest)
+        if generic is None or len(generic.results) != 1:
+            return False
+        *_, exponential, _ = [op.operation for op in generic.body.operations]
+        arguments = [a for a, v in zip(generic.body.arguments, generic.inputs, strict=False) if v == largest]
+        if NONPOSITIVE not in exponential.attributes or len(arguments) != 1:
+            return False
+        difference = exponential.operands[0]
+        once = all(len(list(v.uses)) == 1 for v in (*arguments, difference, exponential.results[0]))
+        if not once or difference.owner.operands[1] != arguments[0]:
+            return False
+        shares = generic.results[0]
+        readers = self._dispatch.uses.get(shares, ())
+        return not self._dispatch.is_result(shares) and all(
+            self._sums_or_divides(reader, exponential.results[0]) for reader in readers
+        )
+
+    def _only_reader(self, value: ir.Value) -> Generic | None:
+        readers = self._dispatch.uses.get(value, ())
+        if self._dispatch.is_result(value) or len(readers) != 1 or readers[0].name != "linalg.generic":
+            return None
+        generic = self._dispatch.generic_of(readers[0].results[0])
+        return generic if generic is not None and generic.is_parallel and value in generic.inputs else None
+
+    def _sums_or_divides(self, reader: ir.Operation, exponential: ir.Value) -> bool:
+        generic = self._dispatch.generic_of(reader.results[0]) if reader.name == "linalg.generic" else None
+        if generic is None:
+            return False
+        if not generic.is_parallel:
+            return self._reduced(generic.results[0], "arith.addf") == exponential
+        read = [a for a in generic.body.arguments if self._origin(generic, a) == exponential]
+        return all(SHARE in _operation(use.owner).attributes for a in read for use in a.uses)
+
+    def _reduced(self, value: ir.Value, op: str) -> ir.Value | None:
+        """What ``value``, a tensor, is the reduction of a row of; None when it is no such reduction."""
+        generic = self._dispatch.generic_of(value)
+        if generic is None or generic.is_parallel or len(generic.results) != 1:
+            return None
+        loops = {self._dimensions.loop(generic, n) for n in generic.parallel_loops}
+        combiners = combiners_of(generic)
+        if not combiners or combiners[0].op != op or not loops <= self._fixed:
+            return None
+        accumulator = list(generic.body.arguments)[-1]
+        (element,) = [v for v in _combining(generic).operands if v != accumulator]
+        return self._origin(generic, element)
+
+    def _origin(self, generic: Generic, value: ir.Value) -> ir.Value:
+        """A scalar of a generic's body traced back through point-wise generics: to the op that computes it, else to
+        the tensor it is read from."""
+        while isinstance(value.owner, ir.Block) and value.owner == generic.body:
+            number = ir.BlockArgument(value).arg_number
+            if number >= len(generic.inputs):
+                return value
+            tensor = generic.inputs[number]
+            producer = self._dispatch.generic_of(tensor)
+            if producer is None or not producer.is_parallel:
+                return tensor
+            *_, terminator = producer.body.operations
+            value = terminator.operation.operands[producer.results.index(tensor)]
+            generic = producer
+        return value
+
+    def _generic_of(self, value: ir.Value) -> Generic:
+        """The generic in whose body an op's result is computed."""
+        return next(g for g in self._dispatch.generics if g.op == value.owner.parent)
 
 
-def _reduced(
-    dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension], value: ir.Value, op: str
-) -> ir.Value | None:
-    """What ``value``, a tensor, is the reduction of a row of; None when it is no such reduction."""
-    generic = dispatch.generic_of(value)
-    if generic is None or generic.is_parallel or len(generic.results) != 1:
-        return None
-    loops = {dimensions.loop(generic, n) for n in generic.parallel_loops}
-    combiners = combiners_of(generic)
-    if not combiners or combiners[0].op != op or not loops <= fixed:
-        return None
-    *_, terminator = generic.body.operations
-    combined = terminator.operation.operands[0].owner
-    accumulator = list(generic.body.arguments)[-1]
-    (element,) = [v for v in combined.operands if v != accumulator]
-    return _origin(dispatch, generic, element)
+def _combining(reduction: Generic) -> ir.Operation:
+    """The op that combines the accumulator of a reduction with one result."""
+    *_, terminator = reduction.body.operations
+    return _operation(terminator.operation.operands[0].owner)
 
 
-def _origin(dispatch: Dispatch, generic: Generic, value: ir.Value) -> ir.Value:
-    """A scalar of a generic's body traced back through point-wise generics: to the op that computes it, else to the
-    tensor it is read from."""
-    while isinstance(value.owner, ir.Block) and value.owner == generic.body:
-        number = ir.BlockArgument(value).arg_number
-        if number >= len(generic.inputs):
-            return value
-        tensor = generic.inputs[number]
-        producer = dispatch.generic_of(tensor)
-        if producer is None or not producer.is_parallel:
-            return tensor
-        *_, terminator = producer.body.operations
-        value = terminator.operation.operands[producer.results.index(tensor)]
-        generic = producer
-    return value
-
-
-def _generic_of(dispatch: Dispatch, value: ir.Value) -> Generic:
-    """The generic in whose body an op's result is computed."""
-    return next(g for g in dispatch.generics if g.op == value.owner.parent)
+def _operation(owner: ir.Operation | ir.OpView) -> ir.Operation:
+    return owner.operation if isinstance(owner, ir.OpView) else owner
 
 
 def _name(value: ir.Value) -> str:
-    owner = value.owner
-    return "" if isinstance(owner, ir.Block) else (owner.operation if isinstance(owner, ir.OpView) else owner).name
+    return "" if isinstance(value.owner, ir.Block) else _operation(value.owner).name

@@ -90,6 +90,14 @@ def exp(x: E) -> E:
     return _scaled(_exp_reduced(r, form.unit), bits)
 
 
+def exp_nonpositive(x: E) -> E:
+    """e^x of an x that is not positive, as of ``exp``: the power of two is a single normal number."""
+    form = FORMATS[x.width]
+    spare = form.mantissa + 2  # the polynomial is that many powers of two smaller, and the power larger
+    r, bits = _reduce(x.at_least(form.exp_range[0]), form.bias + spare)
+    return _exp_reduced(r, 2.0**-spare) * _power_of_two(bits, x)
+
+
 def exp2(x: E) -> E:
     """2^x: the integer part goes into the exponent, the rest is exact."""
     form = FORMATS[x.width]
