@@ -20,6 +20,7 @@ from rillet.frontends.onnx.strings.tensor import StringTensor
 from rillet.frontends.scalars import Scalar, constant, convert, minimum, select, shift_right
 
 _BLOCK_BITS = 7
+_LAST_CASED = 0x1FFFF  # upper and lower case lie in the first two planes
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class _Tables:
 @cache
 def _tables(upper: bool) -> _Tables:
     change = str.upper if upper else str.lower
-    mapped = {c: change(chr(c)) for c in range(0x110000) if change(chr(c)) != chr(c)}
+    mapped = {c: change(chr(c)) for c in range(_LAST_CASED + 1) if change(chr(c)) != chr(c)}
     size = 1 << _BLOCK_BITS
     count = max(mapped) // size + 2  # the last block stands for all that follow: nothing is mapped there
     numbers = np.zeros((count, size), np.int32)
