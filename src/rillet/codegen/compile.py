@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 from torch_mlir import ir
 
 from rillet.codegen import llvm, object_file
@@ -14,7 +12,7 @@ from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.codegen.stack import stack_bytes
 from rillet.errors import CompileError
-from rillet.ir import make_context
+from rillet.ir import thread_context
 from rillet.targets import Target
 
 
@@ -25,7 +23,7 @@ def compile_executable(text: str, target: Target, options: CodegenOptions | None
     in the form of docs/architecture.md, section 3, or holds something no strategy takes.
     """
     options = options or CodegenOptions()
-    with _context(), ir.Location.unknown():
+    with thread_context(), ir.Location.unknown():
         try:
             dispatch = Dispatch(_executable(ir.Module.parse(text)), options.knobs)
         except ir.MLIRError as error:
@@ -71,17 +69,6 @@ def compile_executable(text: str, target: Target, options: CodegenOptions | None
         choice=kernel.choice,
         stack_bytes=stack_bytes(assembly) if target.is_bare_metal else 0,
     )
-
-
-def _context() -> ir.Context:
-    """This thread's context: making one costs as much as compiling a small kernel, and what is compiled does not
-    depend on what was compiled before."""
-    if not hasattr(_per_thread, "context"):
-        _per_thread.context = make_context()
-    return _per_thread.context
-
-
-_per_thread = threading.local()
 
 
 def _executable(module: ir.Module) -> ir.Module:

@@ -10,7 +10,7 @@ from torch_mlir.dialects import linalg
 from torch_mlir.passmanager import PassManager
 
 from rillet.errors import CompileError
-from rillet.ir import Constants, Program, constants, dtypes, make_context
+from rillet.ir import Constants, Program, constants, dtypes, thread_context
 
 _TOSA = "func.func(tosa-optional-decompositions,tosa-infer-shapes,tosa-make-broadcastable,tosa-to-linalg-named,"
 _TOSA += "tosa-layerwise-constant-fold,tosa-make-broadcastable,tosa-to-linalg,tosa-to-arith,tosa-to-tensor,tosa-to-scf)"
@@ -27,7 +27,7 @@ def import_text(text: str, inputs: Mapping[str, Sequence[int | str]] | None = No
     """
     if inputs:
         raise CompileError("inputs= cannot override shapes of MLIR: change the function's types instead")
-    context = make_context()
+    context = thread_context()
     _load_stablehlo(context)
     try:
         module = ir.Module.parse(text, context)

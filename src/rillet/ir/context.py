@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 from torch_mlir import ir
+
+# A context keeps every type, attribute and location that was ever made in it, so it is not used for ever.
+_MOST_USES = 1000
 
 
 def make_context() -> ir.Context:
@@ -16,3 +21,21 @@ def make_context() -> ir.Context:
     context.enable_multithreading(False)
     dialects.load(context)
     return context
+
+
+class _Kept(threading.local):
+    context: ir.Context | None = None
+    uses: int = 0
+
+
+def thread_context() -> ir.Context:
+    """This thread's context: making one costs as much as compiling a small kernel, and what is compiled in it does
+    not depend on what was compiled before. One that was used often gives way to a new one.
+    """
+    if _kept.context is None or _kept.uses >= _MOST_USES:
+        _kept.context, _kept.uses = make_context(), 0
+    _kept.uses += 1
+    return _kept.context
+
+
+_kept = _Kept()

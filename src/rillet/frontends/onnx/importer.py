@@ -25,6 +25,7 @@ from rillet.frontends.onnx.fold import fold
 from rillet.frontends.onnx.initializers import check_size, initializers
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.sequences import Structured, all_tensors, flatten
+from rillet.frontends.onnx.strings.branches import Unpacked
 from rillet.frontends.onnx.strings.moves import hands_on, move, touches_strings
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_array, received
 from rillet.frontends.onnx.validate import check_node
@@ -85,9 +86,9 @@ class GraphImporter:
 
     def run(self) -> Program:
         """Import the whole model. The program is incomplete when ``unsupported`` is not empty."""
-        from rillet.ir import make_context
+        from rillet.ir import thread_context
 
-        context = make_context()
+        context = thread_context()
         with context, ir.Location.unknown(context):
             program = Program(ir.Module.create())
             self._import_main(program)
@@ -225,6 +226,7 @@ class GraphImporter:
         opset = scope.opsets.get(domain, 0)
         known = (
             registry.lookup(domain, proto.op_type, opset)
+            or registry.lookup(domain, proto.op_type, opset, strings=True)
             or (not domain and symbolic.has_rule(proto.op_type))
             or (proto.domain, proto.op_type, proto.overload) in self._functions
             or functions.body_of(proto, opset, [])
@@ -288,7 +290,8 @@ class GraphImporter:
         def run_graph(graph: onnx.GraphProto, arguments: Sequence[Any]) -> list[Any]:
             return self._import_subgraph(graph, arguments, scope)
 
-        node = Node(proto, name, opset, self.b, inputs, attributes, run_graph)
+        unpacked = Unpacked(run_graph) if proto.op_type == "If" else None
+        node = Node(proto, name, opset, self.b, inputs, attributes, unpacked.run_graph if unpacked else run_graph)
         strings = touches_strings(proto.op_type, attributes, inputs)
         entry = registry.lookup(domain, proto.op_type, opset, strings)
         if strings and entry is None and not hands_on(proto.op_type):
@@ -298,6 +301,8 @@ class GraphImporter:
         if result is None and entry is not None:
             result = entry.importer(node, *inputs)
             _check_attributes(node, entry)
+        if unpacked is not None:
+            return unpacked.regroup(result)
         if result is not None:
             return result if isinstance(result, list | tuple) else [result]
         if entry is not None:
