@@ -243,7 +243,7 @@ class Extents:
 
     def compare(self, predicate: str, a: Extent, b: Extent) -> Flag:
         """``eq``, ``ne``, ``lt``, ``le``, ``gt`` or ``ge`` of two extents."""
-        attribute, fold = _PREDICATES[predicate]
+        _, fold = _PREDICATES[predicate]
         if isinstance(a, int) and isinstance(b, int):
             return fold(a, b)
         difference = subtracted(self._form(a), self._form(b))
@@ -260,7 +260,11 @@ class Extents:
             return fold(1, 0)
         if self._is_non_negative(subtracted(opposite, {(): 1})):
             return fold(0, 1)
-        return arith.cmpi(attribute, as_index(a), as_index(b))
+        return self.test(predicate, a, b)
+
+    def test(self, predicate: str, a: Extent, b: Extent) -> ir.Value:
+        """``compare``, left to run time."""
+        return arith.cmpi(_PREDICATES[predicate][0], as_index(a), as_index(b))
 
     def select(self, condition: Flag, a: Extent, b: Extent) -> Extent:
         """``a`` where the flag holds, else ``b``."""

@@ -237,6 +237,45 @@ class TensorBuilder:
         """
         return load(builders.extract(source, [i.value if isinstance(i, Scalar) else i for i in indices]), dtype)
 
+    # --- agreement of extents ---
+
+    def agree(self, a: Extent, b: Extent) -> Extent:
+        """The extent of two dimensions that must be equal; asserted at run time where that is not known."""
+        if self.extents.equal(a, b):
+            return a
+        if isinstance(a, int) and isinstance(b, int):
+            raise InvalidNode(f"dimensions {a} and {b} of its inputs must be equal")
+        if isinstance(a, int):  # a constant goes right: that is where canonicalization would move it
+            a, b = b, a
+        if self.extents.first_time(("equal", a, b)):
+            self.require("eq", a, b, "dimensions {0} and {1} do not agree")
+        return b
+
+    def require(self, predicate: str, a: Extent, b: Extent, text: str, or_else: Flag = False) -> None:
+        """Assert a comparison of extents, or ``or_else``; ``{0}`` and ``{1}`` in ``text`` stand for the extents.
+
+        Raises InvalidNode when it is known not to hold.
+        """
+        known = self.extents.compare(predicate, a, b)
+        if known is True or or_else is True:
+            return
+        if known is False and or_else is False:
+            raise InvalidNode(text.format(*(d if isinstance(d, int) else "?" for d in (a, b))))
+        # The comparison that the message quotes comes first.
+        condition = known if isinstance(known, ir.Value) else self.extents.test(predicate, a, b)
+        if isinstance(or_else, ir.Value):
+            condition = arith.ori(condition, or_else)
+        cf.assert_(condition, f"{locations.label(ir.Location.current)}: {text}")
+
+    def refine(self, tensor: Tensor, shape: Sequence[Extent]) -> Tensor:
+        """The tensor with dimensions that must be those of ``shape``; its type becomes as static as they are."""
+        if tensor.rank != len(shape):
+            raise InvalidNode(f"an input of rank {tensor.rank} must have {len(shape)} dimensions")
+        shape = [self.agree(known, wanted) for known, wanted in zip(tensor.shape, shape, strict=True)]
+        if all(a is b for a, b in zip(tensor.shape, shape, strict=True)) or tensor.value is None:
+            return tensor
+        return self.tensor(builders.cast(tensor.value, shape), tensor.dtype, shape)
+
     # --- elementwise ---
 
     def broadcast_extent(self, a: Extent, b: Extent) -> Extent:
@@ -264,11 +303,8 @@ class TensorBuilder:
         units = [self.extents.compare("eq", a, 1), self.extents.compare("eq", b, 1)]
         if any(flag is True for flag in units):
             return
-        # The comparison that the message quotes comes first.
-        equal = arith.cmpi(arith.CmpIPredicate.eq, builders.as_index(a), builders.as_index(b))
-        condition = functools.reduce(arith.ori, [equal, *(flag for flag in units if not isinstance(flag, bool))])
-        text = "dimensions {0} and {1} do not broadcast"
-        cf.assert_(condition, f"{locations.label(ir.Location.current)}: {text}")
+        unit = functools.reduce(arith.ori, [flag for flag in units if not isinstance(flag, bool)])
+        self.require("eq", a, b, "dimensions {0} and {1} do not broadcast", or_else=unit)
 
     def _require_broadcast_to(self, tensors: Sequence[Tensor], shape: Sequence[Extent]) -> None:
         """Assert that unknown extents are 1 or those of ``shape``; known ones are compared where they are used."""

@@ -22,6 +22,16 @@ class Window:
     kernel: Sequence[Extent]
 
 
+def kernel_of(node: Node, spatial: Sequence[Extent]) -> list[Extent]:
+    """The kernel's extents: the weights' ``spatial`` ones, or ``kernel_shape`` where those are not known."""
+    given = node.attr("kernel_shape", None) or list(spatial)
+    if len(given) != len(spatial) or any(isinstance(k, int) and k != g for k, g in zip(spatial, given, strict=True)):
+        known = [k if isinstance(k, int) else "?" for k in spatial]
+        own = f"the weights' {known} in {len(spatial)} spatial dimensions"
+        raise InvalidNode(f"kernel_shape {given} does not fit {own}")
+    return given
+
+
 def window_of(node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent]) -> Window:
     """The window of a Conv or pooling node over an input with these spatial extents.
 
@@ -32,12 +42,8 @@ def window_of(node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent]) -
     rank = len(spatial)
     strides = _per_axis(node, "strides", rank)
     dilations = _per_axis(node, "dilations", rank)
-    if isinstance(node.attr("kernel_shape", None), list):
-        given = node.attr("kernel_shape")
-        if len(given) != rank or any(isinstance(k, int) and k != g for k, g in zip(kernel, given, strict=False)):
-            raise InvalidNode(
-                f"kernel_shape {given} does not fit the weights' {list(kernel)} in {rank} spatial dimensions"
-            )
+    if len(kernel) != rank or any(isinstance(k, int) and k < 1 for k in kernel):
+        raise InvalidNode(f"a window of {list(kernel)} must be {rank} positive numbers, one for each spatial dimension")
     reach = [e.add(e.mul(e.sub(k, 1), d), 1) for k, d in zip(kernel, dilations, strict=True)]
     auto = node.attr("auto_pad", "NOTSET")
     low: list[Extent] = []
@@ -61,12 +67,12 @@ def window_of(node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent]) -
             count = e.add(e.floordiv(room, stride), 1)
             # A stride too little is no window by any rounding; where less or more is missing, rounding decides, and
             # implementations differ.
-            if isinstance(room, int) and room < 0 and room != -stride and not node.attr("ceil_mode", 0):
-                raise InvalidNode(
-                    f"the window of {size} is larger than the padded input of {room + size} in dimension {axis}"
-                )
+            may_be_empty = e.compare("eq", room, -stride)
             if node.attr("ceil_mode", 0):
                 count, after = _ceil_mode(node, extent, before, after, size, stride, room)
+                may_be_empty = e.compare("ge", count, 0)
+            text = f"the window of {{1}} is larger than the padded input of {{0}} in dimension {axis}"
+            node.b.require("ge", e.add(room, size), size, text, or_else=may_be_empty)
         low.append(before)
         high.append(after)
         out.append(count)

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from rillet.frontends import scalars
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.ops.shape import reverse
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.onnx.windows import Window, window_of
+from rillet.frontends.onnx.windows import Window, kernel_of, window_of
 from rillet.frontends.scalars import Scalar, convert
 from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
@@ -29,7 +30,9 @@ def conv(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None) -> 
     channels, per_group = x.shape[1], weights.shape[1]
     if isinstance(channels, int) and isinstance(per_group, int) and channels != per_group * groups:
         raise InvalidNode(f"{channels} input channels, but the weights take {per_group} in each of {groups} groups")
-    window = window_of(node, x.shape[2:], weights.shape[2:])
+    kernel = kernel_of(node, weights.shape[2:])
+    weights = b.refine(weights, [*weights.shape[:2], *kernel])
+    window = window_of(node, x.shape[2:], kernel)
     x = b.pad(x, [0, 0, *window.low], [0, 0, *window.high])
     return _bias(node, convolve(node, x, weights, groups, window), bias)
 
@@ -39,7 +42,7 @@ def convolve(node: Node, x: Tensor, weights: Tensor, groups: int, window: Window
     b = node.b
     rank = x.rank - 2
     out_channels = weights.shape[0]
-    if groups > 1 and (not isinstance(out_channels, int) or out_channels % groups):
+    if isinstance(out_channels, int) and out_channels % groups:
         raise InvalidNode(f"{out_channels} output channels do not divide into {groups} groups")
     result_dtype = dtype or x.dtype
     dtype = dtype or scalars.compute_dtype(x.dtype)
@@ -50,10 +53,9 @@ def convolve(node: Node, x: Tensor, weights: Tensor, groups: int, window: Window
         weights = b.squeeze(weights, [1])
         lead, shape = "pp", [batch, groups, *out]
     elif groups > 1:
-        assert isinstance(out_channels, int)
         x = b.reshape(x, [batch, groups, weights.shape[1], *x.shape[2:]])
-        weights = b.reshape(weights, [groups, out_channels // groups, *weights.shape[1:]])
-        lead, shape = "ppp", [batch, groups, out_channels // groups, *out]
+        weights = b.reshape(weights, [groups, b.extents.floordiv(out_channels, groups), *weights.shape[1:]])
+        lead, shape = "ppp", [batch, groups, weights.shape[1], *out]
     else:
         lead, shape = "pp", [batch, out_channels, *out]
     iterators = lead + "p" * rank + ("" if depthwise else "r") + "r" * rank
@@ -97,7 +99,7 @@ def _bias(node: Node, x: Tensor, bias: Tensor | None) -> Tensor:
     return node.b.map_along(lambda v, c: v + c, x.shape, (x, axes), (bias, [1]), dtype=x.dtype)
 
 
-@op("ConvTranspose", ignores=["kernel_shape"])
+@op("ConvTranspose")
 def conv_transpose(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
     """A convolution of the input, spread out by the strides, with the flipped kernel."""
     b = node.b
@@ -106,11 +108,14 @@ def conv_transpose(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None =
     groups = node.attr("group", 1)
     strides = node.attr("strides", [1] * rank)
     dilations = node.attr("dilations", [1] * rank)
-    kernel = [int(k) for k in weights.static_shape[2:]]
+    kernel = kernel_of(node, weights.shape[2:])
+    weights = b.refine(weights, [*weights.shape[:2], *kernel])
     low, out = _transpose_pads(node, x.shape[2:], kernel, strides, dilations)
+    for extent in out:
+        b.require("ge", extent, 0, "its result would have a dimension of {0}; it must be at least {1}")
     spread = _spread(node, x, strides)
     # Padding by (kernel extent - 1 - pad); a negative amount crops instead.
-    reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
+    reach = [b.extents.mul(b.extents.sub(k, 1), d) for k, d in zip(kernel, dilations, strict=True)]
     before = [b.extents.sub(r, p) for r, p in zip(reach, low, strict=True)]
     after = [
         b.extents.sub(b.extents.add(o, r), b.extents.add(s, q))
@@ -122,14 +127,14 @@ def conv_transpose(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None =
 
 
 def _transpose_pads(
-    node: Node, spatial: Sequence[Extent], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+    node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent], strides: Sequence[int], dilations: Sequence[int]
 ) -> tuple[list[Extent], list[Extent]]:
     """Pads before and output extents, as ONNX's ConvTranspose derives them."""
     e = node.b.extents
     rank = len(spatial)
     extra = node.attr("output_padding", [0] * rank)
     full = [
-        e.add(e.mul(s, e.sub(d, 1)), (k - 1) * n + 1 + o)
+        e.add(e.add(e.mul(s, e.sub(d, 1)), e.mul(e.sub(k, 1), n)), 1 + o)
         for d, k, s, n, o in zip(spatial, kernel, strides, dilations, extra, strict=True)
     ]
     auto = node.attr("auto_pad", "NOTSET")
@@ -153,7 +158,8 @@ def _spread(node: Node, x: Tensor, strides: Sequence[int]) -> Tensor:
     if all(s == 1 for s in strides):
         return x
     b, e = node.b, node.b.extents
-    shape = [*x.shape[:2], *(e.add(e.mul(e.sub(d, 1), s), 1) for d, s in zip(x.shape[2:], strides, strict=True))]
+    spatial = [e.maximum(0, e.add(e.mul(e.sub(d, 1), s), 1)) for d, s in zip(x.shape[2:], strides, strict=True)]
+    shape = [*x.shape[:2], *spatial]
     zeros = b.init(0, x.dtype, shape)
     value = builders.insert_slice(b.value(x), zeros, [0] * x.rank, x.shape, [1, 1, *strides])
     return b.tensor(value, x.dtype, shape)
@@ -171,22 +177,12 @@ def _pad_or_crop(node: Node, x: Tensor, low: Sequence[Extent], high: Sequence[Ex
 def _flip(node: Node, weights: Tensor, groups: int) -> Tensor:
     """ConvTranspose weights [C, M/groups, kernel...] as Conv weights [M, C/groups, kernel...], kernel reversed."""
     b = node.b
-    channels, per_group, *kernel = weights.static_shape
-    if channels % groups:
+    channels, per_group, *kernel = weights.shape
+    if isinstance(channels, int) and channels % groups:
         raise InvalidNode(f"{channels} input channels do not divide into {groups} groups")
-    grouped = b.reshape(weights, [groups, channels // groups, per_group, *kernel])
-    order = [0, 2, 1, *range(3, grouped.rank)]
-    shape = [per_group * groups, channels // groups, *kernel]
-    if grouped.array is not None:
-        axes = tuple(range(3, grouped.rank))
-        import numpy as np
-
-        return b.constant(np.flip(grouped.array, axes).transpose(order).reshape(shape), name=weights.name)
-    source = b.value(b.transpose(grouped, order))
-
-    def body(indices: list[Scalar]) -> Scalar:
-        reversed_ = [k - 1 - i for i, k in zip(indices[3:], kernel, strict=True)]
-        return b.element(source, weights.dtype, [*indices[:3], *reversed_])
-
-    flipped = b.indexed(weights.dtype, [groups, per_group, channels // groups, *kernel], body)
-    return b.reshape(flipped, shape)
+    depth = b.extents.floordiv(channels, groups)
+    grouped = b.transpose(
+        b.reshape(weights, [groups, depth, per_group, *kernel]), [0, 2, 1, *range(3, weights.rank + 1)]
+    )
+    flipped = reverse(node, grouped, range(3, grouped.rank))
+    return b.reshape(flipped, [b.extents.mul(per_group, groups), depth, *kernel])

@@ -17,7 +17,7 @@ from rillet.frontends.onnx.ops.convolution import convolve
 from rillet.frontends.onnx.ops.elementwise import convert_float8
 from rillet.frontends.onnx.ops.matmul import multiply
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.onnx.windows import window_of
+from rillet.frontends.onnx.windows import kernel_of, window_of
 from rillet.frontends.scalars import Scalar, convert, maximum, minimum, roundeven
 from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
@@ -152,7 +152,9 @@ def conv_integer(
 
 def _convolve_integer(node: Node, x: Tensor, weights: Tensor, x_zero: Tensor | None, w_zero: Tensor | None) -> Tensor:
     b = node.b
-    window = window_of(node, x.shape[2:], weights.shape[2:])
+    kernel = kernel_of(node, weights.shape[2:])
+    weights = b.refine(weights, [*weights.shape[:2], *kernel])
+    window = window_of(node, x.shape[2:], kernel)
     shifted = _shifted(node, x, x_zero, None)
     padded = b.pad(shifted, [0, 0, *window.low], [0, 0, *window.high])
     return convolve(node, padded, _shifted(node, weights, w_zero, 0), node.attr("group", 1), window, "int32")

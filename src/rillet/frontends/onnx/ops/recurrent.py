@@ -85,7 +85,7 @@ class _Inputs:
     lengths: Tensor | None
     hidden: Tensor | None
     directions: int
-    size: int
+    size: Extent
 
     @property
     def steps(self) -> Extent:
@@ -97,25 +97,37 @@ class _Inputs:
 
 
 def _inputs(node: Node, gates: int) -> _Inputs:
-    b = node.b
+    """The shared operands, their dimensions made to agree with one another."""
+    b, e = node.b, node.b.extents
     x, weights, recurrence = node.inputs[:3]
     assert x is not None and weights is not None and recurrence is not None
-    if node.attr("layout", 0):
-        x = b.transpose(x, [1, 0, 2])
-    directions, size = recurrence.static_shape[0], recurrence.static_shape[2]
-    if directions != (2 if node.attr("direction", "forward") == "bidirectional" else 1):
-        raise InvalidNode(
-            f"the weights have {directions} direction(s), the node is {node.attr('direction', 'forward')}"
-        )
-    if weights.static_shape[1] != gates * size:
-        raise InvalidNode(f"the weights have {weights.static_shape[1]} rows, not {gates} x {size}")
-    hidden = node.input(5)
-    if hidden is not None and node.attr("layout", 0):
-        hidden = b.transpose(hidden, [1, 0, 2])
-    lengths = node.input(4)
+    kind = node.attr("direction", "forward")
+    directions = 2 if kind == "bidirectional" else 1
+    if isinstance(recurrence.shape[0], int) and recurrence.shape[0] != directions:
+        raise InvalidNode(f"the weights have {recurrence.shape[0]} direction(s), the node is {kind}")
+    size = recurrence.shape[2]
+    if not isinstance(size, int):
+        size = node.attr("hidden_size", size)
+    rows = e.mul(gates, size)
+    if isinstance(rows, int) and isinstance(weights.shape[1], int) and weights.shape[1] != rows:
+        raise InvalidNode(f"the weights have {weights.shape[1]} rows, not {gates} x {size}")
+    x = _time_first(node, x)
+    batch = x.shape[1]
+    weights = b.refine(weights, [directions, rows, x.shape[2]])
+    recurrence = b.refine(recurrence, [directions, rows, size])
+    bias, lengths = node.input(3), node.input(4)
+    if bias is not None:
+        bias = b.refine(bias, [directions, e.mul(2, rows)])
+    if lengths is not None:
+        lengths = b.refine(lengths, [batch])
     if lengths is not None and lengths.array is not None and (lengths.array == x.shape[0]).all():
         lengths = None
-    return _Inputs(x, weights, recurrence, node.input(3), lengths, hidden, directions, size)
+    return _Inputs(x, weights, recurrence, bias, lengths, node.input(5), directions, size)
+
+
+def _time_first(node: Node, tensor: Tensor) -> Tensor:
+    """A sequence or state whose first two dimensions ``layout`` may exchange."""
+    return node.b.transpose(tensor, [1, 0, 2]) if node.attr("layout", 0) else tensor
 
 
 def _direction(node: Node, tensor: Tensor, index: int) -> Tensor:
@@ -129,7 +141,8 @@ def _bias_part(node: Node, inputs: _Inputs, direction: int, half: int, gates: in
     if inputs.bias is None:
         return None
     whole = _direction(node, inputs.bias, direction)
-    return node.b.slice_axis(whole, 0, half * gates * inputs.size, gates * inputs.size)
+    rows = node.b.extents.mul(gates, inputs.size)
+    return node.b.slice_axis(whole, 0, node.b.extents.mul(half, rows), rows)
 
 
 def _project(node: Node, x: Tensor, weights: Tensor, bias: Sequence[Tensor | None]) -> Tensor:
@@ -154,7 +167,7 @@ def _clipped(node: Node) -> Activation:
     return (lambda v: v) if not clip else (lambda v: maximum(minimum(v, float(clip)), -float(clip)))
 
 
-def _gates(node: Node, tensor: Tensor, count: int, size: int) -> list[tuple[Tensor, list[Expr]]]:
+def _gates(node: Node, tensor: Tensor, count: int, size: Extent) -> list[tuple[Tensor, list[Expr]]]:
     """[batch, count * size] as ``count`` operands of a loop nest over (batch, size), without copies."""
     grouped = node.b.reshape(tensor, [tensor.shape[0], count, size])
     row, column = builders.dims(2)
@@ -233,9 +246,8 @@ def _initial(node: Node, inputs: _Inputs, state: Tensor | None, direction: int) 
     shape = [inputs.batch, inputs.size]
     if state is None:
         return node.b.fill(0.0, inputs.x.dtype, shape)
-    part = _direction(node, state, direction)
-    # The state's batch dimension is the input's.
-    return node.b.tensor(builders.cast(node.b.value(part), shape), part.dtype, shape)
+    whole = node.b.refine(_time_first(node, state), [inputs.directions, *shape])
+    return _direction(node, whole, direction)
 
 
 def _finish(node: Node, inputs: _Inputs, runs: Sequence[list[Tensor]]) -> list[Tensor]:
@@ -253,9 +265,9 @@ def lstm(node: Node, *_: Tensor | None) -> list[Tensor]:
     """Gates in the order input, output, forget, cell; optional peepholes."""
     b = node.b
     inputs = _inputs(node, 4)
-    cells = node.input(6)
-    if cells is not None and node.attr("layout", 0):
-        cells = b.transpose(cells, [1, 0, 2])
+    peephole = node.input(7)
+    if peephole is not None:
+        peephole = b.refine(peephole, [inputs.directions, b.extents.mul(3, inputs.size)])
     activations = _activations(node, ["Sigmoid", "Tanh", "Tanh"], inputs.directions)
     clip = _clipped(node)
     coupled = bool(node.attr("input_forget", 0))
@@ -267,8 +279,8 @@ def lstm(node: Node, *_: Tensor | None) -> list[Tensor]:
         projected = _project(node, inputs.x, _direction(node, inputs.weights, d), biases)
         recurrence = b.transpose(_direction(node, inputs.recurrence, d), [1, 0])
         peepholes: list[tuple[Tensor, list[Expr]]] = []
-        if node.input(7) is not None:
-            grouped = b.reshape(_direction(node, node.inputs[7], d), [3, inputs.size])  # type: ignore[arg-type]
+        if peephole is not None:
+            grouped = b.reshape(_direction(node, peephole, d), [3, inputs.size])
             peepholes = [(grouped, [p, column]) for p in range(3)]
 
         def step(
@@ -302,7 +314,7 @@ def lstm(node: Node, *_: Tensor | None) -> list[Tensor]:
             ]
             return _elementwise(node, cell.shape, operands, body, 2, cell.dtype)
 
-        states = [_initial(node, inputs, s, d) for s in (inputs.hidden, cells)]
+        states = [_initial(node, inputs, s, d) for s in (inputs.hidden, node.input(6))]
         runs.append(_run(node, inputs, d, projected, states, step))
     return _finish(node, inputs, runs)
 
@@ -345,16 +357,17 @@ def gru(node: Node, *_: Tensor | None) -> list[Tensor]:
                     return [(1.0 - z) * g(clip(xh + reset * rh)) + z * old]
 
                 return _elementwise(node, hidden.shape, [*x, *r, (hidden, here)], whole, 1, hidden.dtype)
-            two = b.slice_axis(recurrence, 0, 0, 2 * size)
-            two_bias = None if bias is None else b.slice_axis(bias, 0, 0, 2 * size)
+            both = b.extents.mul(2, size)
+            two = b.slice_axis(recurrence, 0, 0, both)
+            two_bias = None if bias is None else b.slice_axis(bias, 0, 0, both)
             r = _gates(node, _project(node, hidden, two, [two_bias]), 2, size)
 
             def first(xz: Scalar, xr: Scalar, rz: Scalar, rr: Scalar, old: Scalar) -> list[Scalar]:
                 return [f(clip(xz + rz)), f(clip(xr + rr)) * old]
 
             z, reset = _elementwise(node, hidden.shape, [*x[:2], *r, (hidden, here)], first, 2, hidden.dtype)
-            third = b.slice_axis(recurrence, 0, 2 * size, size)
-            third_bias = None if bias is None else b.slice_axis(bias, 0, 2 * size, size)
+            third = b.slice_axis(recurrence, 0, both, size)
+            third_bias = None if bias is None else b.slice_axis(bias, 0, both, size)
             candidate = _project(node, reset, third, [third_bias])
 
             def second(xh: Scalar, rh: Scalar, update: Scalar, old: Scalar) -> list[Scalar]:
