@@ -13,6 +13,8 @@ from rillet.errors import UnsupportedNode
 if TYPE_CHECKING:
     import onnx
 
+_STRING = 8  # onnx.TensorProto.STRING
+
 
 def survey(
     model: onnx.ModelProto, unsupported: Sequence[UnsupportedNode], overrides: Mapping[str, Sequence[int | str]]
@@ -97,6 +99,8 @@ def _type_name(type_: onnx.TypeProto) -> str:
 def _tensor_type_name(code: int) -> str:
     from rillet.ir import dtypes
 
+    if code == _STRING:
+        return "string"
     return dtypes.by_code[code].name if code in dtypes.by_code else f"type {code}"
 
 

@@ -76,11 +76,14 @@ def read_arrays(texts: list[str]) -> dict[str, np.ndarray]:
 
 
 def random_input(spec: Any, generator: np.random.Generator) -> np.ndarray:
-    """A random array that fits ``spec``: standard normal for floats, small non-negative integers otherwise."""
+    """A random array that fits ``spec``: standard normal for floats, short words for strings, 0 or 1 otherwise."""
     shape = tuple(d if isinstance(d, int) and d >= 0 else 1 for d in spec.shape)
     dtype = np.dtype(spec.dtype)
     if dtype.kind == "f":
         return np.asarray(generator.standard_normal(shape), dtype=dtype)
+    if dtype.kind == "O":
+        letters = generator.integers(ord("a"), ord("z") + 1, (*shape, 4), dtype=np.uint32)
+        return letters.view("<U4").reshape(shape).astype(object)
     return np.asarray(generator.integers(0, 2, shape), dtype=dtype)
 
 

@@ -43,4 +43,4 @@ def handle(options: argparse.Namespace) -> int:
 
 
 def _spec(spec: Any) -> dict[str, Any]:
-    return {"name": spec.name, "dtype": str(spec.dtype), "shape": list(spec.shape)}
+    return {"name": spec.name, "dtype": spec.type_name, "shape": list(spec.shape)}

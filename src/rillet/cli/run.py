@@ -35,7 +35,8 @@ def handle(options: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         for ordinal, (name, array) in enumerate(outputs.items()):
             safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name) or f"output_{ordinal}"
-            np.save(folder / f"{safe}.npy", array)
+            # Strings as numpy's text type, which loads without pickle.
+            np.save(folder / f"{safe}.npy", array.astype(str) if array.dtype == object else array)
     facts: dict[str, Any] = {
         "seconds": seconds,
         "outputs": {name: _describe(array) for name, array in outputs.items()},
@@ -53,9 +54,9 @@ def handle(options: argparse.Namespace) -> int:
 
 
 def _describe(array: np.ndarray) -> dict[str, Any]:
-    empty = array.size == 0 or array.dtype.kind == "c"
+    empty = array.size == 0 or array.dtype.kind in "cO"
     return {
-        "dtype": str(array.dtype),
+        "dtype": "string" if array.dtype == object else str(array.dtype),
         "shape": list(array.shape),
         "min": None if empty else array.min().item(),
         "max": None if empty else array.max().item(),

@@ -15,7 +15,10 @@ _CARRIERS: dict[int, np.dtype] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One input or output. ``shape``: a number, the name of a dynamic dimension, or -1 for one without a name."""
+    """One input or output. ``shape``: a number, the name of a dynamic dimension, or -1 for one without a name.
+
+    Tensors of strings have dtype ``object``.
+    """
 
     name: str
     dtype: np.dtype
@@ -28,9 +31,14 @@ class TensorSpec:
             return self.dtype
         return _CARRIERS[self.dtype.itemsize]
 
+    @property
+    def type_name(self) -> str:
+        """The element type in words: numpy's name, or ``string``."""
+        return "string" if self.dtype == object else str(self.dtype)
+
     def __str__(self) -> str:
         dims = ", ".join("?" if dim == -1 else str(dim) for dim in self.shape)
-        return f"{self.name}: {self.dtype}[{dims}]"
+        return f"{self.name}: {self.type_name}[{dims}]"
 
 
 def tensor_spec(name: str, dtype: str, dims: Sequence[int], dim_names: Sequence[str]) -> TensorSpec:

@@ -58,7 +58,7 @@ def difference(actual: Any, expected: Any, factor: float = 1.0) -> Difference:
     if a.dtype != b.dtype:
         return Difference(f"type {a.dtype}, expected {b.dtype}", nan, nan, nan)
     if a.dtype.kind in "OUST":
-        return Difference("" if np.array_equal(a, b) else "other values", nan, nan, nan)
+        return Difference("", 0.0, 0.0, nan) if np.array_equal(a, b) else Difference("other values", nan, nan, nan)
     if not _is_float(a.dtype):
         return _exact(a, b)
     return _approximate(a, b, factor)

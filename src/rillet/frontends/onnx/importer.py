@@ -80,6 +80,11 @@ class GraphImporter:
         self._overrides = dict(inputs or {})
         self._opsets = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import} or {"": 1}
         self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+        self._ranks = {
+            info.name: len(info.type.tensor_type.shape.dim)
+            for info in (*model.graph.value_info, *model.graph.output)
+            if info.type.tensor_type.HasField("shape")
+        }
         self._counter = 0
         self._dim_names: dict[ir.Value, str] = {}
         self.b: Builder
@@ -291,7 +296,8 @@ class GraphImporter:
             return self._import_subgraph(graph, arguments, scope)
 
         unpacked = Unpacked(run_graph) if proto.op_type == "If" else None
-        node = Node(proto, name, opset, self.b, inputs, attributes, unpacked.run_graph if unpacked else run_graph)
+        run = unpacked.run_graph if unpacked else run_graph
+        node = Node(proto, name, opset, self.b, inputs, attributes, run, {} if scope.depth else self._ranks)
         strings = touches_strings(proto.op_type, attributes, inputs)
         entry = registry.lookup(domain, proto.op_type, opset, strings)
         if strings and entry is None and not hands_on(proto.op_type):

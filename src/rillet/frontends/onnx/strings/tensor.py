@@ -132,5 +132,5 @@ def received(b: Builder, name: str, ends: Tensor, data: Tensor) -> StringTensor:
     bad = b.reduce(b.indexed("int64", [count], is_bad), [0], 0, lambda v, acc: acc + v, dtype="int64")
     number = convert(b.scalar(bad), "index").value
     none = arith.cmpi(arith.CmpIPredicate.eq, number, builders.index(0))
-    cf.assert_(none, f"input '{name}': {{0}} of its strings end before they begin or after the last of its bytes")
+    cf.assert_(none, f"input '{name}': the ends of its strings must ascend and stay within its bytes")
     return result

@@ -248,12 +248,12 @@ def _deterministic(graph: _Graph, start: int) -> Automaton:
 
 def _minimal(automaton: Automaton) -> Automaton:
     """Merge the states that no text tells apart (Moore's algorithm), and the bytes that no state does."""
-    group = automaton.accepts.astype(np.int32)
+    group = automaton.accepts.astype(np.int64)
     count = 0
     while True:
         described = np.concatenate([group[:, None], group[automaton.steps]], axis=1)
         _, representatives, group = np.unique(described, axis=0, return_index=True, return_inverse=True)
-        group = group.reshape(-1)
+        group = group.reshape(-1).astype(np.int64)
         if len(representatives) == count:
             break
         count = len(representatives)

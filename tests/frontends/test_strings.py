@@ -1,0 +1,279 @@
+"""Tensors of strings, from numpy arrays in to numpy arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import rillet
+from rillet import onnx_backend
+
+STRING = TensorProto.STRING
+WORDS = ["", "a", "Straße", "日本", "AB ab", "\U00010400x", "é\u2003b", "b"]
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, tuple[int, Sequence[Any]]],
+    outputs: Sequence[str],
+    initializers: Mapping[str, Any] | None = None,
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        list(nodes),
+        "test",
+        [helper.make_tensor_value_info(n, code, shape) for n, (code, shape) in inputs.items()],
+        [helper.make_empty_tensor_value_info(n) for n in outputs],
+        [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in (initializers or {}).items()],
+    )
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 4)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def compiled(*args: Any, **kwargs: Any) -> rillet.Module:
+    return rillet.compile(model(*args, **kwargs), jobs=1, threads=1)
+
+
+def single(op_type: str, inputs: Mapping[str, tuple[int, Sequence[Any]]], outputs: int = 1, **attributes: Any) -> Any:
+    names = [f"y{i}" for i in range(outputs)]
+    domain = "ai.onnx.ml" if op_type in ("LabelEncoder", "CategoryMapper") else ""
+    node = helper.make_node(op_type, list(inputs), names, "node", domain=domain, **attributes)
+    return compiled([node], inputs, names)
+
+
+def texts(*values: Any) -> np.ndarray:
+    return np.array(values, dtype=object)
+
+
+# --- the edge ---
+
+
+def test_specs_say_string_and_the_shape() -> None:
+    module = single("StringConcat", {"a": (STRING, ["n", 2]), "b": (STRING, [2])})
+    assert [(s.name, s.type_name, s.shape) for s in module.inputs] == [
+        ("a", "string", ("n", 2)),
+        ("b", "string", (2,)),
+    ]
+    assert "y0: string[n, 2]" in repr(module)
+    result = module(np.array([["x", "é"], ["", "日"]]), ["1", ""])  # numpy's text type and a list
+    assert result.dtype == object
+    assert result.tolist() == [["x1", "é"], ["1", "日"]]
+    assert module.run({"a": texts(["p", "q"]), "b": texts("r", "s")})["y0"].tolist() == [["pr", "qs"]]
+    assert module(np.zeros((0, 2), object), ["", ""]).shape == (0, 2)
+
+
+def test_a_saved_module_takes_strings(tmp_path: Any) -> None:
+    single("Identity", {"x": (STRING, ["n"])}).save(tmp_path / "m.rlm")
+    assert rillet.load(tmp_path / "m.rlm")(WORDS).tolist() == WORDS
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1.5], "input 'x': expected strings, got float64"),
+        (texts("a", 2), "input 'x': element 1 is of type int, not a string"),
+        (texts("\ud800"), "input 'x': element 0 cannot be encoded in UTF-8"),
+        (texts(["a"]), "input 'x"),
+    ],
+)
+def test_what_is_no_tensor_of_strings(value: Any, message: str) -> None:
+    with pytest.raises(rillet.RunError, match=message.replace("[", r"\[")):
+        single("Identity", {"x": (STRING, ["n"])})(value)
+
+
+@pytest.mark.parametrize("ends", [[2, 1], [1, 4], [-1, 3]])
+def test_ends_that_do_not_fit_the_bytes(ends: list[int]) -> None:
+    module = single("Identity", {"x": (STRING, ["n"])})
+    with pytest.raises(rillet.RunError, match="input 'x': the ends of its strings must ascend and stay within"):
+        module._invoke(0, (np.array(ends), np.frombuffer(b"abc", np.uint8)))
+
+
+def test_the_shape_must_agree() -> None:
+    module = single("StringConcat", {"a": (STRING, ["n"]), "b": (STRING, ["n"])})
+    with pytest.raises(rillet.RunError, match=r"b\[ends\]"):
+        module(["p", "q"], ["r", "s", "t"])
+
+
+def test_sequences_of_strings_in_and_out() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("SequenceInsert", ["s", "x"], ["t"])],
+        "test",
+        [
+            helper.make_tensor_sequence_value_info("s", STRING, None),
+            helper.make_tensor_value_info("x", STRING, [2]),
+        ],
+        [helper.make_tensor_sequence_value_info("t", STRING, None)],
+    )
+    prepared = onnx_backend.prepare(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]))
+    (result,) = prepared.run([[texts("a"), texts("b", "c")], texts("d", "é")])
+    assert [r.tolist() for r in result] == [["a"], ["b", "c"], ["d", "é"]]
+
+
+# --- ops that move strings ---
+
+X = texts(["a", "bé", "c"], ["", "dd", "日本"])
+Y = texts(["q", "a", "s"])
+N3, ONE3 = (STRING, ["n", 3]), (STRING, [1, 3])
+INT = TensorProto.INT64
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "arrays", "attributes", "expected"),
+    [
+        ("Concat", {"x": N3, "y": ONE3}, [X, Y], {"axis": 0}, np.concatenate([X, Y])),
+        (
+            "Where",
+            {"c": (TensorProto.BOOL, ["n", 3]), "x": N3, "y": ONE3},
+            [X == "dd", X, Y],
+            {},
+            np.where(X == "dd", X, Y),
+        ),
+        ("Gather", {"x": N3, "i": (INT, ["k"])}, [X, np.array([2, 0, -1])], {"axis": 1}, X[:, [2, 0, -1]]),
+        ("Transpose", {"x": N3}, [X], {}, X.T),
+        ("Pad", {"x": N3, "p": (INT, [4])}, [X, np.array([0, 1, 0, 0])], {}, np.pad(X, ((0, 0), (1, 0)))),
+        ("ScatterND", {"x": N3, "i": (INT, [1, 1]), "y": ONE3}, [X, np.array([[1]]), Y], {}, texts(X[0], Y[0])),
+        ("OneHot", {"i": (INT, ["k"]), "d": (INT, []), "v": (STRING, [2])}, [[0], 2, ["n", "y"]], {}, [["y", "n"]]),
+        ("Shape", {"x": N3}, [X], {}, [2, 3]),
+    ],
+)
+def test_moves(op_type: str, inputs: Any, arrays: Any, attributes: Any, expected: Any) -> None:
+    expected = np.asarray(expected, dtype=object)
+    expected[expected == 0] = ""  # what np.pad fills in
+    assert single(op_type, inputs, **attributes)(*arrays).tolist() == expected.tolist()
+
+
+def test_structures_and_constants() -> None:
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value_strings=["p", "q", "r"]),
+        helper.make_node("SequenceEmpty", [], ["e"], dtype=STRING),
+        helper.make_node("SequenceInsert", ["e", "x"], ["s"]),
+        helper.make_node("SequenceInsert", ["s", "k"], ["t"]),
+        helper.make_node("ConcatFromSequence", ["t"], ["u"], axis=0),
+        helper.make_node("StringConcat", ["u", "c"], ["y"]),
+    ]
+    module = compiled(nodes, {"x": N3}, ["y"], {"k": Y})
+    assert module(X).tolist() == (np.concatenate([X, Y]) + texts("p", "q", "r")).tolist()
+
+
+def test_branches_that_give_strings() -> None:
+    then = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["t"])], "then", [], [helper.make_empty_tensor_value_info("t")]
+    )
+    constant = helper.make_node("Constant", [], ["e"], value_strings=["no", "nein"])
+    other = helper.make_graph([constant], "else", [], [helper.make_empty_tensor_value_info("e")])
+    node = helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)
+    module = compiled([node], {"c": (TensorProto.BOOL, []), "x": (STRING, ["n"])}, ["y"])
+    assert module(True, WORDS).tolist() == WORDS
+    assert module(False, WORDS).tolist() == ["no", "nein"]
+
+
+# --- ops that look into strings ---
+
+
+def test_equal_broadcasts() -> None:
+    module = single("Equal", {"a": (STRING, ["n", 1]), "b": (STRING, ["m"])})
+    a, b = texts(*[[w] for w in WORDS]), texts("日本", "", "A", "日木")
+    np.testing.assert_array_equal(module(a, b), a == b)
+
+
+@pytest.mark.parametrize("limit", [None, 0, 1])
+@pytest.mark.parametrize("delimiter", [None, "--"])
+def test_split(delimiter: str | None, limit: int | None) -> None:
+    attributes: dict[str, Any] = {} if delimiter is None else {"delimiter": delimiter}
+    if limit is not None:
+        attributes["maxsplit"] = limit
+    module = single("StringSplit", {"x": (STRING, ["n"])}, 2, **attributes)
+    for values in (["a--b---c-", "--", "", "-", "日--本----"], [" a\u3000b  c ", "\t", "", "\u00a0日 本"], []):
+        pieces, counts = module(np.array(values, dtype=object))
+        expected = [v.split(delimiter, -1 if limit is None else limit) for v in values]
+        width = max(map(len, expected), default=0)
+        assert counts.tolist() == [len(e) for e in expected]
+        assert pieces.shape == (len(values), width)
+        assert pieces.tolist() == [e + [""] * (width - len(e)) for e in expected]
+
+
+@pytest.mark.parametrize("action", ["UPPER", "LOWER"])
+def test_normalizer(action: str) -> None:
+    module = single(
+        "StringNormalizer", {"x": (STRING, ["n"])}, case_change_action=action, stopwords=["B", "é\u2003b", "none"]
+    )
+    change = str.upper if action == "UPPER" else str.lower
+    assert module(WORDS).tolist() == [change(w) for w in WORDS if w not in ("b", "é\u2003b")]
+    assert module(texts("b", "B")).tolist() == [""]
+    assert module(np.zeros(0, object)).tolist() == [""]
+
+
+def test_normalizer_of_one_row() -> None:
+    module = single("StringNormalizer", {"x": (STRING, [1, "n"])}, is_case_sensitive=1, stopwords=["B"])
+    assert module([["b", "B", "c"]]).tolist() == [["b", "c"]]
+
+
+def test_labels() -> None:
+    encode = single(
+        "LabelEncoder", {"x": (STRING, ["n"])}, keys_strings=["b", "", "日本", "b"], values_int64s=[5, 6, 7, 8]
+    )
+    assert encode(WORDS).tolist() == [6, -1, -1, 7, -1, -1, -1, 8]
+    rename = single("LabelEncoder", {"x": (STRING, ["n"])}, keys_strings=["b", "a"], values_strings=["é", ""])
+    assert rename(texts("a", "c", "b")).tolist() == ["", "_Unused", "é"]
+    name = single(
+        "LabelEncoder", {"x": (INT, ["n"])}, keys_int64s=[3, 4], values_strings=["c", "d"], default_string="?"
+    )
+    assert name(np.array([4, 5, 3])).tolist() == ["d", "?", "c"]
+    category = single("CategoryMapper", {"x": (STRING, ["n"])}, cats_int64s=[1, 2], cats_strings=["a", "b"])
+    assert category(WORDS).tolist() == [-1, 1, -1, -1, -1, -1, -1, 2]
+
+
+def test_n_grams() -> None:
+    module = single(
+        "TfIdfVectorizer",
+        {"x": (STRING, ["n"])},
+        mode="TF",
+        min_gram_length=1,
+        max_gram_length=2,
+        max_skip_count=0,
+        ngram_counts=[0, 2],
+        ngram_indexes=[0, 1, 2],
+        pool_strings=["a", "日", "a", "日"],
+    )
+    assert module(texts("a", "日", "x", "a", "日", "日")).tolist() == [2, 3, 2]
+
+
+def test_unique() -> None:
+    module = single("Unique", {"x": (STRING, ["n"])}, 4)
+    x = texts("b", "", "ab", "b", "日", "a", "")
+    for got, want in zip(module(x), np.unique(x, True, True, True), strict=True):
+        assert got.tolist() == want.tolist()
+
+
+def test_regex() -> None:
+    module = single("RegexFullMatch", {"x": (STRING, ["n"])}, pattern=r"(?i)\w+( [ab])?|日.")
+    assert module(texts("Ab B", "x", "", "日本", "日", "a b c")).tolist() == [True, True, False, True, False, False]
+
+
+# --- diagnostics ---
+
+
+def test_ops_that_cannot_work_on_strings_are_all_named() -> None:
+    nodes = [
+        helper.make_node("Resize", ["x", "", "s"], ["y"], "first"),
+        helper.make_node("RegexFullMatch", ["x"], ["z"], "second", pattern="(?=a)"),
+    ]
+    with pytest.raises(rillet.UnsupportedError) as caught:
+        compiled(nodes, {"x": N3}, ["y", "z"], {"s": np.ones(2, np.float32)})
+    assert [n.name for n in caught.value.nodes] == ["first", "second"]
+    assert "it is not supported on tensors of strings" in str(caught.value)
+    assert "a lookahead '(?='" in str(caught.value)
+
+
+def test_types_are_checked() -> None:
+    with pytest.raises(rillet.CompileError, match="Add 'node': input 'A' is string, which the op does not take"):
+        single("Add", {"x": N3, "y": N3})
+
+
+def test_the_normalizer_takes_one_row() -> None:
+    with pytest.raises(rillet.CompileError, match="StringNormalizer 'node': the input must be of shape"):
+        single("StringNormalizer", {"x": (STRING, [2, 3])})
