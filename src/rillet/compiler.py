@@ -15,7 +15,7 @@ import numpy as np
 from rillet import pipeline, runtime
 from rillet.codegen.cache import default_directory
 from rillet.codegen.library import Progress, compile_library
-from rillet.codegen.result import CodegenOptions
+from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.errors import CompileError
 from rillet.executables import entry_facts, executables
 from rillet.frontends import source as source_frontend
@@ -23,6 +23,7 @@ from rillet.ir import Program
 from rillet.ir.image import Image
 from rillet.module import CompiledLibrary, write_module
 from rillet.targets import Target, get
+from rillet.tuning import record as tuning_record
 from rillet.vm import encode
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class CompileOptions:
     cache: Path | None = None  # compile cache; None: no cache
     dump_ir: Path | None = None  # write the module after every stage here
     optimize_for_size: bool = False
+    tuning: tuning_record.Record | None = None  # choices that overrule the cost model's
 
 
 class _Keywords(TypedDict, total=False):
@@ -53,6 +55,7 @@ class _Keywords(TypedDict, total=False):
     cache: bool | str | os.PathLike[str]
     dump_ir: str | os.PathLike[str] | None
     optimize_for_size: bool
+    tuning: bool | str | os.PathLike[str]
     progress: Progress | None
 
 
@@ -77,6 +80,7 @@ def compile(
     cache: bool | str | os.PathLike[str] = True,
     dump_ir: str | os.PathLike[str] | None = None,
     optimize_for_size: bool = False,
+    tuning: bool | str | os.PathLike[str] = True,
     progress: Progress | None = None,
 ) -> runtime.Module | CrossModule:
     """Compile a model and load it; for a target that this machine cannot run, what comes back can be exported.
@@ -94,13 +98,14 @@ def compile(
         cache: reuse compiled executables: True for the default directory, a path, or False.
         dump_ir: a directory that gets the module after every stage.
         optimize_for_size: prefer small code over fast code.
+        tuning: use what ``rillet tune`` found out: True for the default record, where there is one, a path, or False.
         progress: called with (finished, total) executables; by default a long compile shows a bar on a terminal.
 
     Raises:
         UnsupportedError: names every node that cannot be compiled.
         CompileError: the source is invalid.
     """
-    options = _options(jobs, cache, dump_ir, optimize_for_size)
+    options = _options(jobs, cache, dump_ir, optimize_for_size, tuning)
     targets = resolve_targets(target)
     with _COMPILING:
         if not targets[0].runs_here:
@@ -121,10 +126,11 @@ def cross_compile(
     cache: bool | str | os.PathLike[str] = True,
     dump_ir: str | os.PathLike[str] | None = None,
     optimize_for_size: bool = False,
+    tuning: bool | str | os.PathLike[str] = True,
     progress: Progress | None = None,
 ) -> CrossModule:
     """Compile a model in order to export it, whatever the machine it is for. See ``compile``."""
-    options = _options(jobs, cache, dump_ir, optimize_for_size)
+    options = _options(jobs, cache, dump_ir, optimize_for_size, tuning)
     return _cross_compile(source, resolve_targets(target), inputs, values, options, progress)
 
 
@@ -133,12 +139,14 @@ def _options(
     cache: bool | str | os.PathLike[str],
     dump_ir: str | os.PathLike[str] | None,
     optimize_for_size: bool,
+    tuning: bool | str | os.PathLike[str],
 ) -> CompileOptions:
     return CompileOptions(
         jobs=jobs,
-        cache=_cache_directory(cache),
+        cache=cache_directory(cache),
         dump_ir=Path(dump_ir) if dump_ir is not None else None,
         optimize_for_size=optimize_for_size,
+        tuning=None if optimize_for_size else tuning_record.resolve(tuning),
     )
 
 
@@ -188,14 +196,25 @@ def _compile_image(
     options: CompileOptions,
     progress: Progress | None,
 ) -> tuple[Image, list[CompiledLibrary]]:
-    trace = pipeline.Trace(options.dump_ir)
+    image, parts = lower(source, targets[0], inputs, values, options)
+    return image, [_compile_for(target, parts, options, progress) for target in targets]
+
+
+def lower(
+    source: Source,
+    target: Target,
+    inputs: Mapping[str, Shape] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
+    options: CompileOptions | None = None,
+) -> tuple[Image, list[tuple[str, str]]]:
+    """Everything but code generation: what goes into the module file, and its executables (name, module text)."""
+    trace = pipeline.Trace(options.dump_ir if options else None)
     program = import_source(source, inputs, trace, values)
-    steps = pipeline.passes(targets[0])
+    steps = pipeline.passes(target)
     pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
-    facts = entry_facts(program)
-    libraries = [_compile_for(target, program, options, progress) for target in targets]
+    facts, parts = entry_facts(program), executables(program)
     pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal", "vm")], trace)
-    return dataclasses.replace(encode(program), facts=facts), libraries
+    return dataclasses.replace(encode(program), facts=facts), parts
 
 
 def lower_until(source: Source, stage: str, *, target: Target, inputs: Mapping[str, Shape] | None = None) -> Program:
@@ -234,16 +253,27 @@ def resolve_targets(target: str | Sequence[str]) -> list[Target]:
 
 
 def _compile_for(
-    target: Target, program: Program, options: CompileOptions, progress: Progress | None
+    target: Target, parts: Sequence[tuple[str, str]], options: CompileOptions, progress: Progress | None
 ) -> CompiledLibrary:
     from rillet.progress import bar
 
     codegen_options = CodegenOptions(optimize_for_size=options.optimize_for_size)
-    parts = executables(program)
+    knobs = options.tuning.knobs_of(parts, target) if options.tuning else None
     with bar(f"compiling for {target.name}", progress) as report:
         elf, compiled = compile_library(
-            parts, target, codegen_options, jobs=options.jobs, cache_directory=options.cache, progress=report
+            parts,
+            target,
+            codegen_options,
+            knobs=knobs,
+            jobs=options.jobs,
+            cache_directory=options.cache,
+            progress=report,
         )
+    return library_of(target, elf, compiled)
+
+
+def library_of(target: Target, elf: bytes, compiled: Sequence[CompiledExecutable]) -> CompiledLibrary:
+    """Linked executables as a module file takes them."""
     return CompiledLibrary(
         target=target.name,
         arch=target.arch,
@@ -254,7 +284,8 @@ def _compile_for(
     )
 
 
-def _cache_directory(cache: bool | str | os.PathLike[str]) -> Path | None:
+def cache_directory(cache: bool | str | os.PathLike[str]) -> Path | None:
+    """The compile cache that ``compile``'s argument means; None for none."""
     if cache is False:
         return None
     return default_directory() if cache is True else Path(cache)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-COMMANDS = ("compile", "export", "run", "bench", "check", "verify", "inspect", "targets")
+COMMANDS = ("compile", "tune", "export", "run", "bench", "check", "verify", "inspect", "targets")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rillet.cli.common import add_source, parse_shapes, print_json
+from rillet.cli.common import add_source, parse_shapes, print_json, print_stats
 
 
 def register(commands: Any) -> None:
@@ -18,6 +18,9 @@ def register(commands: Any) -> None:
     parser.add_argument("--until", metavar="STAGE", help="stop after STAGE and print the module")
     parser.add_argument("--optimize-for-size", action="store_true", help="prefer small code over fast code")
     parser.add_argument("--jobs", type=int, help="processes that compile (default: one a core)")
+    tuning = parser.add_mutually_exclusive_group()
+    tuning.add_argument("--tuning", metavar="RECORD", default=True, help="use this record of 'rillet tune'")
+    tuning.add_argument("--no-tuning", dest="tuning", action="store_false", help="use no record, not the default one")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     parser.set_defaults(handler=handle)
 
@@ -42,6 +45,7 @@ def handle(options: argparse.Namespace) -> int:
         cache=not options.no_cache,
         dump_ir=options.dump_ir,
         optimize_for_size=options.optimize_for_size,
+        tuning=options.tuning,
     )
     output = Path(options.output) if options.output else Path(options.model).with_suffix(".rlm")
     module.save(output)
@@ -55,6 +59,5 @@ def handle(options: argparse.Namespace) -> int:
         print_json(facts)
         return 0
     print(f"{output}: {facts['bytes']:,} bytes, compiled in {facts['seconds']} s")
-    for key, value in module.stats.items():
-        print(f"  {key:24} {value:,}")
+    print_stats(module.stats)
     return 0

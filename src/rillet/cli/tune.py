@@ -1,0 +1,185 @@
+"""``rillet tune``: measure alternatives to the cost model's choices on this machine and record what beats them."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rillet.cli.common import parse_shapes, print_json, random_input, read_arrays
+from rillet.errors import CompileError
+
+if TYPE_CHECKING:
+    from rillet.runtime import Module, TensorSpec
+    from rillet.tuning.search import Result, Status
+
+_LINE_EVERY_SECONDS = 10.0  # where nobody watches a terminal
+
+
+def register(commands: Any) -> None:
+    parser = commands.add_parser("tune", help="search for faster kernels by measuring on this machine")
+    parser.add_argument("model", help="the model to tune (.onnx, .mlir)")
+    parser.add_argument("--time-budget", default="60s", metavar="TIME", help="e.g. 90s, 5m, 1h (default: 60s)")
+    parser.add_argument("--target", default="host", help="target name; this machine must run it (default: host)")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3xHx224", help="pin an input's shape")
+    parser.add_argument(
+        "--dim", action="append", default=[], metavar="NAME=128", help="the size of a dynamic dimension to measure at"
+    )
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input (default: random)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
+    parser.add_argument("-o", "--output", metavar="RECORD", help="the record to add to (default: the one compile uses)")
+    parser.add_argument("--threads", type=int, help="threads of the whole-model times reported (default: one a core)")
+    parser.add_argument("--jobs", type=int, help="processes that compile (default: one a core)")
+    parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
+    parser.add_argument("--json", action="store_true", help="print facts as JSON")
+    parser.set_defaults(handler=handle)
+
+
+def handle(options: argparse.Namespace) -> int:
+    from rillet import compiler
+    from rillet.tuning import Record, default_path
+    from rillet.tuning.search import Search
+
+    seconds = parse_duration(options.time_budget)
+    (target,) = compiler.resolve_targets(options.target)
+    if not target.runs_here:
+        raise CompileError(f"target {target.name} cannot run on this machine, so nothing can be measured for it")
+    path = Path(options.output) if options.output else default_path()
+    known = Record.load(path) if path.exists() else Record()
+    image, executables = compiler.lower(options.model, target, parse_shapes(options.shape))
+    with (
+        Search(
+            image,
+            executables,
+            target,
+            lambda module: _inputs(module, options),
+            library_of=compiler.library_of,
+            known=known,
+            cache=compiler.cache_directory(not options.no_cache),
+            jobs=options.jobs,
+            threads=options.threads,
+        ) as search,
+        _Display() as display,
+    ):
+        result = search.run(seconds, display.show)
+    known.merged(result.record).save(path)
+    if options.json:
+        print_json(_facts(result, path))
+    else:
+        print(_text(result, path))
+    return 0
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of ``90``, ``90s``, ``5m`` or ``1h``. Raises ``CompileError`` for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if match is None or float(match[1]) <= 0:
+        raise CompileError(f"--time-budget {text}: expected a time such as 90s, 5m or 1h")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def _inputs(module: Module, options: argparse.Namespace) -> list[np.ndarray]:
+    """The arrays to measure with: those given, else random ones, with dynamic dimensions as ``--dim`` says."""
+    sizes = dict(_size(text) for text in options.dim)
+    given = read_arrays(options.input)
+    known = [spec.name for spec in module.inputs]
+    if unknown := sorted(set(given) - set(known)):
+        raise CompileError(f"the model has no input {', '.join(unknown)}; its inputs: {', '.join(known)}")
+    generator = np.random.default_rng(options.seed)
+    return [
+        given[spec.name] if spec.name in given else random_input(_sized(spec, sizes), generator)
+        for spec in module.inputs
+    ]
+
+
+def _sized(spec: TensorSpec, sizes: dict[str, int]) -> TensorSpec:
+    shape = tuple(sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in spec.shape)
+    open_ = [dim for dim in shape if isinstance(dim, str) or dim < 0]
+    if open_:
+        how = f"--dim {open_[0]}=128 or " if isinstance(open_[0], str) else ""
+        raise CompileError(
+            f"input '{spec.name}' has a dynamic dimension, and times depend on it: say what to measure at, "
+            f"with {how}--input {spec.name}=FILE.npy"
+        )
+    return dataclasses.replace(spec, shape=shape)
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, _, size = text.partition("=")
+    if not name or not (size.isascii() and size.isdigit()):
+        raise CompileError(f"--dim {text}: expected NAME=SIZE")
+    return name, int(size)
+
+
+class _Display:
+    """Shows how far the search is: one line rewritten on a terminal, else a line now and then."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._last = 0.0
+        self._width = 0
+
+    def __enter__(self) -> _Display:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._live and self._width:
+            print(f"\r{'':{self._width}}\r", end="", file=sys.stderr, flush=True)
+
+    def show(self, status: Status) -> None:
+        now = time.monotonic()
+        if not self._live and now - self._last < _LINE_EVERY_SECONDS:
+            return
+        self._last = now
+        line = (
+            f"kernel {status.visited} of {status.kernels}, {status.variants} variants measured, "
+            f"best so far {status.gain:.1%} faster, {status.seconds_left:.0f} s left"
+        )
+        self._width = max(self._width, len(line))
+        end = "" if self._live else "\n"
+        print(f"\r{line:{self._width}}" if self._live else line, end=end, file=sys.stderr, flush=True)
+
+
+def _text(result: Result, path: Path) -> str:
+    lines = ["interrupted; what was found is kept"] if result.interrupted else []
+    lines += [
+        f"{name}: a variant computes something else and was left out; please report this" for name in result.wrong
+    ]
+    better = [entry for entry in result.record.entries.values() if entry.knobs.given()]
+    for entry in sorted(better, key=lambda e: e.tuned_us - e.model_us):
+        problem = " ".join(f"{name}={value}" for name, value in entry.problem.items())
+        knobs = " ".join(f"{name}={value}" for name, value in entry.knobs.given().items())
+        lines.append(f"{entry.model_us:10.1f} us -> {entry.tuned_us:10.1f} us  {entry.strategy} {problem}: {knobs}")
+    kernels = len(result.record.entries)
+    lines.append(f"{result.variants} variants of {kernels} kernels measured, {result.improved} kernels improved")
+    lines.append(
+        f"model: {result.default_s * 1e3:.3f} ms by the cost model, {result.tuned_s * 1e3:.3f} ms tuned "
+        f"({result.default_s / result.tuned_s - 1:+.1%}) on {result.threads} thread(s)"
+    )
+    lines.append(f"record: {path}")
+    return "\n".join(lines)
+
+
+def _facts(result: Result, path: Path) -> dict[str, Any]:
+    return {
+        "record": str(path),
+        "variants": result.variants,
+        "kernels": len(result.record.entries),
+        "improved": result.improved,
+        "model_ms": result.default_s * 1e3,
+        "tuned_ms": result.tuned_s * 1e3,
+        "threads": result.threads,
+        "interrupted": result.interrupted,
+        "wrong": list(result.wrong),
+    }

@@ -1,0 +1,151 @@
+"""Tuning records: small JSON files of choices by kernel structure and target.
+
+A record knows nothing of models: an entry's key is the hash of what the kernel computes (the executable's text without
+its name) and of the target it was measured on, so one record serves every model and may be shared between machines.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rillet.codegen.cache import default_directory
+from rillet.codegen.knobs import Knobs
+from rillet.errors import CompileError
+from rillet.runtime.files import write_atomically
+from rillet.targets import Target
+
+FORMAT = "rillet-tuning"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What measuring found about one kernel on one target. Times are of one call's dispatches of it, on one thread."""
+
+    knobs: Knobs  # the choices that beat the cost model's; empty where none did
+    strategy: str  # what kind of kernel it is
+    problem: dict[str, int]  # its extents, for whoever reads the record
+    target: str  # the architecture and CPU it was measured on
+    model_us: float  # microseconds with the cost model's choices
+    tuned_us: float  # with these
+
+
+@dataclass(frozen=True)
+class Record:
+    """Entries by key."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    def knobs_of(self, executables: Sequence[tuple[str, str]], target: Target) -> dict[str, Knobs]:
+        """The choices for executables (name, module text), by name; those not named are the cost model's."""
+        found = ((name, self.entries.get(key(name, text, target))) for name, text in executables)
+        return {name: entry.knobs for name, entry in found if entry is not None and entry.knobs.given()}
+
+    def merged(self, newer: Record) -> Record:
+        """Both records' entries; where both have one, the newer's."""
+        return Record({**self.entries, **newer.entries})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the record, all of it or, on an ``OSError``, nothing. Makes the folder it goes into."""
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        facts = {
+            "format": FORMAT,
+            "version": VERSION,
+            "kernels": {name: _facts(entry) for name, entry in sorted(self.entries.items())},
+        }
+        write_atomically(path, memoryview(json.dumps(facts, indent=1).encode()))
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Record:
+        """Read a record. Raises ``CompileError`` saying what is wrong with the file."""
+        try:
+            facts = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise CompileError(f"cannot read the tuning record '{path}': {error.strerror}") from error
+        except ValueError as error:
+            raise CompileError(f"the tuning record '{path}' is no JSON: {error}; {_REMEDY}") from error
+        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+            raise CompileError(f'\'{path}\' is no tuning record: it does not say "format": "{FORMAT}"')
+        if facts.get("version") != VERSION:
+            raise CompileError(
+                f"the tuning record '{path}' has version {facts.get('version')!r}, "
+                f"this Rillet reads version {VERSION}; {_REMEDY}"
+            )
+        kernels = facts.get("kernels")
+        if not isinstance(kernels, dict):
+            raise CompileError(f"the tuning record '{path}' has no \"kernels\"; {_REMEDY}")
+        return Record({name: _entry(path, name, entry) for name, entry in kernels.items()})
+
+
+_REMEDY = "make it anew with 'rillet tune'"
+
+
+def default_path() -> Path:
+    """The record that is used unless the caller names one: ``$RILLET_TUNING``, or ``tuning.json`` beside the cache."""
+    return Path(os.environ.get("RILLET_TUNING") or default_directory() / "tuning.json")
+
+
+def resolve(tuning: bool | str | os.PathLike[str]) -> Record | None:
+    """The record that ``compile``'s argument means: True the default one if there is one, False none, else a path.
+
+    A named record must be valid (``CompileError``); a bad default one is ignored with a warning, for nobody asked for
+    it and nothing but speed depends on it.
+    """
+    if tuning is False:
+        return None
+    if tuning is not True:
+        return Record.load(tuning)
+    path = default_path()
+    if not path.exists():
+        return None
+    try:
+        return Record.load(path)
+    except CompileError as error:
+        warnings.warn(f"not tuned: {error}", RuntimeWarning, stacklevel=3)
+        return None
+
+
+def key(name: str, text: str, target: Target) -> str:
+    """The key of an executable on a target: its text apart from its name, and all that picks machine code."""
+    structure = re.sub(rf"@{re.escape(name)}(?![\w$.])", "@kernel", text)
+    machine = {
+        "triple": target.triple,
+        "cpu": target.cpu,
+        "features": sorted(target.features),
+        "tuning": sorted(target.tuning),
+        "vector_bits": target.vector_bits,
+    }
+    return hashlib.sha256(json.dumps([structure, machine], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _facts(entry: Entry) -> dict[str, Any]:
+    facts = dataclasses.asdict(entry)
+    facts["knobs"] = entry.knobs.given()
+    return facts
+
+
+def _entry(path: str | os.PathLike[str], name: str, facts: Any) -> Entry:
+    where = f"the tuning record '{path}', kernel {name}"
+    if not isinstance(facts, Mapping):
+        raise CompileError(f"{where}: expected an object, found {facts!r}; {_REMEDY}")
+    types = {"strategy": str, "target": str, "problem": Mapping, "knobs": Mapping, "model_us": float, "tuned_us": float}
+    for field_name, expected in types.items():
+        value = facts.get(field_name)
+        if not isinstance(value, (expected, int) if expected is float else expected) or isinstance(value, bool):
+            raise CompileError(f"{where}: '{field_name}' is missing or of the wrong type; {_REMEDY}")
+    if unknown := sorted(set(facts) - set(types)):
+        raise CompileError(f"{where}: there is no field '{unknown[0]}'; {_REMEDY}")
+    try:
+        knobs = Knobs.parse(facts["knobs"])
+    except ValueError as error:
+        raise CompileError(f"{where}: {error}; {_REMEDY}") from error
+    return Entry(**{**facts, "knobs": knobs, "problem": dict(facts["problem"])})

@@ -1,0 +1,321 @@
+"""The search: variants of many kernels at a time are built into the model and timed against its default build.
+
+Kernels do not depend on each other's choices, so one build can hold a variant of every kernel, and a profile of it
+times each. A batch of such builds takes turns with two default builds; what differs between those two is noise. A
+variant that wins is measured once more, together with all other winners, before it is kept, since the best of many
+measurements is partly luck.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rillet import runtime
+from rillet.codegen.knobs import MODEL, Knobs
+from rillet.codegen.library import compile_jobs
+from rillet.codegen.link import link_embedded_elf
+from rillet.codegen.pool import Job, Pool
+from rillet.codegen.result import CodegenOptions, CompiledExecutable
+from rillet.errors import CompileError
+from rillet.ir.image import Image
+from rillet.module import CompiledLibrary, write_module
+from rillet.runtime.cpus import available_cores
+from rillet.targets import Target
+from rillet.tuning import measure, space
+from rillet.tuning.measure import Clock
+from rillet.tuning.record import Entry, Record, key
+
+_MARGIN = 0.02  # a variant must beat the default by this share of its time, or by twice the noise if that is more
+_BUILDS = 4  # variants of one kernel in a batch
+_BATCH_SECONDS = 3.0  # what compiling a batch should take
+_SMALLEST_SHARE = 0.002  # of the model's time; kernels that take less are not worth a compile
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a search is."""
+
+    kernels: int  # that may be varied
+    visited: int  # of them, how many had a variant measured
+    variants: int  # measured so far
+    gain: float  # share of the model's time saved by the best found so far, not confirmed yet
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a search found. Times are seconds of one call of the whole model, at its fastest."""
+
+    record: Record  # an entry for each kernel that was varied
+    variants: int
+    improved: int  # kernels whose default was beaten
+    default_s: float
+    tuned_s: float
+    threads: int
+    interrupted: bool
+    wrong: tuple[str, ...] = ()  # kernels that had a variant with other results
+
+
+@dataclass
+class _Kernel:
+    """The state of the search for one kernel."""
+
+    name: str
+    text: str
+    default: CompiledExecutable
+    groups: space.Groups
+    queue: list[Knobs]
+    share: float = 0.0  # of the model's time
+    tried: int = 0
+    best: CompiledExecutable | None = None
+    best_ratio: float = 1.0  # its time by the default's
+
+    def next_group(self) -> None:
+        """Fill the queue with the next group of alternatives that has any."""
+        choice = (self.best or self.default).choice
+        assert choice is not None
+        try:
+            while not self.queue:
+                self.queue = list(self.groups.send(choice))
+        except StopIteration:
+            self.queue = []
+
+
+_Variants = dict[str, CompiledExecutable]  # by kernel
+
+
+class Search:
+    """A search for better choices for the kernels of one model on this machine."""
+
+    def __init__(
+        self,
+        image: Image,
+        executables: Sequence[tuple[str, str]],
+        target: Target,
+        inputs: Callable[[runtime.Module], Sequence[np.ndarray]],
+        *,
+        library_of: Callable[[Target, bytes, Sequence[CompiledExecutable]], CompiledLibrary],
+        known: Record | None = None,
+        cache: Path | None = None,
+        jobs: int | None = None,
+        threads: int | None = None,
+        clock: Clock | None = None,
+    ):
+        """``image`` and ``executables`` are the model's for ``target``; ``inputs`` makes what it is called with.
+
+        Choices in ``known`` are tried first. ``threads`` is what the whole model's times are measured with; kernels are
+        timed on one. Use it in a ``with`` statement: it owns processes.
+        """
+        self._image = image
+        self._executables = executables
+        self._target = target
+        self._make_inputs = inputs
+        self._library_of = library_of
+        self._known = known.knobs_of(executables, target) if known else {}
+        self._cache = cache
+        self._clock = clock or Clock()
+        self._threads = threads or available_cores()
+        self._pool = Pool(jobs)
+        self._compile_seconds = 0.2  # of one variant, all workers together; learned
+        self._variants = 0
+        self._wrong: list[str] = []
+
+    def __enter__(self) -> Search:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._pool.close()
+
+    def run(self, seconds: float, report: Callable[[Status], None] = lambda status: None) -> Result:
+        """Search for about ``seconds``, or until nothing is left to try. Ctrl-C ends it early with what was found."""
+        deadline = time.monotonic() + seconds
+        outcomes = self._compile([(name, MODEL) for name, _ in self._executables])
+        for outcome in outcomes:
+            if isinstance(outcome, CompileError):
+                raise outcome
+        self._defaults = {o.name: o for o in outcomes if isinstance(o, CompiledExecutable)}
+        self._base = [self._build({}), self._build({})]
+        self._inputs = self._make_inputs(self._base[0])
+        self._expected = [np.array(value) for value in measure.outputs(self._base[0], self._inputs)]
+        first, _ = measure.kernel_times(self._base, self._inputs, self._clock)
+        total = sum(first.values()) or 1.0
+        kernels = self._kernels(first, total)
+        # What confirming takes: one build, and as many calls as a batch.
+        reserve = 3 * self._clock.seconds + self._clock.fewest * total * 3 + 0.5
+        interrupted = False
+        try:
+            while (left := deadline - reserve - time.monotonic()) > 0:
+                report(self._status(kernels, left))
+                wanted = self._choose(kernels, left)
+                if not wanted:
+                    break
+                self._measure(kernels, self._compile_batch(wanted))
+            report(self._status(kernels, 0.0))
+            kept = self._confirm(kernels)
+        except KeyboardInterrupt:
+            interrupted = True
+            kept = {k.name: k for k in kernels.values() if k.best is not None and k.best_ratio < 1 - _MARGIN}
+        return self._result(kernels, kept, first, interrupted)
+
+    # --- one batch ------------------------------------------------------------------------------------------------
+
+    def _kernels(self, times: Mapping[str, float], total: float) -> dict[str, _Kernel]:
+        """The kernels that have choices and take long enough to matter, longest first."""
+        kernels = {}
+        texts = dict(self._executables)
+        for name, spent in sorted(times.items(), key=lambda item: -item[1]):
+            default = self._defaults[name]
+            if default.choice is None or spent < _SMALLEST_SHARE * total:
+                continue
+            groups = space.groups(default.strategy, default.choice, self._target)
+            kernel = _Kernel(name, texts[name], default, groups, list(next(groups)), spent / total)
+            if name in self._known:
+                kernel.queue.insert(0, self._known[name])
+            if not kernel.queue:
+                kernel.next_group()
+            kernels[name] = kernel
+        return kernels
+
+    def _choose(self, kernels: Mapping[str, _Kernel], seconds: float) -> list[tuple[str, Knobs]]:
+        """The variants of the next batch: more of kernels that take long and were tried little."""
+        room = max(1, round(min(_BATCH_SECONDS, seconds) / self._compile_seconds))
+        wanted: list[tuple[str, Knobs]] = []
+        planned = dict.fromkeys(kernels, 0)
+
+        def priority(kernel: _Kernel) -> float:
+            return kernel.share / (1 + kernel.tried + planned[kernel.name])
+
+        while len(wanted) < room:
+            open_ = [k for k in kernels.values() if planned[k.name] < min(len(k.queue), _BUILDS)]
+            if not open_:
+                break
+            kernel = max(open_, key=priority)
+            wanted.append((kernel.name, kernel.queue[planned[kernel.name]]))
+            planned[kernel.name] += 1
+        for name, count in planned.items():
+            del kernels[name].queue[:count]
+        return wanted
+
+    def _compile_batch(self, wanted: Sequence[tuple[str, Knobs]]) -> list[_Variants]:
+        """Compile variants and distribute them over builds; those that give the default's code are left out."""
+        started = time.monotonic()
+        builds: list[_Variants] = []
+        for (name, _), outcome in zip(wanted, self._compile(wanted), strict=True):
+            if isinstance(outcome, CompileError) or outcome.object == self._defaults[name].object:
+                continue
+            for build in builds:
+                if name not in build:
+                    build[name] = outcome
+                    break
+            else:
+                builds.append({name: outcome})
+        spent = (time.monotonic() - started) / len(wanted)
+        self._compile_seconds = max(0.01, (self._compile_seconds + spent) / 2)
+        return builds
+
+    def _measure(self, kernels: Mapping[str, _Kernel], builds: Sequence[_Variants]) -> None:
+        """Time a batch's builds and remember what beats the best."""
+        right = [part for build in builds for part in self._right_parts(build)]
+        times = measure.kernel_times([*self._base, *(module for _, module in right)], self._inputs, self._clock)
+        for (variants, _), measured in zip(right, times[2:], strict=True):
+            for name, compiled in variants.items():
+                kernel = kernels[name]
+                kernel.tried += 1
+                self._variants += 1
+                ratio = measured[name] / max(min(times[0][name], times[1][name]), 1e-9)
+                if ratio < kernel.best_ratio:
+                    kernel.best, kernel.best_ratio = compiled, ratio
+        for kernel in kernels.values():
+            if not kernel.queue:
+                kernel.next_group()
+
+    def _right_parts(self, variants: _Variants) -> list[tuple[_Variants, runtime.Module]]:
+        """The build of these variants or, where they change the model's outputs, those of the halves that do not."""
+        module = self._build(variants)
+        if measure.agree(measure.outputs(module, self._inputs), self._expected):
+            return [(variants, module)]
+        if len(variants) == 1:
+            self._wrong += variants
+            return []
+        items = list(variants.items())
+        half = len(items) // 2
+        return [*self._right_parts(dict(items[:half])), *self._right_parts(dict(items[half:]))]
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def _confirm(self, kernels: Mapping[str, _Kernel]) -> dict[str, _Kernel]:
+        """The kernels whose best variant beats the default by a margin when all of them are measured again."""
+        candidates = {k.name: k for k in kernels.values() if k.best is not None and k.best_ratio < 1 - _MARGIN}
+        if not candidates:
+            return {}
+        tuned = self._build({name: k.best for name, k in candidates.items() if k.best is not None})
+        clock = Clock(3 * self._clock.seconds, 2 * self._clock.fewest, 3 * self._clock.most)
+        one, other, new = measure.kernel_times([*self._base, tuned], self._inputs, clock)
+        kept = {}
+        for name, kernel in candidates.items():
+            default = max(min(one[name], other[name]), 1e-9)
+            noise = abs(one[name] - other[name]) / default
+            kernel.best_ratio = new[name] / default
+            if kernel.best_ratio < 1 - max(_MARGIN, 2 * noise):
+                kept[name] = kernel
+        return kept
+
+    def _result(
+        self, kernels: Mapping[str, _Kernel], kept: Mapping[str, _Kernel], times: Mapping[str, float], interrupted: bool
+    ) -> Result:
+        variants = {name: k.best for name, k in kept.items() if k.best is not None}
+        modules = [self._build(v, threads=self._threads, profile=False) for v in ({}, variants)]
+        default_s, tuned_s = measure.call_times(modules, self._inputs, Clock(1.0, 2 * self._clock.fewest))
+        entries = {}
+        for name, kernel in kernels.items():
+            if not kernel.tried:
+                continue
+            better = name in kept
+            choice = (kernel.best if better and kernel.best else kernel.default).choice
+            assert choice is not None
+            entries[key(name, kernel.text, self._target)] = Entry(
+                knobs=choice.knobs if better else MODEL,
+                strategy=kernel.default.strategy,
+                problem=dict(choice.problem),
+                target=f"{self._target.arch} {self._target.cpu}",
+                model_us=round(times[name] * 1e6, 3),
+                tuned_us=round(times[name] * (kernel.best_ratio if better else 1.0) * 1e6, 3),
+            )
+        record = Record(entries)
+        return Result(
+            record,
+            self._variants,
+            len(kept),
+            default_s,
+            tuned_s,
+            self._threads,
+            interrupted,
+            tuple(self._wrong),
+        )
+
+    # --- builds ---------------------------------------------------------------------------------------------------
+
+    def _compile(self, wanted: Sequence[tuple[str, Knobs]]) -> list[CompiledExecutable | CompileError]:
+        texts = dict(self._executables)
+        jobs = [Job(name, texts[name], self._target, CodegenOptions(knobs=knobs)) for name, knobs in wanted]
+        return compile_jobs(jobs, self._pool, cache_directory=self._cache)
+
+    def _build(
+        self, variants: Mapping[str, CompiledExecutable], *, threads: int = 1, profile: bool = True
+    ) -> runtime.Module:
+        """The model with these variants, the other kernels as the cost model has them."""
+        compiled = [variants.get(name, self._defaults[name]) for name, _ in self._executables]
+        library = self._library_of(self._target, link_embedded_elf(compiled, self._target), compiled)
+        memory = write_module(self._image, [library])
+        assert memory is not None  # there was no sink
+        return runtime.load(memory, threads=threads, profile=profile)
+
+    def _status(self, kernels: Mapping[str, _Kernel], left: float) -> Status:
+        gain = sum(k.share * (1 - k.best_ratio) for k in kernels.values())
+        visited = sum(k.tried > 0 for k in kernels.values())
+        return Status(len(kernels), visited, self._variants, gain, max(0.0, left))

@@ -1,0 +1,137 @@
+"""The search space: for each kind of kernel, the alternatives worth measuring, nearest to the model's choice first.
+
+A search walks one group of choices after another (register tile, unrolling, loop order, split over workgroups), each
+around the best found so far. No alternative gives fewer workgroups than the cost model, for kernels are measured on one
+thread and must still share well among several.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Generator, Iterator
+
+from rillet.codegen.cpu import tiles
+from rillet.codegen.cpu.tiles import Tile
+from rillet.codegen.knobs import LIMITS, Choice, Knobs
+from rillet.targets import Target
+
+_MOST_TILES = 12  # register tiles tried for one kernel
+_SLOWEST_TILE = 1.6  # tiles that the cost model takes for slower than this many times its best are not tried
+_UNROLLS = (1, 2, 3, 4, 6, 8, 12, 16)
+_IN_FLIGHT = (1, 2, 4, 8)
+
+Groups = Generator[list[Knobs], Choice, None]
+"""Yields one group of alternatives after another; takes what was decided for the best kernel so far."""
+
+
+def groups(strategy: str, choice: Choice, target: Target) -> Groups:
+    """The groups of alternatives for a kernel of this strategy for which the cost model decided ``choice``."""
+    if strategy == "contraction":
+        return _contraction(choice, target)
+    if strategy == "windowed":
+        return _windowed(choice, target)
+    return _runs(choice)
+
+
+def _contraction(choice: Choice, target: Target) -> Groups:
+    best = yield _contraction_tiles(choice, target)
+    trip = best.problem["run"]
+    best = yield [_with(best, unroll=n) for n in _UNROLLS if n <= trip and n != best.knobs.unroll]
+    best = yield [_with(best, rows_outer=1 - (best.knobs.rows_outer or 0))]
+    yield [
+        _with(best, row_tiles=rows, column_tiles=columns)
+        for rows, columns in _splits(
+            best,
+            math.ceil(best.problem["rows"] / (_given(best, "tile_rows"))),
+            math.ceil(best.problem["columns"] / (_given(best, "tile_vectors") * best.problem["lanes"])),
+        )
+    ]
+
+
+def _contraction_tiles(choice: Choice, target: Target) -> list[Knobs]:
+    """Register tiles that fit, by modelled time."""
+    problem = choice.problem
+    m, n, k, lanes = (problem[name] for name in ("rows", "columns", "steps", "lanes"))
+    cost = {
+        (rows, vectors): tiles.grid_cycles(
+            target, Tile(rows, vectors, lanes), m, n, k, problem["element_bytes"], bool(problem["gather"])
+        )
+        for rows in range(1, min(m, LIMITS["tile_rows"][1]) + 1)
+        for vectors in range(1, min(math.ceil(n / lanes), LIMITS["tile_vectors"][1]) + 1)
+        if tiles.fits(target, rows, vectors)
+    }
+    bound = _SLOWEST_TILE * min(cost.values(), default=0.0)
+    order = sorted((shape for shape in cost if cost[shape] <= bound), key=cost.__getitem__)
+    return _tiles(choice, order)
+
+
+def _windowed(choice: Choice, target: Target) -> Groups:
+    problem = choice.problem
+    registers = target.tile_registers
+    most_vectors = math.ceil(problem["columns"] / problem["lanes"])
+    shapes = [
+        (rows, vectors)
+        for rows, vectors in itertools.product(
+            range(1, min(problem["rows"], registers) + 1), range(1, min(most_vectors, 4) + 1)
+        )
+        # Half of the registers hold operands; with very few accumulators latency shows.
+        if 3 <= rows * vectors <= max(3, 3 * registers // 4) or rows * vectors == problem["rows"] * most_vectors
+    ]
+    near = choice.knobs
+
+    def waste(shape: tuple[int, int]) -> tuple[float, int]:
+        rows, vectors = shape
+        covered = math.ceil(problem["rows"] / rows) * rows * math.ceil(most_vectors / vectors) * vectors
+        distance = abs(rows - (near.tile_rows or 1)) + 2 * abs(vectors - (near.tile_vectors or 1))
+        return covered / (problem["rows"] * most_vectors), distance
+
+    best = yield _tiles(choice, sorted(shapes, key=waste))
+    column_tiles = math.ceil(problem["columns"] / (_given(best, "tile_vectors") * problem["lanes"]))
+    yield [
+        _with(best, row_tiles=outer, column_tiles=columns)
+        for outer, columns in _splits(best, problem["outer"], column_tiles)
+    ]
+
+
+def _runs(choice: Choice) -> Groups:
+    """Kernels that walk long runs: how many vectors are in flight."""
+    yield [Knobs(tile_vectors=n) for n in _IN_FLIGHT if n != choice.knobs.tile_vectors]
+
+
+def _tiles(choice: Choice, shapes: list[tuple[int, int]]) -> list[Knobs]:
+    """Knobs for register tiles; the rest follows from them."""
+    own = (choice.knobs.tile_rows, choice.knobs.tile_vectors)
+    wanted = [shape for shape in shapes if shape != own][:_MOST_TILES]
+    return [Knobs(tile_rows=rows, tile_vectors=vectors) for rows, vectors in wanted]
+
+
+def _splits(best: Choice, rows: int, columns: int) -> Iterator[tuple[int, int]]:
+    """Other ways to cut ``rows`` x ``columns`` tiles into at least as many workgroups, and up to twice as many."""
+    own = (min(_given(best, "row_tiles"), rows), min(_given(best, "column_tiles"), columns))
+    count = math.ceil(rows / own[0]) * math.ceil(columns / own[1])
+    seen = {own}
+    for parts in (count, 2 * count):
+        for row_parts in (n for n in _halvings(parts) if n <= rows):
+            column_parts = min(math.ceil(parts / row_parts), columns)
+            split = (math.ceil(rows / row_parts), math.ceil(columns / column_parts))
+            if split not in seen and math.ceil(rows / split[0]) * math.ceil(columns / split[1]) >= count:
+                seen.add(split)
+                yield split
+
+
+def _halvings(parts: int) -> Iterator[int]:
+    while parts >= 1:
+        yield parts
+        parts //= 2
+
+
+def _with(choice: Choice, **changes: int) -> Knobs:
+    return dataclasses.replace(choice.knobs, **changes)
+
+
+def _given(choice: Choice, name: str) -> int:
+    value = getattr(choice.knobs, name)
+    assert isinstance(value, int)  # a kernel says everything it decided
+    return value

@@ -1,0 +1,77 @@
+"""Choices that overrule the cost model: every one gives a correct kernel, and what was decided is reported."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness import Kernel
+from kernels import assert_close, matmul, pack
+from test_depthwise import _depthwise, depthwise_reference
+
+from rillet.codegen import CodegenOptions
+from rillet.codegen.knobs import LIMITS, Knobs
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        Knobs(tile_rows=1, tile_vectors=8),
+        Knobs(tile_rows=4, tile_vectors=3, unroll=7),
+        Knobs(tile_rows=32, tile_vectors=1, rows_outer=0),
+        Knobs(unroll=64, rows_outer=1, row_tiles=1, column_tiles=1),
+        Knobs(row_tiles=1 << 24, column_tiles=1 << 24),
+    ],
+)
+def test_contractions_take_any_choice(knobs: Knobs) -> None:
+    m, n, k = 26, 41, 37
+    rng = np.random.default_rng(0)
+    a, b, bias = (rng.standard_normal(shape, np.float32) for shape in ((m, k), (k, n), (n,)))
+    kernel = Kernel(matmul(m, n, k), "host", CodegenOptions(knobs=knobs))
+    [y] = kernel([a, pack(b), bias], [((m, n), np.float32)])
+    assert_close(y, np.maximum(a.astype(np.float64) @ b + bias, 0))
+    choice = kernel.executable.choice
+    assert choice is not None
+    small = {name: value for name, value in knobs.given().items() if value < 1 << 20}
+    assert small.items() <= choice.knobs.given().items()
+    assert choice.problem["rows"] == m and choice.problem["columns"] == n and choice.problem["steps"] == k
+
+
+@pytest.mark.parametrize(
+    "knobs", [Knobs(tile_rows=1, tile_vectors=4), Knobs(tile_rows=5, tile_vectors=1, row_tiles=2, column_tiles=3)]
+)
+def test_windows_take_any_choice(knobs: Knobs) -> None:
+    text, shape = _depthwise(1, (11, 9), 40, (3, 3), 1, 1)
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 11, 9, 40), np.float32), rng.standard_normal((3, 3, 40), np.float32)
+    bias = np.zeros(40, np.float32)
+    kernel = Kernel(text, "host", CodegenOptions(knobs=knobs))
+    assert kernel.executable.strategy == "windowed"
+    [y] = kernel([x, w, bias], [(shape, np.float32)])
+    assert_close(y, np.maximum(depthwise_reference(x, w, 1, 1), 0))
+    assert kernel.executable.choice is not None
+    assert knobs.given().items() <= kernel.executable.choice.knobs.given().items()
+
+
+def test_what_was_decided_gives_the_same_kernel() -> None:
+    first = Kernel(matmul(64, 96, 48), "x86-64-v3").executable
+    assert first.choice is not None
+    again = Kernel(matmul(64, 96, 48), "x86-64-v3", CodegenOptions(knobs=first.choice.knobs)).executable
+    assert again.object == first.object
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"tile": 4}, "there is no choice 'tile'; choices: tile_rows"),
+        ({"tile_rows": 0}, "'tile_rows' must be a whole number from 1 to 32, not 0"),
+        ({"unroll": 2.5}, "'unroll' must be a whole number from 1 to 64, not 2.5"),
+        ({"rows_outer": True}, "'rows_outer' must be a whole number from 0 to 1, not True"),
+    ],
+)
+def test_bad_choices_are_named(facts: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Knobs.parse(facts)
+
+
+def test_limits_cover_every_choice() -> None:
+    assert Knobs.parse({name: high for name, (_, high) in LIMITS.items()}).given().keys() == LIMITS.keys()

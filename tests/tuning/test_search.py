@@ -1,0 +1,220 @@
+"""The search, with a clock that says what the test wants: what it keeps, drops, confirms and refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rillet import compiler, runtime, targets
+from rillet.codegen.knobs import LIMITS, MODEL, Knobs
+from rillet.tuning import Record, measure
+from rillet.tuning.search import Result, Search, Status
+
+# Two kernels: a product and a softmax-like row reduction over it.
+MODEL_TEXT = """
+func.func @main(%a: tensor<96x64xf32>, %b: tensor<64x128xf32>) -> tensor<96xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<96x128xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<96x128xf32>) -> tensor<96x128xf32>
+  %0 = linalg.matmul ins(%a, %b : tensor<96x64xf32>, tensor<64x128xf32>)
+    outs(%f : tensor<96x128xf32>) -> tensor<96x128xf32>
+  %e1 = tensor.empty() : tensor<96xf32>
+  %f1 = linalg.fill ins(%zero : f32) outs(%e1 : tensor<96xf32>) -> tensor<96xf32>
+  %1 = linalg.reduce ins(%0 : tensor<96x128xf32>) outs(%f1 : tensor<96xf32>) dimensions = [1]
+    (%in: f32, %init: f32) {
+      %sum = arith.addf %in, %init : f32
+      linalg.yield %sum : f32
+    }
+  return %1 : tensor<96xf32>
+}
+"""
+Price = Callable[[int, Knobs], float]  # (number of the measurement, choices of the product) -> seconds
+
+
+@pytest.fixture(scope="module")
+def host() -> targets.Target:
+    return targets.get("host")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def search(host: targets.Target, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Result]]:
+    """``search(price)`` runs a search on a clock that gives each build's product the price of its choices."""
+    choices: dict[int, Knobs] = {}
+    alive: list[runtime.Module] = []  # so that identities stay unique
+    build = Search._build
+
+    def watched(self: Search, variants, **options):
+        module = build(self, variants, **options)
+        alive.append(module)
+        choices[id(module)] = next((v.choice.knobs for v in variants.values() if v.strategy == "contraction"), MODEL)
+        return module
+
+    monkeypatch.setattr(Search, "_build", watched)
+
+    def run(
+        price: Price, report: Callable[[Status], None] = lambda status: None, known: Record | None = None
+    ) -> Result:
+        measurements = 0
+
+        def kernel_times(modules: Sequence[runtime.Module], inputs, clock) -> list[dict[str, float]]:
+            nonlocal measurements
+            measurements += 1
+            names = [entry["name"] for entry in modules[0].entries]
+            (product,) = [name for name in names if "matmul" in name or name == names[0]]
+            return [
+                {name: price(measurements, choices[id(m)]) if name == product else 1e-6 for name in names}
+                for m in modules
+            ]
+
+        monkeypatch.setattr(measure, "kernel_times", kernel_times)
+        monkeypatch.setattr(measure, "call_times", lambda modules, inputs, clock: [2e-3, 1e-3])
+        image, executables = compiler.lower(MODEL_TEXT, host)
+        inputs = [np.full((96, 64), 0.5, np.float32), np.full((64, 128), 0.25, np.float32)]
+        with Search(
+            image,
+            executables,
+            host,
+            lambda module: inputs,
+            library_of=compiler.library_of,
+            known=known,
+            cache=cache,
+            jobs=1,
+            threads=1,
+        ) as s:
+            return s.run(600, report)
+
+    yield run
+
+
+def _found(result: Result) -> Knobs:
+    (entry,) = [e for e in result.record.entries.values() if e.strategy == "contraction"]
+    return entry.knobs
+
+
+def test_the_fastest_variant_is_kept_with_its_times(search, host) -> None:
+    result = search(lambda n, knobs: 1e-3 if knobs.tile_rows == 3 else 2e-3)
+    assert _found(result).tile_rows == 3 and _found(result).given().keys() == LIMITS.keys()
+    (entry,) = [e for e in result.record.entries.values() if e.knobs.given()]
+    assert (entry.model_us, entry.tuned_us) == (2000.0, 1000.0)
+    assert entry.target == f"{host.arch} {host.cpu}" and entry.problem["rows"] == 96
+    assert result.improved == 1 and not result.interrupted and not result.wrong
+
+
+def test_a_variant_within_the_margin_is_dropped(search) -> None:
+    result = search(lambda n, knobs: 1.99e-3 if knobs.tile_rows == 3 else 2e-3)
+    assert _found(result) == MODEL and result.improved == 0
+
+
+def test_luck_that_is_not_confirmed_is_dropped(search) -> None:
+    last = 0
+
+    def price(n: int, knobs: Knobs) -> float:
+        nonlocal last
+        last = n
+        return 1e-3 if knobs.tile_rows == 3 and n == 2 else 2e-3
+
+    assert _found(search(price)) == MODEL and last > 2
+
+
+def test_noise_widens_the_margin(search, monkeypatch) -> None:
+    calls = 0
+
+    def price(n: int, knobs: Knobs) -> float:
+        nonlocal calls
+        if knobs.given():
+            return 1.8e-3
+        calls += 1
+        return 2e-3 if calls % 2 else 2.5e-3  # the two default builds differ by a quarter
+
+    assert _found(search(price)) == MODEL
+
+
+def test_a_variant_with_other_results_is_left_out(search, monkeypatch) -> None:
+    agree = measure.agree
+    calls = 0
+
+    def wrong_once(actual, expected) -> bool:
+        nonlocal calls
+        calls += 1
+        return agree(actual, expected) and calls > 1
+
+    monkeypatch.setattr(measure, "agree", wrong_once)
+    search(lambda n, knobs: 2e-3)
+    assert calls > 1  # halves were looked at
+
+
+def test_an_interrupt_keeps_what_was_found(search) -> None:
+    def report(status: Status) -> None:
+        if status.variants:
+            raise KeyboardInterrupt
+
+    result = search(lambda n, knobs: 1e-3 if knobs.given() else 2e-3, report)
+    assert result.interrupted and result.improved == 1 and _found(result).given()
+
+
+def test_known_choices_come_first(search) -> None:
+    seen: list[Knobs] = []
+
+    def price(n: int, knobs: Knobs) -> float:
+        if knobs.given():
+            seen.append(knobs)
+        if knobs.tile_rows != 5:
+            return 2e-3
+        return 1e-3 if knobs.unroll == 6 else 1.5e-3
+
+    first = search(price)
+    seen.clear()
+    again = search(price, known=first.record)
+    assert _found(again) == _found(first)
+    assert seen[0].tile_rows == 5 and seen[0].unroll == 6
+
+
+def test_status_counts_up_and_time_down(search) -> None:
+    seen: list[Status] = []
+    search(lambda n, knobs: 1e-3 if knobs.given() else 2e-3, seen.append)
+    assert [s.variants for s in seen] == sorted(s.variants for s in seen)
+    assert seen[0].variants == 0 and seen[-1].visited >= 1 and seen[-1].gain > 0.4
+    assert seen[-1].seconds_left <= seen[0].seconds_left
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "same"),
+    [
+        ([1.0, 2.0], [1.0, 2.0001], True),
+        ([1.0, 2.0], [1.0, 2.1], False),
+        ([np.nan, 1.0], [np.nan, 1.0], True),
+        ([np.inf, 1.0], [-np.inf, 1.0], False),
+        ([1.0], [1.0, 1.0], False),
+    ],
+)
+def test_agreement_of_floats(actual: list, expected: list, same: bool) -> None:
+    assert measure.agree([np.array(actual, np.float32)], [np.array(expected, np.float32)]) is same
+
+
+def test_agreement_of_integers_is_equality() -> None:
+    assert measure.agree([np.array([1, 2])], [np.array([1, 2])])
+    assert not measure.agree([np.array([1, 2])], [np.array([1, 3])])
+
+
+def test_the_clock_takes_each_dispatch_at_its_fastest() -> None:
+    class Fake:
+        def __init__(self, times: list[int]):
+            self.times = iter(times)
+
+        def __call__(self, *inputs):
+            return None
+
+        def take_profile(self):
+            return [("k", 0, next(self.times)), ("k", 0, next(self.times)), ("other", 0, 7)]
+
+    clock = measure.Clock(seconds=0.0, fewest=2)
+    (times,) = measure.kernel_times([Fake([9, 9, 5, 3, 4, 6])], [], clock)
+    assert times == {"k": pytest.approx(7e-9), "other": pytest.approx(7e-9)}

@@ -1,0 +1,68 @@
+"""The search space: what is tried, around what, and that no alternative shares the work among fewer workgroups."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from rillet import targets
+from rillet.codegen.cpu import tiles
+from rillet.codegen.knobs import Choice, Knobs
+from rillet.tuning import space
+
+V3 = targets.get("x86-64-v3")
+PRODUCT = Choice(
+    {
+        "batches": 1,
+        "rows": 784,
+        "columns": 96,
+        "steps": 64,
+        "run": 64,
+        "lanes": 8,
+        "element_bytes": 4,
+        "accumulator_bytes": 4,
+        "gather": 0,
+    },
+    Knobs(tile_rows=6, tile_vectors=2, unroll=4, rows_outer=1, row_tiles=33, column_tiles=6),
+)
+WINDOW = Choice(
+    {"outer": 56, "rows": 56, "columns": 144, "window": 9, "lanes": 8},
+    Knobs(tile_rows=4, tile_vectors=2, row_tiles=28, column_tiles=9),
+)
+
+
+def test_tiles_fit_the_registers_and_come_by_modelled_time() -> None:
+    group = next(space.groups("contraction", PRODUCT, V3))
+    shapes = [(k.tile_rows, k.tile_vectors) for k in group]
+    assert 4 <= len(shapes) == len(set(shapes)) <= 12 and (6, 2) not in shapes
+    assert all(tiles.fits(V3, rows, vectors) for rows, vectors in shapes)
+    cost = [tiles.grid_cycles(V3, tiles.Tile(*shape, 8), 784, 96, 64, 4) for shape in shapes]
+    assert cost == sorted(cost)
+
+
+def test_later_groups_vary_the_best_so_far() -> None:
+    groups = space.groups("contraction", PRODUCT, V3)
+    next(groups)
+    best = Choice(PRODUCT.problem, Knobs(4, 3, 2, 1, 49, 4))
+    unrolls = groups.send(best)
+    assert all((k.tile_rows, k.tile_vectors) == (4, 3) and k.unroll != 2 for k in unrolls)
+    (order,) = groups.send(best)
+    assert order.rows_outer == 0 and order.unroll == 2
+
+
+@pytest.mark.parametrize(("strategy", "choice", "rows"), [("contraction", PRODUCT, 131), ("windowed", WINDOW, 56)])
+def test_splits_give_as_many_workgroups_or_more(strategy: str, choice: Choice, rows: int) -> None:
+    groups = space.groups(strategy, choice, V3)
+    *_, splits = [next(groups), *(groups.send(choice) for _ in range(3 if strategy == "contraction" else 1))]
+    columns = math.ceil(choice.problem["columns"] / 16)
+    own = math.ceil(rows / choice.knobs.row_tiles) * math.ceil(columns / choice.knobs.column_tiles)
+    counts = [math.ceil(rows / k.row_tiles) * math.ceil(columns / k.column_tiles) for k in splits]
+    assert splits and all(own <= count for count in counts)
+    with pytest.raises(StopIteration):
+        groups.send(choice)
+
+
+def test_windows_try_tiles_that_waste_nothing_first() -> None:
+    first, *_ = next(space.groups("windowed", WINDOW, V3))
+    assert 56 % first.tile_rows == 0 and 18 % first.tile_vectors == 0
