@@ -24,7 +24,7 @@ def passes(target: Target) -> list[Pass]:
     """Every pass of a compilation for ``target``, in order."""
     return [
         *optimize.PASSES,
-        *dispatch.passes(target.pack_n, compact=target.is_bare_metal),
+        *dispatch.passes(target.pack_n, target.is_bare_metal, 0 if target.is_bare_metal else target.l2_bytes // 2),
         *schedule.passes(),
         *hal.passes(),
         *vm.passes(),
@@ -51,9 +51,12 @@ class Trace:
         """Write the module as ``NN-stage.mlir`` when a directory is set."""
         if self.directory is None:
             return
-        self.directory.mkdir(parents=True, exist_ok=True)
         path = self.directory / f"{STAGES.index(stage):02d}-{stage}.mlir"
-        path.write_text(program.module.operation.get_asm(enable_debug_info=False))
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            path.write_text(program.module.operation.get_asm(enable_debug_info=False))
+        except OSError as error:
+            raise CompileError(f"cannot write the IR to {path}: {error.strerror or error}") from error
 
 
 def run(program: Program, steps: Sequence[Pass], trace: Trace | None = None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from rillet.dispatch.chains import Graph, chain_from
 from rillet.dispatch.concat_in_place import place_parts
 from rillet.dispatch.groups import Edge, Group, Limits, edges_between, joined, reads_only_within, worthwhile
 from rillet.dispatch.nodes import Kind, Node, guards, host_blocks, node
@@ -18,6 +19,7 @@ from rillet.ir.rewrite import defining
 from rillet.ir.structured import reads
 
 REGION = "flow.region"
+STAGE = "flow.stage"  # on the members of a chain, until executables are simplified
 _CHECKED_RUN = 4  # elements; shorter runs are not worth a check each
 
 
@@ -32,6 +34,8 @@ def run(program: Program, limits: Limits) -> None:
                 if rewrite(former.group, former.producers, former.nodes):
                     former = _Former(block, limits)
                     groups = former.form()
+            if limits.scratch:
+                groups = former.chain()
             for group in groups:
                 attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
                 for member in group.nodes:
@@ -72,6 +76,20 @@ class _Former:
             union = self.group[reader].merged(alone)
             for node_ in union.nodes:
                 self.group[node_.index] = union
+        return list(dict.fromkeys(self.group.values()))
+
+    def chain(self) -> list[Group]:
+        """Make one group of each chain of groups; members are marked with their stage."""
+        graph = Graph(self.producers, self.consumers, self.group)
+        for group in list(dict.fromkeys(self.group.values())):
+            if self.group[group.first] is not group:
+                continue
+            chain, stages = chain_from(group, graph, self.limits.scratch)
+            for number, stage in enumerate(stages if len(stages) > 1 else ()):
+                attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+                for member in stage.nodes:
+                    member.op.attributes[STAGE] = attribute
+                    self.group[member.index] = chain
         return list(dict.fromkeys(self.group.values()))
 
     def _read_padded(self) -> dict[int, int]:

@@ -33,6 +33,7 @@ class Limits:
     inputs: int = 16
     outputs: int = 8
     small: int = 4096
+    scratch: int = 0  # bytes that a worker may keep between the stages of a chain; 0: no chains
     compact: bool = False  # prefer less memory: padded tensors are not made, their readers bound-check instead
 
 

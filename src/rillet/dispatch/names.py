@@ -24,6 +24,8 @@ def name_of(function: ir.Operation) -> str:
     roots = [v for v in reductions if (n := node(v.op, 0)) is not None and n.kind is Kind.ROOT]
     if roots and len(reductions) == 1:
         return _root(roots[0])
+    if len(roots) > 1:
+        return _join("chain", _root(roots[0]))
     if reductions:
         # More than one: a row-wise computation such as a softmax or a normalization.
         return _join("reduce" if len(reductions) == 1 else "rows", _shape(reductions[0].extents()))

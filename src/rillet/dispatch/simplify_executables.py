@@ -1,10 +1,14 @@
-"""Cleans up inside executables: chains of elementwise operations become one, unused parts go away."""
+"""Cleans up inside executables: chains of elementwise operations become one, unused parts go away.
+
+What passes between the stages of a chain is kept: an elementwise operation stays in its stage.
+"""
 
 from __future__ import annotations
 
 from torch_mlir import ir
 
 from rillet.dispatch.executables import functions
+from rillet.dispatch.form_regions import STAGE
 from rillet.ir import Program
 from rillet.ir.rewrite import run_upstream
 
@@ -14,5 +18,46 @@ _PIPELINE = "builtin.module(builtin.module(builtin.module(func.func(linalg-fuse-
 def run(program: Program, options: None) -> None:
     """Simplify every executable. Signatures stay as they are."""
     with program.context, ir.Location.unknown():
-        if functions(program):
-            run_upstream(program.module.operation, _PIPELINE)
+        if not functions(program):
+            return
+        kept = {name: _return_passed(function) for name, function in functions(program).items()}
+        run_upstream(program.module.operation, _PIPELINE)
+        for name, function in functions(program).items():
+            if kept[name]:
+                _return_less(function, kept[name])
+
+
+def _return_passed(function: ir.Operation) -> int:
+    """Make a chain return what passes between its stages too, so that nothing is fused across; how many values."""
+    *members, end = [op.operation for op in function.regions[0].blocks[0].operations]
+    stages = {op: ir.IntegerAttr(op.attributes[STAGE]).value for op in members if STAGE in op.attributes}
+    passed = [
+        r
+        for op, stage in stages.items()
+        for r in op.results
+        if any(stages.get(u.owner.operation, stage) != stage for u in r.uses)
+    ]
+    for op in stages:
+        del op.attributes[STAGE]
+    if passed:
+        _set_returned(function, [*end.operands, *passed])
+    return len(passed)
+
+
+def _return_less(function: ir.Operation, count: int) -> None:
+    """Drop the last ``count`` results of a function."""
+    *_, end = function.regions[0].blocks[0].operations
+    _set_returned(function, list(end.operation.operands)[:-count])
+
+
+def _set_returned(function: ir.Operation, values: list[ir.Value]) -> None:
+    *_, end = [op.operation for op in function.regions[0].blocks[0].operations]
+    inputs = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs
+    type_ = ir.FunctionType.get(inputs, [v.type for v in values])
+    function.attributes["function_type"] = ir.TypeAttr.get(type_)
+    described = list(ir.ArrayAttr(function.attributes["res_attrs"]))[: len(values)]
+    described += [ir.DictAttr.get({})] * (len(values) - len(described))
+    function.attributes["res_attrs"] = ir.ArrayAttr.get(described)
+    with ir.InsertionPoint(end), end.location:
+        ir.Operation.create("func.return", operands=values)
+    end.erase()

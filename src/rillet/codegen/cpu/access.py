@@ -15,6 +15,7 @@ from rillet.codegen.cpu import index
 from rillet.codegen.cpu.dispatch import Dispatch, Port
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, reshape_memref
+from rillet.codegen.cpu.memory import Buffer
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 _RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"})
@@ -198,6 +199,22 @@ def bind(kernel: Kernel, access: Access, memref: ir.Value) -> Bound:
             panel_stride = step
         step = index.mul(step, extent)
     return Bound(reshape_memref(memref, [step]), base, tuple(strides), panel_stride)
+
+
+def bind_tile(access: Access, tile: Buffer) -> Bound:
+    """Lay ``access`` over a part of its tensor: a row-major block of static shape."""
+    shape = ir.MemRefType(tile.memref.type).shape
+    count = len(access.axes[0].coefficients)
+    strides, base, step = [0] * count, 0, 1
+    start: Index = 0
+    for position in reversed(range(len(shape))):
+        form = access.axes[tile.axes[position]]
+        base += form.constant * step
+        start = index.add(start, index.mul(tile.origin[position], step))
+        for loop, coefficient in enumerate(form.coefficients):
+            strides[loop] += coefficient * step
+        step *= shape[position]
+    return Bound(reshape_memref(tile.memref, [step]), index.sub(base, start), tuple(strides))
 
 
 def packed_axis(map_: ir.AffineMap) -> tuple[int, int, int] | None:

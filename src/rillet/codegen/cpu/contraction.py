@@ -36,13 +36,13 @@ class ContractionStrategy:
         kernel.choice = choice(plan, dispatch.knobs)
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
-            _Workgroup(kernel, plan).emit()
+            Workgroup(kernel, plan).emit()
 
 
 STRATEGY = ContractionStrategy()
 
 
-class _Workgroup:
+class Workgroup:
     """Emits the loops over the tiles that one workgroup owns."""
 
     def __init__(self, kernel: Kernel, plan: Plan):
@@ -59,11 +59,12 @@ class _Workgroup:
         batches = workgroup_span(kernel, 2, plan.blocks.batches, index.product(batch_sizes))
 
         def batch(position: Index) -> None:
-            self._batch(_coordinates(plan.batches, index.delinearize(position, batch_sizes)), rows, columns)
+            self.block(_coordinates(plan.batches, index.delinearize(position, batch_sizes)), rows, columns)
 
         each(kernel, batches, 1, batch)
 
-    def _batch(self, batch: dict[int, Index], rows: Span, columns: Span) -> None:
+    def block(self, batch: dict[int, Index], rows: Span, columns: Span) -> None:
+        """The tiles of a block of rows and columns of one batch (loop → coordinate)."""
         plan, tiles = self.plan, self.tiles
 
         def column_tile(n: Index, vectors: int, width: Index) -> None:

@@ -54,8 +54,11 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
     if contraction is None:
         return None
     after = epilogue.plan(dispatch, contraction.root)
-    if after is None:
-        return None
+    return None if after is None else plan_for(dispatch, contraction, after, target)
+
+
+def plan_for(dispatch: Dispatch, contraction: Contraction, after: Epilogue, target: Target) -> Plan | None:
+    """The plan for a contraction with this epilogue; None when its right-hand side cannot be packed."""
     extents = contraction.extents
     left, right = contraction.left_access, contraction.right_access
 

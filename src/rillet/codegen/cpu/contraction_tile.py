@@ -79,7 +79,10 @@ class TileEmitter:
         which = self.c.left_access if number == self.c.left else self.c.right_access
         port = access.argument_of(self.kernel.dispatch, which.value)
         assert port is not None
-        return access.bind(self.kernel, which, self.kernel.argument(port.binding))
+        buffer = self.kernel.buffer(port)
+        if port.value in self.kernel.tiles:
+            return access.bind_tile(which, buffer)
+        return access.bind(self.kernel, which, buffer.memref)
 
     def _padded(self) -> Padded | None:
         which = self.c.left_access

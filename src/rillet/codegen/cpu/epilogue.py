@@ -285,15 +285,17 @@ class Writer:
         self._targets: list[tuple[Output, Buffer, list[Index]]] = []
         for output in epilogue.outputs:
             port = kernel.dispatch.results[output.number]
-            memref = kernel.result(output.number)
+            buffer = kernel.buffer(port)
             low: list[Index] = [0] * len(output.forms)
             if output.frame is None:
-                memref = reshape_memref(memref, kernel.extents(output.value))
+                if output.value != port.value:
+                    reshaped = reshape_memref(buffer.memref, kernel.extents(output.value))
+                    buffer = Buffer.whole(reshaped, port.type.element_type)
             elif output.is_padded:
                 low, _ = views.pad_amounts(kernel, output.frame)
             else:
                 low, _, _ = views.slice_parameters(kernel, output.frame)
-            self._targets.append((output, Buffer.whole(memref, port.type.element_type), low))
+            self._targets.append((output, buffer, low))
 
     def store(self, evaluator: Evaluator, at: Sequence[Coordinate]) -> None:
         """Store every result's element (or vector) at the root's loop coordinates ``at``. ``evaluator`` has the root

@@ -82,8 +82,7 @@ class Evaluator:
 
     def result(self, number: int) -> Buffer:
         """The buffer of result ``number``, to store into with ``store``."""
-        port = self.kernel.dispatch.results[number]
-        return Buffer.whole(self.kernel.result(number), port.type.element_type)
+        return self.kernel.buffer(self.kernel.dispatch.results[number])
 
     def store(self, buffer: Buffer, coordinates: Sequence[Coordinate], value: ir.Value) -> None:
         """Write ``value`` at ``coordinates`` under this evaluator's lanes and mask."""

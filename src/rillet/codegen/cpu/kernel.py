@@ -9,9 +9,10 @@ In memory bool is a byte (0 or 1), ``index`` is ``i64``, and types narrower than
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, memref, scf
@@ -22,6 +23,9 @@ from rillet.codegen.cpu.index import Index
 from rillet.codegen.knobs import Choice
 from rillet.errors import CompileError
 from rillet.targets import Target
+
+if TYPE_CHECKING:
+    from rillet.codegen.cpu.memory import Buffer
 
 # Scratch a kernel may ask for. A worker owns one block as large as the largest request of the module.
 MAX_LOCAL_MEMORY = 4 * 1024 * 1024
@@ -58,6 +62,7 @@ class Kernel:
         self.static_grid: tuple[int, int, int] | None = None  # the workgroup grid, where it is always the same
         self.choice: Choice | None = None  # what the strategy decided, if it decides anything that may be overruled
         self.module = ir.Module.create(ir.Location.unknown())
+        self.tiles: Mapping[ir.Value, Buffer] = {}  # arguments and results of a stage that are no bindings
         self._scalars: dict[ir.Value, ir.Value] = {}  # of the function being built
         self._has_status = False
         self._runs = 0
@@ -92,6 +97,23 @@ class Kernel:
                 self._bind(port)
             yield
             func.ReturnOp([memref.LoadOp(self._status, []).result])
+
+    @contextmanager
+    def stage(self, dispatch: Dispatch, tiles: Mapping[ir.Value, Buffer]) -> Iterator[None]:
+        """Emit a part of the dispatch inside this context as if it were all of it; ``tiles``: where those of its
+        arguments and results lie that are no bindings."""
+        saved = self.dispatch, self.tiles
+        self.dispatch, self.tiles = dispatch, tiles
+        yield
+        self.dispatch, self.tiles = saved
+
+    def buffer(self, port: Port) -> Buffer:
+        """Where an argument or result of the dispatch lies (body only)."""
+        from rillet.codegen.cpu.memory import Buffer
+
+        if port.value in self.tiles:
+            return self.tiles[port.value]
+        return Buffer.whole(self._memrefs[port.binding], port.type.element_type)
 
     def workgroup(self, axis: int) -> ir.Value:
         """This workgroup's position on grid axis 0, 1 or 2, as ``index``."""

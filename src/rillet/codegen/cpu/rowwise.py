@@ -15,9 +15,12 @@ are kept in scratch memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torch_mlir import ir
 
 from rillet.codegen.cpu import index
+from rillet.codegen.cpu.blocks import Span
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dimensions import Dimension
 from rillet.codegen.cpu.dispatch import POINTWISE_OPS, Dispatch, Port
@@ -61,6 +64,16 @@ def _emit_block(kernel: Kernel, plan: Plan) -> None:
             _emit_row(kernel, plan, Row(Evaluator(kernel), fixed, kept), scratch)
         else:
             _emit_across(kernel, plan, fixed, kept, scratch, columns)
+
+
+def emit_span(
+    kernel: Kernel, plan: Plan, fixed: Mapping[Dimension, Coordinate], dimension: Dimension, span: Span
+) -> None:
+    """The rows of ``span`` along one of the outer dimensions, at a point of the others."""
+    kept = _scratch_for_costly(kernel, plan)
+    scratch = Scratch(kernel)
+    with kernel.loop(*span) as row:
+        _emit_row(kernel, plan, Row(Evaluator(kernel), {**fixed, dimension: row.iv}, kept), scratch)
 
 
 def _emit_across(
@@ -163,7 +176,7 @@ def _scratch_for_costly(kernel: Kernel, plan: Plan) -> dict[ir.Value, Buffer]:
             fits = port.type.element_type == type_.element_type and plan.dimensions.axes(port.value) == axes
             if fits and number not in taken and number not in aliased and port.value not in reduced:
                 taken.add(number)
-                kept[value] = Buffer.whole(kernel.result(number), type_.element_type)
+                kept[value] = kernel.buffer(port)
                 break
         if value in kept or plan.across is not None:
             continue

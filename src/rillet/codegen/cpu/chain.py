@@ -1,0 +1,81 @@
+"""Strategy: chains of contractions and row-wise reductions over the same rows, such as attention: a workgroup takes a
+block of rows from the first stage to the last, and what passes between stages exists for that block only, in scratch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from torch_mlir import ir
+
+from rillet.codegen.cpu import index, rowwise
+from rillet.codegen.cpu.blocks import Span, workgroup_span
+from rillet.codegen.cpu.chain_plan import ContractionStage, Plan, RowStage, make_plan
+from rillet.codegen.cpu.contraction import Workgroup
+from rillet.codegen.cpu.contraction_plan import loop_sizes
+from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.cpu.memory import Buffer
+from rillet.targets import Target
+
+
+class ChainStrategy:
+    """See the module's docstring."""
+
+    name = "chain"
+
+    def matches(self, dispatch: Dispatch, target: Target) -> bool:
+        """True for two or more contractions, with or without row-wise reductions between them, each reading what the
+        one before it makes of the same row."""
+        return make_plan(dispatch, target) is not None
+
+    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
+        """Emit the kernel."""
+        plan = make_plan(dispatch, target)
+        assert plan is not None
+
+        def grid() -> list[Index]:
+            *fixed, rows = _sizes(kernel, plan)
+            return [index.ceildiv(rows, plan.rows), index.product(fixed)]
+
+        kernel.grid(grid)
+        with kernel.body():
+            _emit(kernel, plan)
+
+
+STRATEGY = ChainStrategy()
+
+
+def _sizes(kernel: Kernel, plan: Plan) -> list[Index]:
+    """The extents of the chain's loops."""
+    first = plan.stages[0]
+    assert isinstance(first, ContractionStage)
+    sizes = loop_sizes(kernel, first.plan.contraction)
+    return [sizes[n] for n in (*first.fixed, first.rows) if n is not None]
+
+
+def _emit(kernel: Kernel, plan: Plan) -> None:
+    *fixed, rows = _sizes(kernel, plan)
+    at = index.delinearize(kernel.workgroup(1), fixed)
+    span = workgroup_span(kernel, 0, plan.rows, rows)
+    tiles = {}
+    for tile in plan.tiles:
+        element = ir.RankedTensorType(tile.value.type).element_type
+        local = kernel.local([plan.rows, *tile.shape], element)
+        tiles[tile.value] = Buffer(local, element, tile.axes, (span[0], *[0] * len(tile.shape)))
+    for stage in plan.stages:
+        with kernel.stage(stage.stage, tiles):
+            _emit_stage(kernel, plan, stage, at, span)
+
+
+def _emit_stage(kernel: Kernel, plan: Plan, stage: ContractionStage | RowStage, at: list[Index], span: Span) -> None:
+    if isinstance(stage, RowStage):
+        fixed = {d: c for d, c in zip(stage.fixed, at, strict=True) if d is not None}
+        rowwise.emit_span(kernel, stage.plan, fixed, stage.rows, span)
+        return
+    batch = {n: c for n, c in zip(stage.fixed, at, strict=True) if n is not None}
+    blocks = dataclasses.replace(stage.plan.blocks, rows=plan.rows)
+    group = Workgroup(kernel, dataclasses.replace(stage.plan, blocks=blocks))
+    columns = loop_sizes(kernel, stage.plan.contraction)[stage.plan.contraction.column_loop]
+    group.block(batch, span, (0, columns))

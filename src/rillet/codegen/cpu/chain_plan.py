@@ -1,0 +1,209 @@
+"""What is decided about a chain before anything is emitted: which loops of each stage are the chain's, and how many
+rows a workgroup takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from torch_mlir import ir
+
+from rillet.codegen.cpu import contraction_plan, epilogue, rowwise_plan
+from rillet.codegen.cpu.access import DYNAMIC, Form
+from rillet.codegen.cpu.chain_stages import Stage, cut, is_root
+from rillet.codegen.cpu.contraction_form import Contraction, recognize
+from rillet.codegen.cpu.dimensions import Dimension
+from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.cpu.kernel import storage_bytes, storage_type
+from rillet.targets import Target
+
+_MOST_ROWS = 64  # of a block; more only leave fewer blocks to share
+Axes: TypeAlias = tuple[int | None, ...]  # for each axis of a tensor the loop of the chain that it is, or None
+
+
+@dataclass(frozen=True)
+class ContractionStage:
+    """A contraction. ``fixed``: for each loop of the chain but the rows the loop of the root that it is, ``rows``: the
+    one that the rows are."""
+
+    stage: Stage
+    plan: contraction_plan.Plan
+    fixed: tuple[int | None, ...]
+    rows: int
+
+
+@dataclass(frozen=True)
+class RowStage:
+    """Row-wise reductions, by their dimensions as a contraction by its loops."""
+
+    stage: Stage
+    plan: rowwise_plan.Plan
+    fixed: tuple[Dimension | None, ...]
+    rows: Dimension
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A value that passes from stage to stage: ``rows`` x ``shape`` elements of it exist, of its ``axes``."""
+
+    value: ir.Value
+    axes: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """For one row."""
+        element = ir.RankedTensorType(self.value.type).element_type
+        return math.prod(self.shape) * storage_bytes(storage_type(element))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The first stage's loops but the columns are the chain's; the last one are the rows, ``rows`` of which a workgroup
+    takes at a point of the others.
+    """
+
+    stages: tuple[ContractionStage | RowStage, ...]
+    rows: int
+    tiles: tuple[Tile, ...]
+
+
+def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
+    """The plan for a dispatch that is a chain; None for any other."""
+    stages = cut(dispatch)
+    if stages is None:
+        return None
+    planned: list[ContractionStage | RowStage] = []
+    tiles: list[Tile] = []
+    known: dict[ir.Value, Axes] = {}
+    for number, stage in enumerate(stages):
+        if len(stage.results) != 1 or (stage.results[0].binding < 0) != (number < len(stages) - 1):
+            return None
+        if len([a for a in stage.arguments if a.binding < 0]) != min(number, 1):
+            return None
+        made = _contraction(stage, known, target) if _has_root(stage) else _rows(stage, known, target)
+        if made is None:
+            return None
+        planned.append(made[0])
+        value = stage.results[0].value
+        known = {value: made[1]}
+        if number < len(stages) - 1:
+            tile = _tile(value, made[1], len(made[0].fixed))
+            if tile is None:
+                return None
+            tiles.append(tile)
+    first = planned[0]
+    if not isinstance(first, ContractionStage):
+        return None
+    total = first.plan.contraction.extents[first.rows]
+    return Plan(tuple(planned), _rows_of_a_workgroup(total, planned, tiles, target), tuple(tiles))
+
+
+def _has_root(stage: Stage) -> bool:
+    return any(is_root(g) for g in stage.reductions)
+
+
+def _contraction(stage: Stage, known: dict[ir.Value, Axes], target: Target) -> tuple[ContractionStage, Axes] | None:
+    """A contraction stage and the axes of its result; ``known``: those of the value it gets."""
+    contraction = recognize(stage)
+    if contraction is None or contraction.left_access.padding is not None:
+        return None
+    after = epilogue.plan(stage, contraction.root)
+    if after is None or any(o.value != stage.results[o.number].value or o.frame is not None for o in after.outputs):
+        return None
+    loops = _linked_loops(contraction, known) if known else (*contraction.batch_loops, *contraction.row_loops)
+    if not loops or (rows := loops[-1]) is None:
+        return None
+    fixed = tuple(n for n in loops[:-1] if n is not None)
+    parallel = {n for n in contraction.root.parallel_loops if contraction.extents[n] != 1}
+    if parallel - {*loops, contraction.column_loop} or contraction.column_loop in loops:
+        return None
+    by_row = dataclasses.replace(contraction, batch_loops=fixed, row_loops=(rows,))
+    plan = contraction_plan.plan_for(stage, by_row, after, target)
+    axes = _axes_of(after.outputs[0].forms, loops)
+    return None if plan is None or axes is None else (ContractionStage(stage, plan, loops[:-1], rows), axes)
+
+
+def _linked_loops(contraction: Contraction, known: dict[ir.Value, Axes]) -> tuple[int | None, ...] | None:
+    """The loops that run over the axes of the left operand that are the chain's."""
+    left = contraction.left_access
+    if left.value not in known or contraction.right_access.value in known or left.panel:
+        return None
+    axes = known[left.value]
+    count = 1 + max(n for n in axes if n is not None)
+    loops: list[int | None] = [None] * count
+    for form, loop, extent in zip(left.axes, axes, left.shape, strict=True):
+        if extent == 1:
+            continue
+        only = form.only()
+        if only is None or (loop is None) == (only in contraction.root.parallel_loops):
+            return None
+        if loop is not None:
+            loops[loop] = only
+    return tuple(loops)
+
+
+def _axes_of(forms: Sequence[Form], loops: tuple[int | None, ...]) -> Axes | None:
+    """The chain's loops along the axes of a contraction's result."""
+    axes: list[int | None] = []
+    for form in forms:
+        only = form.only()
+        if only is None and (any(form.coefficients) or form.constant):
+            return None
+        axes.append(loops.index(only) if only is not None and only in loops else None)
+    return tuple(axes)
+
+
+def _rows(stage: Stage, known: dict[ir.Value, Axes], target: Target) -> tuple[RowStage, Axes] | None:
+    """A row-wise stage and the axes of its result."""
+    if not known:
+        return None
+    plan = rowwise_plan.make_plan(stage, target)
+    (value, axes), *_ = known.items()
+    dimensions: list[Dimension | None] = [None] * (1 + max(n for n in axes if n is not None))
+    extents = ir.RankedTensorType(value.type).shape
+    for axis, loop in enumerate(axes):
+        dimension = plan.dimensions.axis(value, axis)
+        if loop is not None:
+            dimensions[loop] = dimension
+        elif extents[axis] != 1 and dimension in plan.outer:
+            return None
+    (port,) = stage.results
+    result = [plan.dimensions.axis(port.value, n) for n in range(port.type.rank)]
+    outer = {d for d, e in zip(result, port.type.shape, strict=True) if d in plan.outer and e != 1}
+    named = [d for d in dimensions if d is not None]
+    if plan.across is not None or outer != {*named} or len(named) != len({*named}):
+        return None
+    *fixed, rows = dimensions
+    if rows is None:
+        return None
+    axes_made = tuple(dimensions.index(d) if d in named else None for d in result)
+    return RowStage(stage, plan, tuple(fixed), rows), axes_made
+
+
+def _tile(value: ir.Value, axes: Axes, row: int) -> Tile | None:
+    """The part of a value that a workgroup holds; None when its rows do not lie one after the other. ``row``: the
+    chain's loop over the rows."""
+    shape = ir.RankedTensorType(value.type).shape
+    inner = tuple(n for n, loop in enumerate(axes) if loop is None and shape[n] != 1)
+    if row not in axes or any(n < axes.index(row) for n in inner) or any(shape[n] == DYNAMIC for n in inner):
+        return None
+    return Tile(value, (axes.index(row), *inner), tuple(shape[n] for n in inner))
+
+
+def _rows_of_a_workgroup(
+    total: int, stages: Sequence[ContractionStage | RowStage], tiles: Sequence[Tile], target: Target
+) -> int:
+    """Rows of a block: whole register tiles of every contraction, in blocks of about the same size that fit half of
+    L2.
+    """
+    step = math.lcm(*(s.plan.tile.rows for s in stages if isinstance(s, ContractionStage)))
+    room = target.l2_bytes // 2 // sum(t.bytes for t in tiles)
+    most = max(1, min(room, _MOST_ROWS) // step)
+    if total == DYNAMIC:
+        return most * step
+    steps = math.ceil(total / step)
+    return math.ceil(steps / math.ceil(steps / most)) * step

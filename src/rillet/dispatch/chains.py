@@ -1,0 +1,142 @@
+"""Chains: contractions one behind the other, with or without row-wise computations between them, as one dispatch.
+
+Where a contraction reads, row for row, what another dispatch makes, and that one likewise, they may run as one grid of
+blocks of rows: what passes between them exists for one block at a time, in a worker's scratch memory. Attention is such
+a chain: no matrix of all scores is ever in memory. It pays where a block's tiles stay in cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.dispatch.groups import Edge, Group, edges_between, joined, outputs
+from rillet.dispatch.nodes import Kind, Node
+from rillet.ir import dtypes
+from rillet.ir.contraction import Contraction, contraction
+from rillet.ir.structured import DYNAMIC
+
+FEWEST_ROWS, MOST_ROWS = 16, 64  # of a block
+_MEMBERS = frozenset((Kind.ROOT, Kind.REDUCTION, Kind.ELEMENTWISE))
+
+
+@dataclass(frozen=True)
+class Graph:
+    """How the nodes of a block hang together."""
+
+    producers: Mapping[ir.Value, Node]
+    consumers: Mapping[ir.Value, Iterable[Node]]
+    group: Mapping[int, Group]  # by position
+
+
+def chain_from(first: Group, graph: Graph, scratch: int) -> tuple[Group, list[Group]]:
+    """The longest chain that begins with ``first``, ends with a contraction and pays, all in one group, and its stages;
+    ``first`` alone where there is none. ``scratch``: bytes that the tiles of a block of rows may take.
+    """
+    whole, stages = first, [first]
+    roles, root = _roles(first), first.root()
+    loops = [n for n in roles.m if root.extents[n] != 1] if roles is not None and root is not None else []
+    if root is None or not loops:
+        return whole, stages
+    union, pending, tiles, shared = first, [first], 0, _right_bytes(first)
+    while (link := _link(pending[-1], graph)) is not None:
+        value, user = link
+        extended = _extended(union, user, value, graph)
+        if extended is None:
+            break
+        tile = _row_bytes(value, graph.producers[value], extended, extended.rows[root][loops[-1]])
+        if tile is None:
+            break
+        union, tiles = extended, tiles + tile
+        pending.append(user)
+        if Kind.ROOT in user.kinds:
+            shared += _right_bytes(user)
+            if _pays(tiles, shared, scratch):
+                whole, stages = union, list(pending)
+    return whole, stages
+
+
+def _pays(tiles: int, shared: float, scratch: int) -> bool:
+    """Whether a chain with tiles of this many bytes a row reads less than its stages one by one: they write and read
+    what passes between them, whereas each block of a chain reads the right-hand sides (``shared`` bytes) again.
+    """
+    rows = min(MOST_ROWS, scratch // tiles)
+    return rows >= FEWEST_ROWS and shared <= 2 * rows * tiles
+
+
+def _right_bytes(group: Group) -> float:
+    """Bytes of the right-hand side of the group's root at one point of the batch; infinite when not known."""
+    roles, root = _roles(group), group.root()
+    assert roles is not None and root is not None and root.view is not None
+    extents = [root.extents[n] for n in (*roles.n, *roles.k)]
+    element = ir.RankedTensorType(root.view.inputs[roles.rhs].type).element_type
+    return math.inf if DYNAMIC in extents else math.prod(extents) * dtypes.storage_bytes(element)
+
+
+def _roles(group: Group) -> Contraction | None:
+    """The loops of the group's root by their roles, when it is a plain contraction; else None."""
+    root = group.root()
+    if root is None or root.view is None or not group.kinds <= _MEMBERS:
+        return None
+    roles = contraction(root.view)
+    if roles is None or roles.is_convolution or len(roles.n) != 1 or root.view.init_maps[0][-1] != roles.n[0]:
+        return None
+    return roles
+
+
+def _link(maker: Group, graph: Graph) -> tuple[ir.Value, Group] | None:
+    """The only value that leaves a group and the only group that reads it."""
+    made = outputs(maker)
+    readers = list(graph.consumers.get(made[0], ())) if len(made) == 1 else []
+    groups = {graph.group[n.index] for n in readers} - {maker}
+    if len(groups) != 1:
+        return None
+    (user,) = groups
+    inside = user.operations | maker.operations
+    return (made[0], user) if all(u.owner.operation in inside for u in made[0].uses) else None
+
+
+def _extended(union: Group, user: Group, value: ir.Value, graph: Graph) -> Group | None:
+    """The chain with one more stage, the only reader of ``value``; None when its rows are not those of the chain.
+
+    No other dispatch can lie between the two, since ``value`` is all that leaves the chain.
+    """
+    if not user.kinds <= _MEMBERS:
+        return None
+    edges = edges_between(union, user, graph.producers, graph.consumers)
+    extended = joined(union, user, edges)
+    if extended is None:
+        return None
+    if Kind.ROOT in user.kinds:
+        return extended if _continues(extended, user, value, edges) else None
+    reductions = [n for n in user.nodes if n.kind is Kind.REDUCTION]
+    return extended if reductions and not {*reductions} & {*extended.loose} else None
+
+
+def _continues(chain: Group, user: Group, value: ir.Value, edges: list[Edge]) -> bool:
+    """Whether a contraction reads the chain's last value as its left operand only, and its rows are the chain's."""
+    roles, root = _roles(user), user.root()
+    if roles is None or root is None or root.view is None:
+        return False
+    only = len(edges) == 1 and edges[0].consumer is root
+    own = chain.rows[root]
+    rows = all(own[n] is not None for n in (*roles.batch, *roles.m))
+    return only and rows and root.view.inputs[roles.lhs] == value and own[roles.n[0]] is None
+
+
+def _row_bytes(value: ir.Value, producer: Node, chain: Group, row: int | None) -> int | None:
+    """Bytes of one row of ``value``; None when rows do not lie one after the other or have no known size."""
+    type_ = ir.RankedTensorType(value.type)
+    loops = [chain.rows[producer][e] if isinstance(e, int) else None for e in producer.result_maps[value]]
+    inner = [n for n, r in enumerate(loops) if r is None and type_.shape[n] != 1]
+    if row is None or row not in loops or any(n < loops.index(row) for n in inner):
+        return None
+    total = dtypes.storage_bytes(type_.element_type)
+    for n in inner:
+        if type_.shape[n] == DYNAMIC:
+            return None
+        total *= type_.shape[n]
+    return total

@@ -1,0 +1,113 @@
+"""Which contractions one behind the other become one dispatch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from dispatch.inline import inlined
+from frontends.interpreter import evaluate
+from optimize import graphs
+from optimize.graphs import Graph
+
+from rillet import dispatch, optimize
+from rillet.dispatch.executables import functions
+from rillet.ir import Program
+from rillet.ir.structured import structured, walk
+
+SCRATCH = 256 * 1024
+Build = Callable[[Graph, str], str | Sequence[str]]
+
+
+def formed(build: Build, shape: Sequence[int | str], scratch: int = SCRATCH) -> Program:
+    program = graphs.program(build, shape)
+    for step in (*optimize.PASSES, *dispatch.passes(16, scratch=scratch)):
+        step(program)
+        program.module.operation.verify()
+    dispatch.check(program)
+    return program
+
+
+def kinds(program: Program) -> Counter[str]:
+    calls = [str(op.attributes["callee"])[1:] for op in walk(program.main()) if op.name == "func.call"]
+    return Counter(name.split("_")[0] for name in calls)
+
+
+def heads(g: Graph, x: str, count: int, depth: int, order: Sequence[int]) -> str:
+    shape = g.array(np.array([0, 0, count, depth], np.int64))
+    return g("Transpose", g("Reshape", x, shape), perm=list(order))
+
+
+def attention(g: Graph, x: str) -> str:
+    """Four heads over [batch, positions, 64], without projections behind it."""
+    q, k, v = (g("MatMul", x, g.weights(64, 64)) for _ in range(3))
+    keys = heads(g, k, 4, 16, (0, 2, 3, 1))
+    scores = g("Mul", g("MatMul", heads(g, q, 4, 16, (0, 2, 1, 3)), keys), g.array(np.float32(0.25)))
+    context = g("MatMul", g("Softmax", scores, axis=-1), heads(g, v, 4, 16, (0, 2, 1, 3)))
+    return g("Reshape", g("Transpose", context, perm=[0, 2, 1, 3]), g.array(np.array([0, 0, 64], np.int64)))
+
+
+def test_attention_is_one_dispatch() -> None:
+    assert kinds(formed(attention, (1, 96, 64))) == {"matmul": 3, "elementwise": 1, "chain": 1}
+    assert kinds(formed(attention, (1, 96, 64), scratch=0)) == {"matmul": 5, "elementwise": 1, "rows": 1}
+
+
+@pytest.mark.parametrize("shape", [(1, 96, 64), ("n", 40, 64)])
+def test_results_are_the_same(shape: tuple[int | str, ...]) -> None:
+    x = np.random.default_rng(1).standard_normal([2 if isinstance(e, str) else e for e in shape]).astype(np.float32)
+    program = formed(attention, shape)
+    assert kinds(program)["chain"] == 1
+    (expected,) = evaluate(graphs.program(attention, shape), [x])
+    (actual,) = evaluate(inlined(program), [x])
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+
+
+def test_stages_are_not_fused_into_each_other() -> None:
+    """The softmax's division stays out of the second product's body."""
+    program = formed(attention, (1, 96, 64))
+    (chain,) = [f for name, f in functions(program).items() if name.startswith("chain")]
+    views = [v for op in walk(chain) if (v := structured(op)) is not None and not all(v.parallel)]
+    assert [len(v.inputs) for v in views] == [2, 1, 1, 2]
+    assert len(list(chain.regions[0].blocks[0].operations)[-1].operands) == 1
+
+
+def test_keys_of_unknown_number_are_not_chained() -> None:
+    assert "chain" not in kinds(formed(attention, (1, "s", 64)))
+
+
+def test_scores_that_are_a_result_are_not_chained() -> None:
+    def both(g: Graph, x: str) -> list[str]:
+        scores = g("MatMul", x, g.weights(32, 48))
+        return [scores, g("MatMul", g("Relu", scores), g.weights(48, 16))]
+
+    assert "chain" not in kinds(formed(both, (64, 32)))
+
+
+def test_two_products_are_chained_while_both_right_hand_sides_are_small() -> None:
+    def layers(width: int) -> Build:
+        return lambda g, x: g("MatMul", g("Relu", g("MatMul", x, g.weights(64, width))), g.weights(width, 64))
+
+    assert kinds(formed(layers(128), (256, 64))) == {"chain": 1}
+    # A block would read 2 MB of weights to keep 256 KB of tiles out of memory.
+    assert kinds(formed(layers(4096), (256, 64))) == {"matmul": 2}
+
+
+def test_tiles_must_fit_the_scratch_memory() -> None:
+    assert "chain" in kinds(formed(attention, (1, 96, 64), scratch=16 * 96 * 8))
+    assert "chain" not in kinds(formed(attention, (1, 96, 64), scratch=16 * 96 * 8 - 1))
+
+
+def test_one_row_is_no_chain() -> None:
+    def layers(g: Graph, x: str) -> str:
+        return g("MatMul", g("Relu", g("MatMul", x, g.weights(64, 128))), g.weights(128, 64))
+
+    assert kinds(formed(layers, (1, 64))) == {"matmul": 2}
+
+
+def test_a_product_on_the_right_is_no_chain() -> None:
+    def squares(g: Graph, x: str) -> str:
+        return g("MatMul", g.weights(64, 64), g("MatMul", x, g.weights(32, 48)))
+
+    assert "chain" not in kinds(formed(squares, (64, 32)))
