@@ -10,6 +10,10 @@ _TOGETHER = {"runtime": "c-runtime"}
 _APART = {"conformance"}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write what is found as what is expected")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group tests for ``--dist loadgroup``: those of one file stay together, for the sake of their fixtures."""
     for item in items:

@@ -106,6 +106,33 @@ def conv2d_reference(x: np.ndarray, w: np.ndarray, stride: int = 1, dilation: in
     return total
 
 
+def depthwise(
+    batch: int, size: tuple[int, int], channels: int, kernel: tuple[int, int], stride: int, dilation: int
+) -> tuple[str, tuple[int, ...]]:
+    """relu(depthwise convolution + bias) of an already padded channels-last input. Also the result's shape."""
+    oh, ow = ((s - (k - 1) * dilation - 1) // stride + 1 for s, k in zip(size, kernel, strict=True))
+    shape = (batch, oh, ow, channels)
+    result, left = tensor(shape), tensor((batch, *size, channels))
+    right, bias = tensor((*kernel, channels)), tensor((channels,))
+    maps = (f"n, h * {stride} + i * {dilation}, w * {stride} + j * {dilation}, c", "i, j, c", "n, h, w, c")
+    body = zero_init(result) + reduction(result, left, right, "n, h, w, c, i, j", maps, "pppprr")
+    body += bias_relu(result, 4, bias) + f"\nreturn %1 : {result}"
+    return executable("depthwise", f"%a: {left}, %b: {right}, %bias: {bias}", result, body), shape
+
+
+def depthwise_reference(x: np.ndarray, w: np.ndarray, stride: int, dilation: int) -> np.ndarray:
+    """The depthwise convolution alone, in float64."""
+    kh, kw, _ = w.shape
+    oh, ow = ((s - (k - 1) * dilation - 1) // stride + 1 for s, k in zip(x.shape[1:3], (kh, kw), strict=True))
+    total = np.zeros((x.shape[0], oh, ow, x.shape[3]))
+    for i in range(kh):
+        for j in range(kw):
+            rows = slice(i * dilation, i * dilation + (oh - 1) * stride + 1, stride)
+            columns = slice(j * dilation, j * dilation + (ow - 1) * stride + 1, stride)
+            total += x[:, rows, columns].astype(np.float64) * w[i, j]
+    return total
+
+
 def assert_close(actual: np.ndarray, expected: np.ndarray, relative: float = 1e-5) -> None:
     """Largest error relative to the largest expected magnitude."""
     scale = float(np.abs(expected).max()) or 1.0

@@ -3,32 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from harness import Kernel, executable
-from kernels import assert_close, bias_relu, reduction, tensor, zero_init
-
-
-def _depthwise(
-    batch: int, size: tuple[int, int], channels: int, kernel: tuple[int, int], stride: int, dilation: int
-) -> tuple[str, tuple[int, ...]]:
-    oh, ow = ((s - (k - 1) * dilation - 1) // stride + 1 for s, k in zip(size, kernel, strict=True))
-    shape = (batch, oh, ow, channels)
-    result, left = tensor(shape), tensor((batch, *size, channels))
-    right, bias = tensor((*kernel, channels)), tensor((channels,))
-    maps = (f"n, h * {stride} + i * {dilation}, w * {stride} + j * {dilation}, c", "i, j, c", "n, h, w, c")
-    body = zero_init(result) + reduction(result, left, right, "n, h, w, c, i, j", maps, "pppprr")
-    body += bias_relu(result, 4, bias) + f"\nreturn %1 : {result}"
-    return executable("depthwise", f"%a: {left}, %b: {right}, %bias: {bias}", result, body), shape
-
-
-def depthwise_reference(x: np.ndarray, w: np.ndarray, stride: int, dilation: int) -> np.ndarray:
-    kh, kw, _ = w.shape
-    oh, ow = ((s - (k - 1) * dilation - 1) // stride + 1 for s, k in zip(x.shape[1:3], (kh, kw), strict=True))
-    total = np.zeros((x.shape[0], oh, ow, x.shape[3]))
-    for i in range(kh):
-        for j in range(kw):
-            rows = slice(i * dilation, i * dilation + (oh - 1) * stride + 1, stride)
-            columns = slice(j * dilation, j * dilation + (ow - 1) * stride + 1, stride)
-            total += x[:, rows, columns].astype(np.float64) * w[i, j]
-    return total
+from kernels import assert_close, depthwise, depthwise_reference, reduction, tensor, zero_init
 
 
 @pytest.mark.parametrize("target", ["host", "x86-64-v2"])
@@ -53,7 +28,7 @@ def test_depthwise(
     dilation: int,
 ) -> None:
     rng = np.random.default_rng(0)
-    text, shape = _depthwise(batch, size, channels, kernel, stride, dilation)
+    text, shape = depthwise(batch, size, channels, kernel, stride, dilation)
     x = rng.standard_normal((batch, *size, channels), np.float32)
     w = rng.standard_normal((*kernel, channels), np.float32)
     bias = rng.standard_normal(channels, np.float32)
@@ -117,7 +92,7 @@ def test_the_weights_are_read_once_and_sums_stay_in_registers() -> None:
     from rillet import targets
     from rillet.codegen import CodegenOptions, compile_executable
 
-    text, _ = _depthwise(1, (16, 16), 64, (3, 3), 1, 1)
+    text, _ = depthwise(1, (16, 16), 64, (3, 3), 1, 1)
     result = compile_executable(text, targets.get("x86-64-v3"), CodegenOptions(keep_assembly=True))
     body = result.assembly.split("__body")[1]
     assert "(%rsp)" not in "".join(line for line in body.splitlines() if "ymm" in line)

@@ -46,6 +46,7 @@ class Plan:
     blocks: Blocks
     pack: bool  # copy the right-hand side's panel to scratch first
     reduction_block: int  # iterations of the first reduction axis done at a time, partial sums in scratch; 0 for all
+    run: int  # elements along the innermost reduction axis that are read together from the left operand; 0: one by one
 
 
 def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
@@ -110,7 +111,16 @@ def plan_for(dispatch: Dispatch, contraction: Contraction, after: Epilogue, targ
     block = 0
     if pack:
         block = tiles.choose_reduction_block(target, first, math.prod(inner), tile, right_bytes)
-    return Plan(contraction, after, batches, rows, reductions, left_is_flat, tile, blocks, pack, block)
+    run = tile.lanes if _reads_runs(contraction, reductions, target) else 0
+    return Plan(contraction, after, batches, rows, reductions, left_is_flat, tile, blocks, pack, block, run)
+
+
+def _reads_runs(contraction: Contraction, reductions: Sequence[Axis], target: Target) -> bool:
+    """Whether factors on the left come out of vectors of neighbours along the innermost reduction axis."""
+    if not target.fma_by_element or not reductions or contraction.left_access.padding is not None:
+        return False
+    contiguous = contraction.left_access.static_stride(reductions[-1].inner) == 1
+    return contiguous and isinstance(contraction.product.accumulator_type, ir.FloatType)
 
 
 def choice(plan: Plan, knobs: Knobs) -> Choice:
@@ -131,7 +141,7 @@ def choice(plan: Plan, knobs: Knobs) -> Choice:
     made = Knobs(
         tile_rows=tile.rows,
         tile_vectors=tile.vectors,
-        unroll=knobs.unroll or tiles.choose_unroll(None if run == DYNAMIC else run, tile),
+        unroll=knobs.unroll or tiles.choose_unroll(None if run == DYNAMIC else run, tile, plan.run),
         rows_outer=int(blocks.rows_outer),
         row_tiles=blocks.rows // tile.rows,
         column_tiles=blocks.columns // tile.columns,

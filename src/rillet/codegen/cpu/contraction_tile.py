@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, memref
+from torch_mlir.dialects import arith, memref, vector
 
 from rillet.codegen.cpu import access, epilogue, index, memory, microkernel
 from rillet.codegen.cpu.access import DYNAMIC, Bound, Form
@@ -338,7 +338,16 @@ class TileEmitter:
             loaded = memory.load(buffer, self._vector_at(offset), self.lanes, mask)
             return factor(kernel, root, product.right, loaded, self.lanes)
 
-        return microkernel.Operands(left, right)
+        if not self.plan.run:
+            return microkernel.Operands(left, right)
+
+        def left_run(offset: Index, number: int) -> list[ir.Value]:
+            buffer = memory.Buffer.whole(self.left.memref, element(self.c, self.c.left))
+            loaded = memory.load(buffer, self._vector_at(offset), self.lanes)
+            value = factor(kernel, root, product.left, loaded, self.lanes)
+            return [vector.ExtractOp(value, [], [n]).result for n in range(self.lanes)]
+
+        return microkernel.Operands(left, right, run=self.lanes, left_run=left_run)
 
     def _vector_at(self, offset: Index) -> list[Coordinate]:
         return [Lane(offset) if self.lanes > 1 else offset]

@@ -32,6 +32,7 @@ class ReductionAxis:
 class Operands:
     """Reads factors: ``left(offset, row number)`` gives a scalar, ``right(offset, column vector number)`` a vector.
 
+    ``left_run(offset, row number)``, where neighbours along the innermost loop are read together, gives ``run`` scalars.
     ``enter`` is called where the innermost loop begins, with the positions of the loops around it and the rows' offsets
     there; it gives what to read inside and the offsets to start from.
     """
@@ -39,6 +40,8 @@ class Operands:
     left: Callable[[Index, int], ir.Value]
     right: Callable[[Index, int], ir.Value]
     enter: Callable[[list[Index], list[Index]], tuple[Operands, list[Index]]] | None = None
+    run: int = 0
+    left_run: Callable[[Index, int], list[ir.Value]] | None = None
 
 
 def reduce_tile(
@@ -73,7 +76,8 @@ def _nest(
         operands, rows = operands.enter(positions, [index.add(row, left) for row in rows])
         left = 0
     if not axes:
-        return _step(kernel, operands, rows, columns, left, right, accumulators)
+        (scalars,) = _scalars(operands, rows, left, 1)
+        return _step(kernel, operands, scalars, columns, right, accumulators)
     axis, *inner = axes
     if inner:
         with kernel.loop(0, axis.extent, 1, accumulators) as loop:
@@ -82,7 +86,7 @@ def _nest(
             loop.yield_(*nested)
         return loop.results
     trip = axis.extent if isinstance(axis.extent, int) else None
-    unroll = kernel.dispatch.knobs.unroll or choose_unroll(trip, tile)
+    unroll = kernel.dispatch.knobs.unroll or choose_unroll(trip, tile, operands.run)
     whole = index.mul(index.floordiv(axis.extent, unroll), unroll)
     if whole == unroll:
         accumulators = _steps(kernel, axis, unroll, 0, operands, rows, columns, left, right, accumulators)
@@ -115,11 +119,23 @@ def _steps(
     displacements.
     """
     left, right = _advance(axis, start, left, right)
+    steps: list[list[ir.Value]] = []  # the scalars that were read for the next steps
     for n in range(count):
-        left_here = index.add(left, index.mul(axis.left_stride, n))
+        if not steps:
+            left_here = index.add(left, index.mul(axis.left_stride, n))
+            steps = _scalars(operands, rows, left_here, count - n)
         right_here = index.add(right, index.mul(axis.right_stride, n))
-        accumulators = _step(kernel, operands, rows, columns, left_here, right_here, accumulators)
+        accumulators = _step(kernel, operands, steps.pop(0), columns, right_here, accumulators)
     return accumulators
+
+
+def _scalars(operands: Operands, rows: Sequence[Index], left: Index, count: int) -> list[list[ir.Value]]:
+    """For each of the next steps, a run of them or one, the left factor of each row; ``count`` steps follow."""
+    offsets = [index.add(row, left) for row in rows]
+    if operands.left_run is None or count < operands.run:
+        return [[operands.left(offset, n) for n, offset in enumerate(offsets)]]
+    runs = [operands.left_run(offset, n) for n, offset in enumerate(offsets)]
+    return [list(step) for step in zip(*runs, strict=True)]
 
 
 def _advance(axis: ReductionAxis, position: Index, left: Index, right: Index) -> tuple[Index, Index]:
@@ -132,16 +148,14 @@ def _advance(axis: ReductionAxis, position: Index, left: Index, right: Index) ->
 def _step(
     kernel: Kernel,
     operands: Operands,
-    rows: Sequence[Index],
+    scalars: Sequence[ir.Value],
     columns: Sequence[Index],
-    left: Index,
     right: Index,
     accumulators: list[ir.Value],
 ) -> list[ir.Value]:
     vectors = [operands.right(index.add(column, right), n) for n, column in enumerate(columns)]
     result = []
-    for n, row in enumerate(rows):
-        scalar = operands.left(index.add(row, left), n)
+    for n, scalar in enumerate(scalars):
         for m, vector_ in enumerate(vectors):
             result.append(multiply_add(kernel, scalar, vector_, accumulators[n * len(vectors) + m]))
     return result

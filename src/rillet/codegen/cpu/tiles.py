@@ -66,10 +66,13 @@ def fits(target: Target, rows: int, vectors: int) -> bool:
 
     With a single row each right-hand vector is used once, as a memory operand, and needs no register of its own.
     Without fused multiply-add products need two. Machines without memory operands, if
-    they have registers for it, load a few left-hand elements ahead.
+    they have registers for it, load a few left-hand elements ahead; those that multiply by one lane of a register keep
+    a vector of each row.
     """
     held = vectors if rows > 1 else 1
     left = 1 if target.arch == "x86_64" or target.tile_registers < 32 else 3
+    if target.fma_by_element:
+        left = rows
     product = 0 if target.fma else 2
     return rows * vectors + held + left + product <= target.tile_registers
 
@@ -78,13 +81,14 @@ def step_cycles(target: Target, tile: Tile, k: int, element_bytes: int) -> float
     """Cycles of one k step of ``tile`` inside a loop of ``k`` steps."""
     operations = 1 if target.fma else 2
     arithmetic = tile.rows * tile.vectors * operations / target.fma_ports
-    loads = (tile.rows + tile.vectors) / LOAD_PORTS
+    rows_read = tile.rows / tile.lanes if target.fma_by_element else tile.rows
+    loads = (rows_read + tile.vectors) / LOAD_PORTS
     panel_bytes = tile.columns * element_bytes
     streamed = panel_bytes / L2_BYTES_PER_CYCLE if k * panel_bytes > target.l1d_bytes // 2 else 0.0
     # Without fused multiply-add there are no three-operand instructions and no broadcasting loads either (SSE): a
     # product is a copy, a multiplication and an addition, a broadcast a load and a shuffle.
     per_product, per_broadcast = (1, 1) if target.fma else (3, 2)
-    issue = (tile.vectors + per_broadcast * tile.rows + per_product * tile.rows * tile.vectors) / ISSUE_WIDTH
+    issue = (tile.vectors + per_broadcast * rows_read + per_product * tile.rows * tile.vectors) / ISSUE_WIDTH
     terms = (arithmetic, loads, issue, streamed, FMA_LATENCY)
     return (1 - OVERLAP_LOSS) * max(terms) + OVERLAP_LOSS * sum(terms)
 
@@ -141,11 +145,14 @@ def copies(tile: Tile, m: int, n: int) -> int:
     return rows * columns
 
 
-def choose_unroll(trip: int | None, tile: Tile) -> int:
+def choose_unroll(trip: int | None, tile: Tile, run: int = 0) -> int:
     """How many k steps one iteration of the inner loop does; divides ``trip`` when that is known and possible.
 
     A few dozen multiply-adds an iteration hide the loop's own instructions; more only cost compile time and code size.
+    Where the left-hand side is read in runs of ``run`` elements, it is one run or two.
     """
+    if run and (trip is None or trip >= run):
+        return run if tile.rows * tile.vectors * run > 24 else 2 * run
     wanted = max(1, min(8, round(24 / (tile.rows * tile.vectors))))
     if trip is None:
         return wanted
