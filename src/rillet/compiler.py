@@ -141,6 +141,8 @@ def _options(
     optimize_for_size: bool,
     tuning: bool | str | os.PathLike[str],
 ) -> CompileOptions:
+    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
+        raise CompileError(f"jobs must be a positive number of processes, or None for one a core, not {jobs!r}")
     return CompileOptions(
         jobs=jobs,
         cache=cache_directory(cache),
@@ -243,6 +245,8 @@ def import_source(
 
 def resolve_targets(target: str | Sequence[str]) -> list[Target]:
     """The targets named, best first, as the loader tries them in order."""
+    if not isinstance(target, str | Sequence):
+        raise CompileError(f"target must be a name or several, not {target!r}; 'rillet targets' lists them")
     names = [target] if isinstance(target, str) else list(target)
     if not names:
         raise CompileError("name at least one target; 'rillet targets' lists them")
@@ -288,4 +292,10 @@ def cache_directory(cache: bool | str | os.PathLike[str]) -> Path | None:
     """The compile cache that ``compile``'s argument means; None for none."""
     if cache is False:
         return None
-    return default_directory() if cache is True else Path(cache)
+    if cache is True:
+        return default_directory()
+    if not isinstance(cache, str | os.PathLike):
+        raise CompileError(f"cache must be True, False or the path of a folder, not {cache!r}")
+    if Path(cache).exists() and not Path(cache).is_dir():
+        raise CompileError(f"cache: {cache} is not a folder")
+    return Path(cache)

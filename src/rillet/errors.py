@@ -20,12 +20,13 @@ class UnsupportedNode:
 
     name: str
     op: str
-    opset: int
+    opset: int  # 0: the model imports none for the op's domain
     reason: str
     advice: str = ""
 
     def __str__(self) -> str:
-        text = f"{self.op} '{self.name}' (opset {self.opset}): {self.reason}"
+        version = f" (opset {self.opset})" if self.opset else ""
+        text = f"{self.op} '{self.name}'{version}: {self.reason}"
         return f"{text}; {self.advice}" if self.advice else text
 
 

@@ -101,5 +101,5 @@ def test_missing_files_folders_and_odd_sources_are_named(tmp_path):
         source.import_source(tmp_path / "absent.onnx")
     with pytest.raises(CompileError, match="is a folder"):
         source.import_source(tmp_path)
-    with pytest.raises(CompileError, match="cannot compile a int"):
+    with pytest.raises(CompileError, match="cannot compile an object of type int"):
         source.import_source(3)

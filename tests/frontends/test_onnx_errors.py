@@ -104,7 +104,7 @@ def test_input_that_is_not_a_tensor() -> None:
 
 
 def test_value_that_does_not_fit() -> None:
-    with pytest.raises(CompileError, match=r"values\['x'\] \(int64, rank 1\) does not fit"):
+    with pytest.raises(CompileError, match=r"values\['x'\] is int64 \[1\], but the input is float32 "):
         import_model(relu(), values={"x": np.array([1])})
 
 

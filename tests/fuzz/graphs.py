@@ -123,7 +123,7 @@ def _expected(model: onnx.ModelProto, feeds: Feeds) -> list[dict[str, np.ndarray
 def _as_declared(array: np.ndarray, declared: onnx.TypeProto.Tensor) -> bool:
     dims = declared.shape.dim
     return (
-        array.dtype == helper.tensor_dtype_to_np_dtype(declared.elem_type)
+        (not declared.elem_type or array.dtype == helper.tensor_dtype_to_np_dtype(declared.elem_type))
         and array.ndim == len(dims)
         and all(not d.HasField("dim_value") or d.dim_value == n for d, n in zip(dims, array.shape, strict=True))
     )

@@ -230,6 +230,7 @@ class Maker:
             [helper.make_value_info(v.name, type_proto(v.dtype, v.dims)) for v in used],
             [helper.make_value_info(v.name, type_proto(v.dtype, v.dims)) for v in outputs],
             [t for t in self.initializers if t.name in read],
+            value_info=[helper.make_value_info(v.name, type_proto(v.dtype, v.dims)) for v in made if v not in outputs],
         )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
 

@@ -14,9 +14,8 @@ RLT_BEGIN_DECLS
 
 enum {
   RLT_MODULE_VERSION = 1,
-  RLT_MODULE_DATA_ALIGNMENT = 64,        // of the range itself, and of segments in the file
-  RLT_MODULE_CONSTANT_ALIGNMENT = 4096,  // of constant segments in the file
-  RLT_MODULE_MAX_RANK = 64,              // dimensions of an input or output
+  RLT_MODULE_DATA_ALIGNMENT = 64,  // of the range itself, and of segments in the file
+  RLT_MODULE_MAX_RANK = 64,        // dimensions of an input or output
 };
 
 // How an executable is stored.
@@ -80,11 +79,15 @@ typedef struct rlt_module_entry_facts_t {
 // Checks `length` bytes at `data` (aligned to RLT_MODULE_DATA_ALIGNMENT, as a mapping is) and fills *out.
 // Fails with RLT_INVALID_ARGUMENT (alignment), RLT_DATA_LOSS (not a module, truncated, or corrupt: the message says
 // what and where) or RLT_INCOMPATIBLE (another version of the format). The bytecode itself is verified by
-// rlt_vm_module_create, and the bytes of an executable by rlt_module_check_executable.
+// rlt_vm_module_create, the bytes of an executable by rlt_module_check_executable, those of constants by
+// rlt_module_check_constants.
 rlt_status_t rlt_module_open(const void* data, size_t length, rlt_error_t* error, rlt_module_view_t* out);
 
 // Compares an executable's image with its checksum; call before loading it. Fails with RLT_DATA_LOSS.
 rlt_status_t rlt_module_check_executable(const rlt_module_view_t* module, uint32_t index, rlt_error_t* error);
+
+// Compares every constant with its checksum, which reads all of them. Fails with RLT_DATA_LOSS.
+rlt_status_t rlt_module_check_constants(const rlt_module_view_t* module, rlt_error_t* error);
 
 // Accessors; `index` must be below the count of the vector it indexes.
 rlt_vm_import_t rlt_module_import(const rlt_module_view_t* module, uint32_t index);

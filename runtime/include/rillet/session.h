@@ -26,6 +26,7 @@ typedef struct rlt_session_options_t {
                                             // Programs on one device share its threads and its transient memory
   rlt_static_libraries_t static_libraries;  // kernels linked into the program
   uint64_t step_limit;                      // see rlt_vm_module_options_t
+  bool check_constants;                     // compare them with their checksums, which reads all of them
   const rlt_dispatch_observer_t* observer;  // told about every dispatch; the calls then use one thread. May be NULL.
 } rlt_session_options_t;
 

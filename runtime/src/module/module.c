@@ -266,7 +266,7 @@ static rlt_status_t check_same_entries(rlt_module_vector_t first, const rlt_modu
 static rlt_status_t check_segments(const rlt_module_view_t* module, uint64_t metadata_end, rlt_error_t* error) {
   for (uint32_t i = 0; i < module->constants.count; ++i) {
     RLT_RETURN_IF_ERROR(check_segment(module, get_table(module->constants, i), metadata_end,
-                                      RLT_MODULE_CONSTANT_ALIGNMENT, "constant", i, error));
+                                      RLT_MODULE_DATA_ALIGNMENT, "constant", i, error));
   }
   for (uint32_t i = 0; i < module->executables.count; ++i) {
     // The segment first: the accessor below already forms a pointer to its bytes.
@@ -313,7 +313,7 @@ static rlt_status_t check_header(const uint8_t* data, size_t length, rlt_error_t
                          length - HEADER_SIZE);
   }
   *metadata_size = size;
-  if (checksum != 0 && rlt_crc32(0, data + HEADER_SIZE, size) != checksum) {
+  if (rlt_crc32(0, data + HEADER_SIZE, size) != checksum) {
     return rlt_error_set(error, RLT_DATA_LOSS, "the file is corrupt: the checksum of its metadata does not match");
   }
   if (size < 8 || memcmp(data + HEADER_SIZE + IDENTIFIER_OFFSET, k_magic, sizeof(k_magic)) != 0) {
@@ -351,6 +351,16 @@ rlt_status_t rlt_module_open(const void* data, size_t length, rlt_error_t* error
   RLT_RETURN_IF_ERROR(check_functions(&view, error));
   RLT_RETURN_IF_ERROR(check_segments(&view, HEADER_SIZE + (uint64_t)metadata_size, error));
   *out = view;
+  return RLT_OK;
+}
+
+rlt_status_t rlt_module_check_constants(const rlt_module_view_t* module, rlt_error_t* error) {
+  for (uint32_t i = 0; i < module->constants.count; ++i) {
+    const uint8_t* table = get_table(module->constants, i);
+    const rlt_module_bytes_t bytes = get_segment(module, table);
+    if (rlt_crc32(0, bytes.data, (size_t)bytes.length) == (uint32_t)rlt_fb_scalar(table, SEGMENT_CRC32, 4)) continue;
+    return rlt_error_set(error, RLT_DATA_LOSS, "the file is corrupt: the checksum of constant %u does not match", i);
+  }
   return RLT_OK;
 }
 

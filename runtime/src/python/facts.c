@@ -119,11 +119,14 @@ static PyObject* constants(const rlt_module_view_t* module) {
 PyObject* native_module_facts(PyObject* self, PyObject* unused) {
   (void)unused;
   const rlt_session_t* session = ((native_module_t*)self)->session;
-  const rlt_module_view_t* module = rlt_session_module(session);
+  return native_view_facts(rlt_session_module(session), rlt_session_executable(session));
+}
+
+PyObject* native_view_facts(const rlt_module_view_t* module, uint32_t executable) {
   PyObject* facts = PyDict_New();
   const bool complete = facts && set(facts, "producer", text(module->producer)) &&
                         set(facts, "exports", exports(module)) &&
-                        set(facts, "executables", executables(module, rlt_session_executable(session))) &&
+                        set(facts, "executables", executables(module, executable)) &&
                         set(facts, "stats", stats(module)) && set(facts, "constants", constants(module)) &&
                         set(facts, "entry_facts", entry_facts(module));
   return finish(facts, complete);

@@ -49,11 +49,12 @@ static PyObject* load_path(PyObject* native, PyObject* arguments) {
   native_state_t* state = (native_state_t*)PyModule_GetState(native);
   PyObject* path = NULL;
   unsigned int threads = 0;
-  int profiled = 0;
-  if (!PyArg_ParseTuple(arguments, "O&Ip", PyUnicode_FSConverter, &path, &threads, &profiled)) return NULL;
+  int profiled = 0, verified = 0;
+  if (!PyArg_ParseTuple(arguments, "O&Ip|p", PyUnicode_FSConverter, &path, &threads, &profiled, &verified)) return NULL;
   rlt_dispatch_observer_t observer;
   native_profile_t* profile = profiled ? native_profile_create(&observer) : NULL;
-  const rlt_session_options_t options = {.thread_count = threads, .observer = profile ? &observer : NULL};
+  const rlt_session_options_t options = {
+      .thread_count = threads, .check_constants = verified, .observer = profile ? &observer : NULL};
   rlt_session_t* session = NULL;
   rlt_error_t error = {RLT_OK, 0, {0}};
   const char* name = PyBytes_AsString(path);
@@ -88,8 +89,8 @@ static PyObject* load_bytes(PyObject* native, PyObject* arguments) {
   native_state_t* state = (native_state_t*)PyModule_GetState(native);
   PyObject* object = NULL;
   unsigned int threads = 0;
-  int profiled = 0;
-  if (!PyArg_ParseTuple(arguments, "OIp", &object, &threads, &profiled)) return NULL;
+  int profiled = 0, verified = 0;
+  if (!PyArg_ParseTuple(arguments, "OIp|p", &object, &threads, &profiled, &verified)) return NULL;
   Py_buffer* buffer = PyMem_Malloc(sizeof(Py_buffer));
   if (!buffer) return PyErr_NoMemory();
   if (PyObject_GetBuffer(object, buffer, PyBUF_SIMPLE) != 0) {
@@ -110,7 +111,8 @@ static PyObject* load_bytes(PyObject* native, PyObject* arguments) {
   }
   rlt_dispatch_observer_t observer;
   native_profile_t* profile = profiled ? native_profile_create(&observer) : NULL;
-  const rlt_session_options_t options = {.thread_count = threads, .observer = profile ? &observer : NULL};
+  const rlt_session_options_t options = {
+      .thread_count = threads, .check_constants = verified, .observer = profile ? &observer : NULL};
   rlt_session_t* session = NULL;
   rlt_error_t error = {RLT_OK, 0, {0}};
   Py_BEGIN_ALLOW_THREADS
@@ -120,6 +122,45 @@ static PyObject* load_bytes(PyObject* native, PyObject* arguments) {
   native_profile_free(profile);
   native_raise(state->load_error, &error);
   return NULL;
+}
+
+// Checks a file without loading it, so that it may be for another processor.
+static PyObject* inspect(PyObject* native, PyObject* arguments) {
+  native_state_t* state = (native_state_t*)PyModule_GetState(native);
+  Py_buffer buffer;
+  int verified = 0;
+  if (!PyArg_ParseTuple(arguments, "y*p", &buffer, &verified)) return NULL;
+  const bool in_place = (uintptr_t)buffer.buf % RLT_MODULE_DATA_ALIGNMENT == 0;
+  void* copy = in_place ? NULL : copy_aligned(&buffer);
+  if (!in_place && !copy) {
+    PyBuffer_Release(&buffer);
+    return PyErr_NoMemory();
+  }
+  rlt_error_t error = {RLT_OK, 0, {0}};
+  rlt_module_view_t view;
+  rlt_status_t status;
+  uint32_t selected = UINT32_MAX;
+  Py_BEGIN_ALLOW_THREADS
+  status = rlt_module_open(in_place ? buffer.buf : copy, (size_t)buffer.len, &error, &view);
+  if (status == RLT_OK && verified) status = rlt_module_check_constants(&view, &error);
+  for (uint32_t i = 0; status == RLT_OK && verified && i < view.executables.count; ++i) {
+    status = rlt_module_check_executable(&view, i, &error);
+  }
+  if (status == RLT_OK) {
+    const rlt_cpu_features_t cpu = rlt_cpu_features_detect();
+    rlt_error_t ignored = {RLT_OK, 0, {0}};
+    if (rlt_executable_select(&view, &cpu, &ignored, &selected) != RLT_OK) selected = UINT32_MAX;
+  }
+  Py_END_ALLOW_THREADS
+  PyObject* facts = NULL;
+  if (status == RLT_OK) {
+    facts = native_view_facts(&view, selected);
+  } else {
+    native_raise(state->load_error, &error);
+  }
+  free(copy);
+  PyBuffer_Release(&buffer);
+  return facts;
 }
 
 static PyMethodDef module_methods[] = {
@@ -150,9 +191,11 @@ static PyType_Spec module_spec = {
 };
 
 static PyMethodDef native_functions[] = {
-    {"load_path", load_path, METH_VARARGS, "load_path(path, threads, profile): maps and loads a module file."},
+    {"load_path", load_path, METH_VARARGS, "load_path(path, threads, profile, verify): maps and loads a module file."},
     {"load_bytes", load_bytes, METH_VARARGS,
-     "load_bytes(data, threads, profile): loads a module file from memory (in place when 64-byte aligned)."},
+     "load_bytes(data, threads, profile, verify): loads a module file from memory (in place when 64-byte aligned)."},
+    {"inspect", inspect, METH_VARARGS,
+     "inspect(data, verify): what Module.facts() gives, for a module file in memory that is not loaded."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -39,6 +39,9 @@ extern PyType_Spec native_result_spec;
 // Module.facts() -> dict: exports, executables, statistics and sizes.
 PyObject* native_module_facts(PyObject* self, PyObject* unused);
 
+// The same of any checked file; `executable` is the one that is selected.
+PyObject* native_view_facts(const rlt_module_view_t* module, uint32_t executable);
+
 // Module.bind(array_type, exports): what invoke makes results of.
 PyObject* native_module_bind(PyObject* self, PyObject* arguments);
 

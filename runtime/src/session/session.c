@@ -187,7 +187,9 @@ rlt_status_t rlt_session_create(const void* data, size_t length, void* owner, vo
   session->file = file;
   session->executable = UINT32_MAX;
   status = rlt_module_open(data, length, error, &session->module);
-  if (status == RLT_OK) status = load(session, options ? options : &defaults, error);
+  if (!options) options = &defaults;
+  if (status == RLT_OK && options->check_constants) status = rlt_module_check_constants(&session->module, error);
+  if (status == RLT_OK) status = load(session, options, error);
   if (status != RLT_OK) {
     rlt_session_release(session);
     return status;

@@ -2,6 +2,7 @@
 #ifndef RILLET_TESTS_MODULE_FILE_H_
 #define RILLET_TESTS_MODULE_FILE_H_
 
+#include "base/crc32.h"
 #include "harness.h"
 
 typedef struct file_t {
@@ -32,6 +33,16 @@ static inline file_t file_read(const char* path) {
   file_t file = file_create(bytes, (size_t)length);
   free(bytes);
   return file;
+}
+
+// Makes the checksum of the metadata right, where there is metadata of the declared size.
+static inline void file_seal(file_t file) {
+  uint32_t size, checksum;
+  if (file.length < 16) return;
+  memcpy(&size, file.data + 8, sizeof(size));
+  if (size > file.length - 16) return;
+  checksum = rlt_crc32(0, file.data + 16, size);
+  memcpy(file.data + 12, &checksum, sizeof(checksum));
 }
 
 // Reads everything that a view leads to, so that a sanitizer sees each access. Returns something that depends on it

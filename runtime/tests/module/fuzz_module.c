@@ -2,8 +2,8 @@
 //
 //   fuzz_module FILE [MUTATIONS [SEED]]
 //
-// Imports are stubs with the signatures that the intact file asks for. Most mutants have their checksum cleared, since
-// it would turn nearly all away. Build with RILLET_SANITIZE.
+// Imports are stubs with the signatures that the intact file asks for. Most mutants get the checksum that they
+// should have, since it would turn nearly all away. Build with RILLET_SANITIZE.
 #include "module/file.h"
 #include "vm/program.h"
 
@@ -120,6 +120,7 @@ static void try_file(const file_t* file, const rlt_vm_native_module_t* natives, 
   volatile uint64_t sum = view_visit(&view);
   (void)sum;
   for (uint32_t i = 0; i < view.executables.count; ++i) (void)rlt_module_check_executable(&view, i, &error);
+  (void)rlt_module_check_constants(&view, &error);
   rlt_vm_module_options_t options = {.step_limit = STEP_LIMIT};
   rlt_vm_module_t* module;
   if (rlt_module_create_vm(&view, natives, 1, &options, rlt_allocator_system(), &error, &module) == RLT_OK) {
@@ -158,8 +159,8 @@ int main(int argc, char** argv) {
   counts_t counts = {0, 0};
   for (unsigned long i = 0; i < mutations; ++i) {
     file_t mutant = file_create(original.data, original.length);
-    if (below(16)) memset(mutant.data + 12, 0, 4);
     for (size_t k = 1 + below(4); k > 0; --k) mutate(&mutant, metadata_end);
+    if (below(16)) file_seal(mutant);
     try_file(&mutant, &natives, &counts);
     free(mutant.data);
   }

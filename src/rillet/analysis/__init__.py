@@ -108,5 +108,5 @@ def _estimate(program: Program, target: Target) -> dict[str, Any]:
         "macs": count("rillet.macs"),
         "dispatch_count": count("rillet.dispatch_count"),
         "constant_bytes": count("rillet.weight_bytes"),
-        "arena_bytes": count("stream.arena_bytes"),
+        "arena_bytes": None if count("stream.arena_is_dynamic") else count("stream.arena_bytes"),
     }

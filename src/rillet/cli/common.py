@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 def open_module(options: argparse.Namespace) -> Module:
     """Load the ``.rlm``, or compile the model, that ``add_source``'s arguments name."""
     if options.model.endswith(".rlm"):
+        given = {"--target": options.target, "--shape": options.shape, "--no-cache": options.no_cache}
+        if ignored := [name for name, value in given.items() if value]:
+            raise RunError(f"{', '.join(ignored)}: '{options.model}' is compiled already; compile its model again")
         return load(options.model, threads=options.threads)
     import rillet
 
@@ -85,6 +89,16 @@ def random_input(spec: Any, generator: np.random.Generator) -> np.ndarray:
         letters = generator.integers(ord("a"), ord("z") + 1, (*shape, 4), dtype=np.uint32)
         return letters.view("<U4").reshape(shape).astype(object)
     return np.asarray(generator.integers(0, 2, shape), dtype=dtype)
+
+
+def print_stats(stats: Mapping[str, int]) -> None:
+    """What compiling found out, a line each. An arena sized at each call is no number yet."""
+    for key, value in stats.items():
+        if key == "arena_is_dynamic" or (key == "arena_lower_bound" and stats.get("arena_is_dynamic")):
+            continue
+        dynamic = key == "arena_bytes" and stats.get("arena_is_dynamic")
+        text = f"dynamic: sized at each call{f', beside {value:,}' if value else ''}" if dynamic else f"{value:,}"
+        print(f"  {key:24} {text}")
 
 
 def print_json(facts: Any) -> None:

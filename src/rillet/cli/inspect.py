@@ -1,29 +1,31 @@
-"""``rillet inspect``: what a module file holds."""
+"""``rillet inspect``: what a module file holds, whatever machine it is for."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from rillet.cli.common import print_json
+from rillet.cli.common import print_json, print_stats
 
 
 def register(commands: Any) -> None:
     parser = commands.add_parser("inspect", help="show what a .rlm file holds")
     parser.add_argument("module", help="a compiled module (.rlm)")
+    parser.add_argument("--verify", action="store_true", help="compare all code and constants with their checksums")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     parser.set_defaults(handler=handle)
 
 
 def handle(options: argparse.Namespace) -> int:
-    from rillet.runtime import load
+    from rillet.runtime import read_facts
 
-    module = load(options.module)
+    contents = read_facts(options.module, verify=options.verify)
     facts: dict[str, Any] = {
-        "inputs": [_spec(s) for s in module.inputs],
-        "outputs": [_spec(s) for s in module.outputs],
-        "executables": module.executables,
-        "stats": module.stats,
+        "inputs": [_spec(s) for s in contents.inputs],
+        "outputs": [_spec(s) for s in contents.outputs],
+        "executables": contents.executables,
+        "stats": contents.stats,
+        "verified": options.verify,
     }
     if options.json:
         print_json(facts)
@@ -37,8 +39,9 @@ def handle(options: argparse.Namespace) -> int:
         mark = "  <- this machine" if variant["selected"] else ""
         print(f"  {variant['target']}: {variant['bytes']:,} bytes, {len(variant['entries'])} entries{mark}")
     print("stats:")
-    for key, value in facts["stats"].items():
-        print(f"  {key:24} {value:,}")
+    print_stats(facts["stats"])
+    if options.verify:
+        print("verified: all checksums match")
     return 0
 
 

@@ -10,7 +10,8 @@ from torch_mlir.dialects import linalg
 from torch_mlir.passmanager import PassManager
 
 from rillet.errors import CompileError
-from rillet.ir import Constants, Program, constants, dtypes, thread_context
+from rillet.frontends.arguments import checked_shapes
+from rillet.ir import Constants, Program, constants, dtypes, make_context
 
 _TOSA = "func.func(tosa-optional-decompositions,tosa-infer-shapes,tosa-make-broadcastable,tosa-to-linalg-named,"
 _TOSA += "tosa-layerwise-constant-fold,tosa-make-broadcastable,tosa-to-linalg,tosa-to-arith,tosa-to-tensor,tosa-to-scf)"
@@ -25,9 +26,9 @@ def import_text(text: str, inputs: Mapping[str, Sequence[int | str]] | None = No
     The function to compile is ``@main``, or the only public one. Raises ``CompileError`` when the text does not parse
     or verify, has no such function, or takes or returns something other than ranked tensors.
     """
-    if inputs:
+    if checked_shapes(inputs):
         raise CompileError("inputs= cannot override shapes of MLIR: change the function's types instead")
-    context = thread_context()
+    context = make_context()
     _load_stablehlo(context)
     try:
         module = ir.Module.parse(text, context)

@@ -34,26 +34,51 @@ def import_source(source: Source, inputs: Shapes | None = None, values: Values |
     if isinstance(source, str) and _is_mlir_text(source):
         return mlir.import_text(source, inputs)
     if isinstance(source, str | os.PathLike):
-        return _import_path(Path(source), inputs, values)
+        return _import_path(source, inputs, values)
     if isinstance(source, bytes | bytearray | memoryview):
         return _import_onnx(bytes(source), inputs, values)
     if hasattr(source, "SerializeToString") and hasattr(source, "graph"):
         return _import_onnx(source, inputs, values)
     raise CompileError(
-        f"cannot compile a {type(source).__name__}: give a path, ONNX bytes, an onnx.ModelProto, or MLIR text"
+        f"cannot compile an object of type {type(source).__name__}: give a path, ONNX bytes, an onnx.ModelProto, or MLIR text"
     )
 
 
-def _import_path(path: Path, inputs: Shapes | None, values: Values | None) -> Program:
+def _import_path(source: str | os.PathLike[str], inputs: Shapes | None, values: Values | None) -> Program:
     from rillet.frontends import mlir
 
+    name = os.fspath(source)
+    if not name:
+        raise CompileError("the path is empty; give a model file")
+    if "\0" in name:
+        raise CompileError(f"{name!r} is no path: it has a zero character")
+    path = Path(name)
     if path.is_dir():
         raise CompileError(f"{path} is a folder; give a model file")
     if not path.exists():
         raise CompileError(f"{path}: no such file")
     if path.suffix == ".mlir":
-        return mlir.import_text(path.read_text(), inputs)
+        return mlir.import_text(_read_text(path), inputs)
+    if _is_module_file(path):
+        raise CompileError(f"{path} is compiled already: load it with rillet.load, or give the model it came from")
     return _import_onnx(path, inputs, values)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CompileError(
+            f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is no UTF-8 text'}"
+        ) from error
+
+
+def _is_module_file(path: Path) -> bool:
+    """Whether a file that can be read starts like a ``.rlm``."""
+    if not path.is_file() or not os.access(path, os.R_OK):
+        return False
+    with open(path, "rb") as file:
+        return file.read(4) == b"RLM1"
 
 
 def _import_onnx(source: Path | bytes | onnx.ModelProto, inputs: Shapes | None, values: Values | None) -> Program:

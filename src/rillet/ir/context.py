@@ -30,7 +30,8 @@ class _Kept(threading.local):
 
 def thread_context() -> ir.Context:
     """This thread's context: making one costs as much as compiling a small kernel, and what is compiled in it does
-    not depend on what was compiled before. One that was used often gives way to a new one.
+    not depend on what was compiled before. One that was used often gives way to a new one. Not for text with
+    resources: a context keeps their names and bytes.
     """
     if _kept.context is None or _kept.uses >= _MOST_USES:
         _kept.context, _kept.uses = make_context(), 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch_mlir import ir
 
-from rillet.ir.context import thread_context
+from rillet.ir.context import make_context
 
 # Symbols of the module that no constant may have.
 _TAKEN = {"main", "executables"}
@@ -65,8 +65,8 @@ class Program:
 
     @staticmethod
     def parse(text: str, constants: Constants | None = None) -> Program:
-        """Parse MLIR text in this thread's context. Raises ``ir.MLIRError`` on invalid text."""
-        context = thread_context()
+        """Parse MLIR text in a fresh context. Raises ``ir.MLIRError`` on invalid text."""
+        context = make_context()
         return Program(ir.Module.parse(text, context), constants or Constants())
 
     def main(self) -> ir.Operation:

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from rillet.errors import CompileError
-from rillet.ir.image import Image
+from rillet.ir.image import Image, Segment
 from rillet.module.library import CompiledLibrary
 from rillet.module.schema import IDENTIFIER, Place, serialize
 
@@ -51,10 +51,15 @@ class ModuleFile:
 
 
 def write_module(
-    image: Image, libraries: Sequence[CompiledLibrary], sink: Sink | None = None, *, stats: dict[str, int] | None = None
+    image: Image,
+    libraries: Sequence[CompiledLibrary],
+    sink: Sink | None = None,
+    *,
+    stats: dict[str, int] | None = None,
+    constant_alignment: int = _CONSTANT_ALIGNMENT,
 ) -> memoryview | None:
     """Write a module file to ``sink``, or into fresh page-aligned memory that is returned. See ``module_file``."""
-    file = module_file(image, libraries, stats)
+    file = module_file(image, libraries, stats, constant_alignment)
     if sink is not None:
         file.write(sink)
         return None
@@ -64,8 +69,15 @@ def write_module(
     return memoryview(memory)
 
 
-def module_file(image: Image, libraries: Sequence[CompiledLibrary], stats: dict[str, int] | None = None) -> ModuleFile:
+def module_file(
+    image: Image,
+    libraries: Sequence[CompiledLibrary],
+    stats: dict[str, int] | None = None,
+    constant_alignment: int = _CONSTANT_ALIGNMENT,
+) -> ModuleFile:
     """Lay out a module file. ``libraries`` come best first; ``stats`` are added to those of the image.
+
+    ``constant_alignment``: in bytes, at least 64. Files that are mapped have pages of constants.
 
     Raises ``CompileError`` when a library's entries are not those the program dispatches to.
     """
@@ -87,14 +99,25 @@ def module_file(image: Image, libraries: Sequence[CompiledLibrary], stats: dict[
         pieces.append((offset, library.data))
         end = offset + len(library.data)
     for segment in image.segments:
-        offset = _round_up(end, _CONSTANT_ALIGNMENT)
-        constants.append(Place(offset, segment.length))
+        offset = _round_up(end, constant_alignment)
+        constants.append(Place(offset, segment.length, _checksum(segment)))
         pieces += [(offset + start, array) for start, array in segment.parts]
         end = offset + segment.length
     table = serialize(image, libraries, constants, executables, all_stats, PRODUCER)
     if len(table) != length:
         raise CompileError("internal: the module table changed its size with its offsets")
     return ModuleFile(_HEADER.pack(IDENTIFIER, VERSION, length, zlib.crc32(table)) + table, tuple(pieces), end)
+
+
+def _checksum(segment: Segment) -> int:
+    """The CRC-32 of a segment's bytes, gaps between its parts included."""
+    checksum, position = 0, 0
+    for start, array in segment.parts:
+        checksum, position = zlib.crc32(bytes(start - position), checksum), start
+        for data in _raw(array):
+            checksum = zlib.crc32(data, checksum)
+            position += len(data)
+    return zlib.crc32(bytes(segment.length - position), checksum)
 
 
 def _raw(content: bytes | np.ndarray) -> Iterator[bytes | memoryview]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from rillet.runtime.facts import Facts, read_facts
 from rillet.runtime.module import Module, load
 from rillet.runtime.specs import TensorSpec
 
-__all__ = ["Module", "TensorSpec", "load"]
+__all__ = ["Facts", "Module", "TensorSpec", "load", "read_facts"]

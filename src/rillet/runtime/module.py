@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rillet.errors import LoadError
+from rillet.errors import LoadError, RunError
 from rillet.runtime import _native, inputs, strings
 from rillet.runtime.cpus import available_cores
 from rillet.runtime.files import write_atomically
@@ -55,6 +55,11 @@ class Module:
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Run the model on inputs by name and return its outputs by name. See ``__call__``."""
+        if not isinstance(feeds, Mapping):
+            raise RunError(
+                f"run takes a mapping of arrays by input name, not {type(feeds).__name__}; "
+                "call the module itself with arrays in order"
+            )
         return dict(zip((spec.name for spec in self._outputs), self._results((), feeds), strict=True))
 
     def _results(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
@@ -125,6 +130,7 @@ def load(
     threads: int | None = None,
     *,
     profile: bool = False,
+    verify: bool = False,
 ) -> Module:
     """Load a compiled module.
 
@@ -133,6 +139,7 @@ def load(
             bytes. Memory at a multiple of 64 bytes is used in place and must not change; other memory is copied.
         threads: threads a call uses, the calling one included; None: one for each core this process may use.
         profile: record when each dispatch begins and ends, for ``Module.take_profile``; calls then use one thread.
+        verify: compare the constants with their checksums, which reads all of them; everything else always is.
 
     Raises:
         LoadError: the file is missing, damaged, of another version, or for another CPU.
@@ -141,7 +148,9 @@ def load(
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1024:
         raise LoadError(f"threads must be a number from 1 to 1024, not {threads!r}")
     if isinstance(source, str | os.PathLike):
-        return Module(_native.load_path(source, count, profile))
+        if "\0" in os.fspath(source):
+            raise LoadError(f"{os.fspath(source)!r} is no path: it has a zero character")
+        return Module(_native.load_path(source, count, profile, verify))
     if isinstance(source, bytes | bytearray | memoryview):
-        return Module(_native.load_bytes(source, count, profile))
+        return Module(_native.load_bytes(source, count, profile, verify))
     raise LoadError(f"cannot load a module from {type(source).__name__}: pass a path or the file's bytes")

@@ -36,7 +36,7 @@ class _Scratch:
 def run(program: Program, options: Options) -> None:
     """Replace allocations by ranges of arenas; records ``stream.arena_bytes`` and ``stream.arena_lower_bound``.
 
-    Both count the static arena only.
+    Both count the static arena only; ``stream.arena_is_dynamic`` is 1 where there are others, sized at each call.
     """
     with program.context, ir.Location.unknown():
         block = program.main().regions[0].blocks[0]
@@ -61,6 +61,7 @@ def run(program: Program, options: Options) -> None:
         module = program.module.operation
         module.attributes["stream.arena_bytes"] = host.i64_attr(total)
         module.attributes["stream.arena_lower_bound"] = host.i64_attr(bound)
+        module.attributes["stream.arena_is_dynamic"] = host.i64_attr(any(atoms for atoms, _ in groups.values()))
 
 
 def _static(block: ir.Block, members: list[_Scratch], alignment: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from rillet.vm.bytecode import ImportTable, encode_function
 
 _STATS = {
     "arena_bytes": "stream.arena_bytes",
+    "arena_is_dynamic": "stream.arena_is_dynamic",
     "arena_lower_bound": "stream.arena_lower_bound",
     "dispatch_count": "hal.dispatch_count",
     "macs": "rillet.macs",

@@ -29,6 +29,12 @@ class GraphInput:
     dtype: str
     dims: tuple[int | str, ...]
 
+    def accepts(self, shape: Sequence[int]) -> bool:
+        """Whether an array of this shape can be given for it."""
+        return len(shape) == len(self.dims) and all(
+            isinstance(d, str) or d == n for d, n in zip(self.dims, shape, strict=True)
+        )
+
     @property
     def type(self) -> ir.Type:
         """Its MLIR type."""
@@ -107,6 +113,17 @@ def _dims(info: onnx.ValueInfoProto, overrides: InputShapes) -> tuple[int | str,
         else:
             result.append(int(d))
     return tuple(result)
+
+
+def check_result(info: onnx.ValueInfoProto, dtype: str) -> None:
+    """Raise CompileError when an output is declared with another element type than what the graph computes."""
+    code = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else 0
+    if code and code != dtypes.by_name[dtype].code:
+        declared = dtypes.by_code[code].name if code in dtypes.by_code else f"type {code}"
+        raise CompileError(
+            f"output '{info.name}' is declared as {declared}, but the graph computes {dtype}: "
+            "correct the declaration, or add a Cast"
+        )
 
 
 def edge(name: str, dtype: str, dims: Sequence[int | str]) -> ir.Attribute:

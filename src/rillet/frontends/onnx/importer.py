@@ -17,10 +17,19 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
 from rillet.errors import CompileError, RilletError, UnsupportedNode
+from rillet.frontends.arguments import checked_shapes, checked_values
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.layout import Builder
 from rillet.frontends.onnx import functions, registry, symbolic
-from rillet.frontends.onnx.boundary import GraphInput, InputShapes, edge, graph_inputs, string_inputs, string_parts
+from rillet.frontends.onnx.boundary import (
+    GraphInput,
+    InputShapes,
+    check_result,
+    edge,
+    graph_inputs,
+    string_inputs,
+    string_parts,
+)
 from rillet.frontends.onnx.fold import fold
 from rillet.frontends.onnx.initializers import check_size, initializers
 from rillet.frontends.onnx.node import Node
@@ -75,9 +84,9 @@ class GraphImporter:
         values: Mapping[str, np.ndarray] | None = None,
     ):
         self.model = model
-        self._values = dict(values or {})
+        self._values = checked_values(values)
         self.unsupported: list[UnsupportedNode] = []
-        self._overrides = dict(inputs or {})
+        self._overrides = checked_shapes(inputs)
         self._opsets = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import} or {"": 1}
         self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self._ranks = {
@@ -125,6 +134,9 @@ class GraphImporter:
             outputs = [self._output(o.name, scope) for o in graph.output]
             if self.unsupported:
                 return
+            for info, value in zip(graph.output, outputs, strict=True):
+                if isinstance(value, Tensor):
+                    check_result(info, value.dtype)
             tensors = [
                 (o, *named)
                 for o, value in zip(graph.output, outputs, strict=True)
@@ -162,9 +174,13 @@ class GraphImporter:
             scope.values[spec.name] = self.b.tensor(argument, spec.dtype, shape)
         for name, array in self._values.items():
             given = next((i for i in inputs if i.name == name), None)
-            if given is None or array.dtype.name != given.dtype or array.ndim != len(given.dims):
+            if given is None:
+                known = ", ".join(i.name for i in inputs) or "none"
+                raise CompileError(f"values['{name}']: the model has no such input; its inputs are: {known}")
+            if array.dtype.name != given.dtype or not given.accepts(array.shape):
                 raise CompileError(
-                    f"values['{name}'] ({array.dtype.name}, rank {array.ndim}) does not fit an input of the model"
+                    f"values['{name}'] is {array.dtype.name} {list(array.shape)}, but the input is {given.dtype} "
+                    f"[{', '.join(map(str, given.dims))}]"
                 )
             scope.values[name] = self.b.constant(array, name=name)
 
@@ -303,7 +319,7 @@ class GraphImporter:
         if strings and entry is None and not hands_on(proto.op_type):
             return move(self.b, proto, opset, inputs, attributes, lambda v: self._lower(proto, name, list(v), scope))
         entry = entry or registry.lookup(domain, proto.op_type, opset)
-        result: Any = symbolic.apply(node) if plain else None
+        result: Any = symbolic.apply(node) if plain and not strings else None
         if result is None and entry is not None:
             result = entry.importer(node, *inputs)
             _check_attributes(node, entry)

@@ -69,7 +69,7 @@ def _parse(data: bytes, what: str) -> onnx.ModelProto:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     if not data:
-        raise CompileError(f"{what} is empty, not an ONNX model")
+        raise CompileError(f"{what}: empty, not an ONNX model")
     try:
         model = onnx.load_model_from_string(data)
     except DecodeError as error:

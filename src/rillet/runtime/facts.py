@@ -1,0 +1,46 @@
+"""What a module file holds, read without loading it: it may be for another machine."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from rillet.errors import LoadError
+from rillet.runtime import _native, strings
+from rillet.runtime.specs import TensorSpec, tensor_spec
+
+
+@dataclass(frozen=True)
+class Facts:
+    """``executables``: target, arch, format, features, entries, bytes, and which one this machine would choose
+    (``selected``); ``stats``: what compiling found out.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    executables: list[dict[str, Any]]
+    stats: dict[str, int]
+
+
+def read_facts(path: str | os.PathLike[str], *, verify: bool = False) -> Facts:
+    """What the module file at ``path`` holds.
+
+    ``verify`` compares all code and constants with their checksums, which reads the whole file. Raises ``LoadError``
+    when the file is missing or damaged.
+    """
+    try:
+        with open(path, "rb") as file:
+            empty = os.fstat(file.fileno()).st_size == 0
+            data = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        raise LoadError(f"cannot read {os.fspath(path)!r}: {getattr(error, 'strerror', None) or error}") from error
+    facts = _native.inspect(data, verify)
+    inputs, outputs = ([], []) if not facts["exports"] else facts["exports"][0][1:]
+    return Facts(
+        inputs=tuple(strings.grouped([tensor_spec(*spec) for spec in inputs])),
+        outputs=tuple(strings.grouped([tensor_spec(*spec) for spec in outputs])),
+        executables=facts["executables"],
+        stats=facts["stats"],
+    )

@@ -1,0 +1,85 @@
+"""``rillet inspect`` and friends on files: of other machines, damaged, of dynamic models, and given options in vain."""
+
+from __future__ import annotations
+
+import json
+
+import onnx
+import pytest
+
+from rillet.cli import main
+
+_TEXT = """<ir_version: 10, opset_import: ["" : 20]> g (float[N,4] x) => (float[N,4] y)
+<float[4] w = {1, 2, 3, 4}, int64 a = {0}> { t = CumSum(x, a)  u = Mul(t, w)  y = CumSum(u, a) }"""
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(_TEXT), path)
+    return path
+
+
+@pytest.fixture
+def artifact(model, capsys):
+    assert main(["compile", str(model)]) == 0
+    capsys.readouterr()
+    return model.with_suffix(".rlm")
+
+
+def test_inspect_reads_files_for_other_machines(model, tmp_path, capsys):
+    path = tmp_path / "arm.rlm"
+    assert main(["compile", str(model), "--target", "aarch64", "-o", str(path)]) == 0
+    capsys.readouterr()
+    assert main(["inspect", str(path), "--verify"]) == 0
+    text = capsys.readouterr().out
+    assert "aarch64: " in text
+    assert "this machine" not in text
+    assert text.endswith("verified: all checksums match\n")
+
+
+def test_arena_of_a_dynamic_model_is_no_number(artifact, model, capsys):
+    assert main(["inspect", str(artifact)]) == 0
+    assert "dynamic: sized at each call" in capsys.readouterr().out
+    assert main(["check", str(model)]) == 0
+    assert "arena: known at run time" in capsys.readouterr().out
+    assert main(["check", str(model), "--shape", "x=2x4"]) == 0
+    assert "arena: 64 bytes" in capsys.readouterr().out
+
+
+def test_damaged_weights_are_found_on_request(artifact, capsys):
+    data = bytearray(artifact.read_bytes())
+    data[-1] ^= 1
+    artifact.write_bytes(data)
+    assert main(["inspect", str(artifact), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verified"] is False
+    assert main(["inspect", str(artifact), "--verify"]) == 1
+    assert "the file is corrupt: the checksum of constant 0 does not match" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot read"),
+        (b"", "the file is empty"),
+        (b"RLM1", "is truncated"),
+        (b"x", "not a Rillet module"),
+    ],
+)
+def test_inspect_of_what_is_no_module(tmp_path, capsys, content, message):
+    if content is not None:
+        (tmp_path / "m.rlm").write_bytes(content)
+    assert main(["inspect", str(tmp_path / "m.rlm")]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "bench"])
+@pytest.mark.parametrize("option", [["--shape", "x=2x4"], ["--target", "host"], ["--no-cache"]])
+def test_options_of_compiling_are_refused_for_compiled_files(artifact, capsys, command, option):
+    assert main([command, str(artifact), *option]) == 1
+    assert f"{option[0]}: '{artifact}' is compiled already; compile its model again" in capsys.readouterr().err
+
+
+def test_shapes_with_fractions(model, capsys):
+    assert main(["run", str(model), "--shape", "x=1.5x4"]) == 1
+    assert "--shape x=1.5x4: '1.5' is neither a number nor a name" in capsys.readouterr().err

@@ -1,0 +1,133 @@
+"""Arguments of the Python interface that cannot be: one message each, naming the argument and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import rillet
+
+MODEL = onnx.parser.parse_model(
+    '<ir_version: 10, opset_import: ["" : 20]> g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }'
+)
+
+
+@pytest.fixture(scope="module")
+def module() -> rillet.Module:
+    return rillet.compile(MODEL)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("", "the path is empty; give a model file"),
+        ("a\0b.onnx", r"'a\\x00b.onnx' is no path: it has a zero character"),
+        (3, "cannot compile an object of type int: give a path"),
+        (b"", "the given bytes: empty, not an ONNX model"),
+    ],
+)
+def test_sources(source: Any, message: str) -> None:
+    with pytest.raises(rillet.CompileError, match=message):
+        rillet.compile(source)
+
+
+def test_compiled_file_as_source(module: rillet.Module, tmp_path: Path) -> None:
+    module.save(tmp_path / "m.rlm")
+    with pytest.raises(rillet.CompileError, match=r"m\.rlm is compiled already: load it with rillet\.load"):
+        rillet.compile(tmp_path / "m.rlm")
+
+
+def test_text_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_bytes(b"\xff\xfe")
+    with pytest.raises(rillet.CompileError, match=r"cannot read .*m\.mlir: it is no UTF-8 text"):
+        rillet.compile(tmp_path / "m.mlir")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"x": 3}, r"inputs\['x'\] must be a sequence of dimensions, like .*, not 3"),
+        ({"x": "2x4"}, r"inputs\['x'\] must be a sequence of dimensions"),
+        ([(2, 4)], "inputs= takes shapes by input name, like .*, not list"),
+        ({0: (2, 4)}, "inputs= takes names of inputs as keys, not 0"),
+        ({"x": (1.5, 4)}, r"inputs\['x'\] has the dimension 1.5; one is a size, a name, or -1"),
+        ({"x": ("1.5", 4)}, r"inputs\['x'\] has the dimension '1.5'"),
+        ({"x": ("", 4)}, r"inputs\['x'\] has the dimension ''"),
+        ({"x": (-2, 4)}, r"inputs\['x'\] has the dimension -2"),
+        ({"x": (True, 4)}, r"inputs\['x'\] has the dimension True"),
+        ({"x": (2, 4, 1)}, r"inputs\['x'\] has 3 dimensions, but the model declares 2"),
+        ({"z": (2, 4)}, "the model has no input 'z'; its inputs are: x"),
+    ],
+)
+def test_shapes(inputs: Any, message: str) -> None:
+    with pytest.raises(rillet.CompileError, match=message):
+        rillet.compile(MODEL, inputs=inputs)
+
+
+def test_shapes_of_other_number_types() -> None:
+    assert rillet.compile(MODEL, inputs={"x": np.array([2, 4])}).inputs[0].shape == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([3], "values= takes arrays by input name, not list"),
+        ({"z": np.zeros(3)}, r"values\['z'\]: the model has no such input; its inputs are: x"),
+        ({"x": np.zeros((2, 5), np.float32)}, r"values\['x'\] is float32 \[2, 5\], but the input is float32 \[N, 4\]"),
+        ({"x": np.zeros((2, 4), np.int64)}, r"values\['x'\] is int64 \[2, 4\], but the input is float32"),
+        ({"x": [[1], [2, 3]]}, r"values\['x'\] is no array of numbers"),
+        ({"x": None}, r"values\['x'\] is no array of numbers"),
+    ],
+)
+def test_values(values: Any, message: str) -> None:
+    with pytest.raises(rillet.CompileError, match=message):
+        rillet.compile(MODEL, values=values)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": None}, "target must be a name or several, not None; 'rillet targets' lists them"),
+        ({"target": []}, "name at least one target"),
+        ({"jobs": 0}, "jobs must be a positive number of processes, or None for one a core, not 0"),
+        ({"jobs": "2"}, "jobs must be a positive number"),
+        ({"cache": 3}, "cache must be True, False or the path of a folder, not 3"),
+        ({"cache": __file__}, "cache: .*test_arguments.py is not a folder"),
+        ({"dump_ir": __file__}, "cannot write the IR to .*00-frontend.mlir: File exists"),
+    ],
+)
+def test_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(rillet.CompileError, match=message):
+        rillet.compile(MODEL, **options)
+
+
+@pytest.mark.parametrize("feeds", [[np.zeros((2, 4))], np.zeros((2, 4)), None])
+def test_run_wants_names(module: rillet.Module, feeds: Any) -> None:
+    with pytest.raises(rillet.RunError, match=r"run takes a mapping of arrays by input name, not .*; call the module"):
+        module.run(feeds)
+
+
+def test_load_of_what_is_no_path() -> None:
+    with pytest.raises(rillet.LoadError, match=r"'a\\x00b' is no path"):
+        rillet.load("a\0b")
+
+
+def test_output_declared_with_another_type() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 20]> g (float[2] x) => (int64[2] y) { y = Relu(x) }'
+    )
+    with pytest.raises(rillet.CompileError, match="output 'y' is declared as int64, but the graph computes float32"):
+        rillet.compile(model)
+
+
+def test_domain_without_an_opset() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 20]> g (float[2] x) => (float[2] y) { y = com.foo.Bar(x) }'
+    )
+    with pytest.raises(rillet.UnsupportedError) as info:
+        rillet.compile(model)
+    assert "com.foo.Bar 'Bar_1': the model imports no opset for domain 'com.foo'" in str(info.value)
