@@ -34,7 +34,7 @@ def model(
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
-def compiled(*args: Any, **kwargs: Any) -> rillet.Module:
+def compiled(*args: Any, **kwargs: Any) -> Any:
     return rillet.compile(model(*args, **kwargs), jobs=1, threads=1)
 
 
@@ -277,3 +277,56 @@ def test_types_are_checked() -> None:
 def test_the_normalizer_takes_one_row() -> None:
     with pytest.raises(rillet.CompileError, match="StringNormalizer 'node': the input must be of shape"):
         single("StringNormalizer", {"x": (STRING, [2, 3])})
+
+
+# --- numbers as text ---
+
+
+def as_text(code: int) -> Any:
+    return single("Cast", {"x": (code, ["n"])}, to=STRING)
+
+
+@pytest.mark.parametrize(
+    ("code", "dtype"), [(INT, np.int64), (TensorProto.INT8, np.int8), (TensorProto.UINT64, np.uint64)]
+)
+def test_integers_as_text(code: int, dtype: Any) -> None:
+    info = np.iinfo(dtype)
+    values = np.array([0, 9, 10, 99, 100, info.max, info.min, info.min + 1], dtype)
+    assert as_text(code)(values).tolist() == [str(int(v)) for v in values]
+
+
+def test_bools_as_text() -> None:
+    assert as_text(TensorProto.BOOL)([True, False]).tolist() == ["True", "False"]
+
+
+def test_doubles_as_text_are_what_python_prints() -> None:
+    generator = np.random.default_rng(0)
+    values = np.concatenate(
+        [
+            np.array([0, -0.0, 25, 0.1, 1e-4, 9.9e-5, 1e15, 1e16, 1e23, 5e-324, 1.7976931348623157e308, 1 / 3]),
+            np.array([np.nan, -np.nan, np.inf, -np.inf]),
+            generator.integers(0, 1 << 63, 500, dtype=np.uint64).view(np.float64),
+            -np.exp2(generator.integers(-1074, 1023, 100).astype(np.float64)),
+        ]
+    )
+    assert as_text(TensorProto.DOUBLE)(values).tolist() == [repr(float(v)) for v in values]
+
+
+@pytest.mark.parametrize(("code", "dtype"), [(TensorProto.FLOAT, np.float32), (TensorProto.FLOAT16, np.float16)])
+def test_narrow_floats_as_text_are_the_shortest(code: int, dtype: Any) -> None:
+    bits = np.dtype(dtype).itemsize * 8
+    patterns = np.random.default_rng(0).integers(0, 1 << bits, 500).astype(f"uint{bits}")
+    values = patterns.view(dtype)
+    for text, value in zip(as_text(code)(values), values, strict=True):
+        if not np.isfinite(value):
+            assert text == repr(float(value))
+            continue
+        assert dtype(text) == value
+        shortest = np.format_float_scientific(value, unique=True, trim="-")
+        digits = [t.partition("e")[0].replace(".", "").strip("-0") for t in (text, shortest)]
+        assert digits[0] == digits[1]
+
+
+def test_narrow_floats_that_have_no_text() -> None:
+    with pytest.raises(rillet.UnsupportedError, match="cast from bfloat16 to string; cast to float32 first"):
+        as_text(TensorProto.BFLOAT16)
