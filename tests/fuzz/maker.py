@@ -103,6 +103,9 @@ class Maker:
     # --- operands ---
 
     def input(self, dtype: str, dims: Sequence[Dim]) -> Value:
+        """A new input. Raises Stuck where an extent is that of nothing that a caller could know."""
+        if any(isinstance(d, str) and d[0] == "?" for d in dims):
+            raise Stuck
         value = Value(self.name("x"), dtype, tuple(dims))
         self.inputs.append(value)
         self.values.append(value)

@@ -45,7 +45,7 @@ def conv(g: Maker) -> None:
     inputs = [x, weights, g.data(x.dtype, (features,))][: g.integer(2, 3)]
     y = g.add("Conv", inputs, group=groups, **attributes)[0]
     if g.chance(0.4):
-        g.add(g.one_of(["Relu", "Sigmoid", "HardSwish", "LeakyRelu"]), [y])
+        g.add(g.one_of(["Relu", "Sigmoid", "HardSwish", "LeakyRelu"] if y.dtype != "float64" else ["Relu", "Tanh"]), [y])
 
 
 @applies(1)
