@@ -77,7 +77,7 @@ CASES = {
         [(zeros(1, 4, 5, 5),), (zeros(0, 4, 3, 3),)],
         [
             ((zeros(1, 3, 5, 5),), "node 'conv': dimensions 4 and 3 do not agree"),
-            ((zeros(1, 4, 1, 1),), "node 'conv': a dimension of -1"),
+            ((zeros(1, 4, 1, 1),), "node 'conv': the window of 3 is larger than the padded input of 1 in dimension 0"),
         ],
     ),
     "reshape with a free dimension": (

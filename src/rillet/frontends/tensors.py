@@ -34,6 +34,7 @@ from rillet.ir import Program, builders, constants, dtypes, locations
 from rillet.ir.builders import Expr, Extent
 
 _MAX_EXTENTS = 4096
+_MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 Element: TypeAlias = Extent | Flag
 Body = Callable[..., Scalar | Sequence[Scalar]]
 
@@ -157,8 +158,13 @@ class TensorBuilder:
             return tensor.array
         raise UnsupportedFeature(f"{what} must be known at compile time", f"make {what} an initializer")
 
-    def extents_of(self, tensor: Tensor, what: str) -> list[Extent]:
-        """The elements of a 0-D or 1-D integer tensor as extents; read at run time where they are not known."""
+    def extents_of(self, tensor: Tensor, what: str, count: int | None = None) -> list[Extent]:
+        """The elements of a 0-D or 1-D integer tensor as extents; read at run time where they are not known.
+
+        ``count`` is how many there must be, if the length is not known.
+        """
+        if count is not None and tensor.rank == 1 and not tensor.is_static:
+            tensor = self.refine(tensor, [count])
         if tensor.array is not None:
             return [int(v) for v in tensor.array.reshape(-1)]
         if tensor.elements is not None:
@@ -245,11 +251,9 @@ class TensorBuilder:
             return a
         if isinstance(a, int) and isinstance(b, int):
             raise InvalidNode(f"dimensions {a} and {b} of its inputs must be equal")
-        if isinstance(a, int):  # a constant goes right: that is where canonicalization would move it
-            a, b = b, a
         if self.extents.first_time(("equal", a, b)):
             self.require("eq", a, b, "dimensions {0} and {1} do not agree")
-        return b
+        return a if isinstance(a, int) else b
 
     def require(self, predicate: str, a: Extent, b: Extent, text: str, or_else: Flag = False) -> None:
         """Assert a comparison of extents, or ``or_else``; ``{0}`` and ``{1}`` in ``text`` stand for the extents.
@@ -261,6 +265,10 @@ class TensorBuilder:
             return
         if known is False and or_else is False:
             raise InvalidNode(text.format(*(d if isinstance(d, int) else "?" for d in (a, b))))
+        if isinstance(a, int):  # a constant goes right: that is where canonicalization would move it
+            a, b, predicate = b, a, _MIRRORED[predicate]
+            text = text.replace("{0}", "{2}").replace("{1}", "{0}").replace("{2}", "{1}")
+            known = False
         # The comparison that the message quotes comes first.
         condition = known if isinstance(known, ir.Value) else self.extents.test(predicate, a, b)
         if isinstance(or_else, ir.Value):
@@ -296,8 +304,6 @@ class TensorBuilder:
 
     def _require_broadcast(self, a: Extent, b: Extent) -> None:
         """Assert at run time that two dimensions broadcast."""
-        if isinstance(a, int):  # a constant goes right: that is where canonicalization would move it
-            a, b = b, a
         if not self.extents.first_time(("broadcast", a, b)):
             return
         units = [self.extents.compare("eq", a, 1), self.extents.compare("eq", b, 1)]

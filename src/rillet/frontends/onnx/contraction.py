@@ -30,6 +30,9 @@ def contract(b: Builder, terms: Sequence[str], output: str, tensors: Sequence[Te
     loops = dict(zip(order, builders.dims(len(order)), strict=True))
     operands = []
     for term, tensor in zip(terms, tensors, strict=True):
+        whole = [sizes[letter] for letter in term]
+        if any(d != 1 and not b.extents.same_if_valid(d, size) for d, size in zip(tensor.shape, whole, strict=True)):
+            tensor = b.broadcast_exactly(tensor, whole)  # an extent that may be 1 at run time
         kept = [a for a, letter in enumerate(term) if not (tensor.shape[a] == 1 and sizes[letter] != 1)]
         operand = tensor if len(kept) == tensor.rank else b.drop_unit_dims(tensor, kept)
         operands.append((operand, [loops[term[a]] for a in kept]))

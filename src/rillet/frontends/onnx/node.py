@@ -23,7 +23,7 @@ class Node:
 
     ``inputs`` holds a Tensor for each input, None where an optional one is empty or missing; ``output_count`` is the
     number of outputs and ``wants(i)`` says whether output ``i`` is used. ``run_graph`` imports a subgraph attribute
-    (control flow only).
+    (control flow only); ``ranks`` has those that the model declares for values by name.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class Node:
         inputs: Sequence[Tensor | None],
         attributes: Mapping[str, Any],
         run_graph: Callable[[onnx.GraphProto, Sequence[Tensor]], list[Tensor]],
+        ranks: Mapping[str, int] | None = None,
     ):
         self.proto = proto
         self.name = name
@@ -43,6 +44,7 @@ class Node:
         self.inputs = list(inputs)
         self.run_graph = run_graph
         self._attributes = attributes
+        self._ranks = ranks or {}
         self._read: set[str] = set()
 
     @property
@@ -56,6 +58,10 @@ class Node:
     def wants(self, index: int) -> bool:
         """Whether output ``index`` has a name."""
         return index < len(self.proto.output) and bool(self.proto.output[index])
+
+    def declared_rank(self, index: int) -> int | None:
+        """The rank that the model declares for output ``index``, or None."""
+        return self._ranks.get(self.proto.output[index]) if self.wants(index) else None
 
     def has(self, name: str) -> bool:
         """Whether the attribute is given."""

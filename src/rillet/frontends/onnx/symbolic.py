@@ -347,7 +347,9 @@ def _split(node: Node, data: Tensor, split: Tensor | None = None) -> list[Tensor
     if sizes is None:
         count = node.attr("num_outputs", node.output_count)
         chunk = -(-len(values) // count)
-        sizes = [max(0, min(chunk, len(values) - i * chunk)) for i in range(count)]
+        sizes = [chunk] * (count - 1) + [len(values) - chunk * (count - 1)]
+    if sum(sizes) != len(values) or any(s < 0 for s in sizes):
+        return None  # refused where it is imported
     ends = np.cumsum([int(s) for s in sizes])
     parts = [values[e - s : e] for s, e in zip(sizes, ends, strict=True)]
     return [node.b.symbolic(list(p), [len(p)], data.dtype) for p in parts]

@@ -32,7 +32,7 @@ def constant_node(node: Node) -> Tensor:
 @op("ConstantOfShape", since=9)
 def constant_of_shape(node: Node, shape: Tensor) -> Tensor:
     value = node.attr("value", np.zeros(1, np.float32))
-    dims = node.b.extents_of(shape, "the shape")
+    dims = node.b.extents_of(shape, "the shape", node.declared_rank(0))
     if any(isinstance(d, int) and d < 0 for d in dims):
         raise InvalidNode(f"the shape {dims} has a negative dimension")
     return node.b.fill(value.reshape(-1)[0], value.dtype.name, dims)
@@ -75,7 +75,7 @@ def range_(node: Node, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     if scalars.is_integer(start.dtype) and all(
         t.array is not None or t.elements is not None for t in (start, limit, delta)
     ):
-        first, last, step = (b.extents_of(t, "a bound")[0] for t in (start, limit, delta))
+        first, last, step = (b.extents_of(t, "a bound", 1)[0] for t in (start, limit, delta))
         if step == 0:
             raise InvalidNode("the step is 0")
         if isinstance(step, int):

@@ -16,7 +16,7 @@ from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.shape import reverse
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.onnx.windows import Window, kernel_of, window_of
-from rillet.frontends.scalars import Scalar, convert
+from rillet.frontends.scalars import Scalar, convert, sigmoid
 from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Extent
@@ -37,22 +37,24 @@ def conv(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None) -> 
     return _bias(node, convolve(node, x, weights, groups, window), bias)
 
 
-def convolve(node: Node, x: Tensor, weights: Tensor, groups: int, window: Window, dtype: str | None = None) -> Tensor:
+def convolve(
+    node: Node, x: Tensor, weights: Tensor, groups: Extent, window: Window, dtype: str | None = None
+) -> Tensor:
     """Convolve a padded input. Accumulates in ``dtype`` (default: what the input computes in, converted back)."""
     b = node.b
     rank = x.rank - 2
     out_channels = weights.shape[0]
-    if isinstance(out_channels, int) and out_channels % groups:
+    if isinstance(out_channels, int) and isinstance(groups, int) and out_channels % groups:
         raise InvalidNode(f"{out_channels} output channels do not divide into {groups} groups")
     result_dtype = dtype or x.dtype
     dtype = dtype or scalars.compute_dtype(x.dtype)
-    depthwise = groups > 1 and weights.shape[1] == 1 and out_channels == groups
+    depthwise = groups != 1 and weights.shape[1] == 1 and b.extents.equal(out_channels, groups)
     batch, out = x.shape[0], list(window.out)
     shape: list[Extent]
     if depthwise:
         weights = b.squeeze(weights, [1])
         lead, shape = "pp", [batch, groups, *out]
-    elif groups > 1:
+    elif groups != 1:
         x = b.reshape(x, [batch, groups, weights.shape[1], *x.shape[2:]])
         weights = b.reshape(weights, [groups, b.extents.floordiv(out_channels, groups), *weights.shape[1:]])
         lead, shape = "ppp", [batch, groups, weights.shape[1], *out]
@@ -66,7 +68,7 @@ def convolve(node: Node, x: Tensor, weights: Tensor, groups: int, window: Window
     reduced = loops[len(lead) + rank]
     if depthwise:
         x_map, w_map = [loops[0], loops[1], *positions], [loops[1], *kernel]
-    elif groups > 1:
+    elif groups != 1:
         x_map, w_map = [loops[0], loops[1], reduced, *positions], [loops[1], loops[2], reduced, *kernel]
     else:
         x_map, w_map = [loops[0], reduced, *positions], [loops[1], reduced, *kernel]
@@ -97,6 +99,31 @@ def _bias(node: Node, x: Tensor, bias: Tensor | None) -> Tensor:
         raise InvalidNode(f"the bias has {bias.shape[0]} elements for {x.shape[1]} output channels")
     axes = range(x.rank)
     return node.b.map_along(lambda v, c: v + c, x.shape, (x, axes), (bias, [1]), dtype=x.dtype)
+
+
+@op("CausalConvWithState", since=27)
+def causal_conv_with_state(
+    node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None, past: Tensor | None = None
+) -> list[Tensor]:
+    """A depthwise convolution over what came before; [batch, channels, length]. The last inputs are the next state."""
+    b, e = node.b, node.b.extents
+    if x.rank != 3 or weights.rank != 3:
+        raise InvalidNode(f"the input has rank {x.rank} and the weights rank {weights.rank}; both must be 3")
+    batch, channels, length = x.shape
+    weights = b.refine(weights, [channels, 1, weights.shape[2]])
+    kernel = weights.shape[2]
+    before = e.sub(kernel, 1)
+    b.require("ge", before, 0, "the kernel has no elements")
+    state = b.fill(0, x.dtype, [batch, channels, before]) if past is None else past
+    whole = b.concat([b.refine(state, [batch, channels, before]), x], 2)
+    window = Window([0], [0], [length], [1], [1], [kernel])
+    result = _bias(node, convolve(node, whole, weights, weights.shape[0], window), bias)
+    activation = node.attr("activation", "none")
+    if activation not in ("none", "silu", "swish"):
+        raise InvalidNode(f"activation '{activation}' is not one of none, silu, swish")
+    if activation != "none":
+        result = b.map(lambda v: v * sigmoid(v), result)
+    return [result, b.slice_axis(whole, 2, length, before)]
 
 
 @op("ConvTranspose")

@@ -78,8 +78,14 @@ def gather_nd(node: Node, data: Tensor, indices: Tensor) -> Tensor:
     b = node.b
     batch = node.attr("batch_dims", 0)
     depth = indices.shape[-1]
-    if not isinstance(depth, int):
-        raise UnsupportedFeature("the last dimension of the indices is not known", "pin the shape of the indices")
+    if not isinstance(depth, int):  # the declared rank of the result may tell
+        rank = node.declared_rank(0)
+        if rank is None:
+            raise UnsupportedFeature(
+                "the last dimension of the indices is not known", "pin the shape of the indices or declare the result's"
+            )
+        depth = indices.rank - 1 + data.rank - batch - rank
+        indices = b.refine(indices, [*indices.shape[:-1], depth])
     if not 1 <= depth <= data.rank - batch:
         raise InvalidNode(
             f"indices of {depth} dimensions do not fit data of rank {data.rank} with {batch} batch dimensions"

@@ -134,7 +134,7 @@ def max_unpool(node: Node, x: Tensor, indices: Tensor, output_shape: Tensor | No
     result = b.reshape(flat, shape)
     if output_shape is None:
         return result
-    target = b.extents_of(output_shape, "output_shape")
+    target = b.extents_of(output_shape, "output_shape", x.rank)
     return b.pad(result, [0] * len(shape), [e.sub(t, s) for t, s in zip(target, shape, strict=True)])
 
 

@@ -65,12 +65,14 @@ def dequantize_linear(node: Node, x: Tensor, scale: Tensor, zero_point: Tensor |
 def _operand(node: Node, parameter: Tensor, x: Tensor) -> tuple[Tensor, Sequence[Expr]]:
     """A scale or zero point with the expressions that read it in a loop nest over ``x``."""
     b = node.b
-    if parameter.rank == 0 or (parameter.rank == 1 and parameter.shape[0] == 1):
+    axis = node.attr("axis", 1)
+    if parameter.rank == 0 or (parameter.rank == 1 and (parameter.shape[0] == 1 or axis >= x.rank)):
         return b.reshape(parameter, []), []
-    axis = node.axis(node.attr("axis", 1), x.rank)
+    axis = node.axis(axis, x.rank)
     loops = builders.dims(x.rank)
-    if parameter.rank == 1:
-        return parameter, [loops[axis]]
+    if parameter.rank == 1:  # of a length not known, it may be one for all
+        static = isinstance(parameter.shape[0], int)
+        return parameter if static else b.broadcast_exactly(parameter, [x.shape[axis]]), [loops[axis]]
     block = node.attr("block_size", 0)
     if not block or parameter.rank != x.rank:
         raise InvalidNode(f"a scale of rank {parameter.rank} for an input of rank {x.rank} needs block_size")

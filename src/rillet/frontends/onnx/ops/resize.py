@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from torch_mlir import ir
 
 from rillet.frontends import scalars
-from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.interpolation import clamp, cubic_kernel, linear_kernel, to_position
-from rillet.frontends.onnx.loops import scalar_of
+from rillet.frontends.onnx.loops import for_each, for_range, scalar_of, store
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, ceil, constant, convert, floor, select
+from rillet.frontends.scalars import Scalar, ceil, constant, convert, floor, maximum, minimum, select
 from rillet.frontends.tensors import Tensor
 from rillet.ir.builders import Extent
 
 _F64 = "float64"
+Number: TypeAlias = float | Scalar  # a float64 scalar where only run time knows it
+_WHOLE = (0.0, 1.0)  # the region of interest that is everything
 
 
 @dataclass(frozen=True)
@@ -28,23 +33,24 @@ class _Axis:
     axis: int
     size: Extent
     out: Extent
-    scale: float | Scalar
-    roi: tuple[float, float]
+    scale: Number
+    roi: tuple[Number, Number]
 
 
 @op("Upsample", since=7, until=8)
 def upsample_attribute(node: Node, x: Tensor) -> Tensor:
-    return _resize(node, x, _scaled(node, x, list(range(x.rank)), np.asarray(node.attr("scales"), np.float32), None))
+    scales = [float(np.float32(s)) for s in node.attr("scales")]
+    return _resize(node, x, _scaled(node, x, list(range(x.rank)), scales, None))
 
 
 @op("Upsample", since=9)
 def upsample(node: Node, x: Tensor, scales: Tensor) -> Tensor:
-    return _resize(node, x, _scaled(node, x, list(range(x.rank)), node.b.known(scales, "scales"), None))
+    return _resize(node, x, _scaled(node, x, list(range(x.rank)), _numbers(node, scales, x.rank), None))
 
 
 @op("Resize", since=10, until=10)
 def resize_by_scales(node: Node, x: Tensor, scales: Tensor) -> Tensor:
-    return _resize(node, x, _scaled(node, x, list(range(x.rank)), node.b.known(scales, "scales"), None))
+    return _resize(node, x, _scaled(node, x, list(range(x.rank)), _numbers(node, scales, x.rank), None))
 
 
 @op(
@@ -58,66 +64,81 @@ def resize(
     axes = list(range(x.rank)) if axes is None else [node.axis(a, x.rank, "axes") for a in axes]
     region = None
     if node.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
-        region = b.known(roi, "roi").astype(np.float64)
-    given = scales is not None and scales.shape != (0,)
-    if given and scales is not None:
-        return _resize(node, x, _scaled(node, x, axes, b.known(scales, "scales"), region))
-    if sizes is None:
+        if roi is None:
+            raise InvalidNode("coordinate_transformation_mode tf_crop_and_resize needs a roi")
+        region = _numbers(node, roi, 2 * len(axes))
+    # Exporters give an empty tensor for what is absent; of a length not known it is empty when the other is there.
+    if sizes is not None and sizes.shape != (0,) and (scales is None or not scales.is_static or scales.shape == (0,)):
+        sizes = b.refine(sizes, [len(axes)])
+        return _resize(node, x, _sized(node, x, axes, b.extents_of(sizes, "sizes"), region))
+    if scales is None:
         raise InvalidNode("it has neither scales nor sizes")
-    return _resize(node, x, _sized(node, x, axes, b.extents_of(sizes, "sizes"), region))
+    return _resize(node, x, _scaled(node, x, axes, _numbers(node, scales, len(axes)), region))
 
 
-def _roi(region: np.ndarray | None, number: int, count: int) -> tuple[float, float]:
-    return (0.0, 1.0) if region is None else (float(region[number]), float(region[count + number]))
+def _numbers(node: Node, tensor: Tensor, count: int) -> list[Number]:
+    """The elements of a float tensor; the host reads those that are not known."""
+    tensor = node.b.refine(tensor, [count])
+    if tensor.array is not None:
+        return [float(v) for v in tensor.array]
+    value = node.b.value(tensor)
+    return [convert(node.b.element(value, tensor.dtype, [i]), _F64) for i in range(count)]
 
 
-def _scaled(node: Node, x: Tensor, axes: Sequence[int], scales: np.ndarray, region: np.ndarray | None) -> list[_Axis]:
+def _roi(region: Sequence[Number] | None, number: int, count: int) -> tuple[Number, Number]:
+    return _WHOLE if region is None else (region[number], region[count + number])
+
+
+def _scaled(
+    node: Node, x: Tensor, axes: Sequence[int], scales: Sequence[Number], region: Sequence[Number] | None
+) -> list[_Axis]:
     if len(scales) != len(axes):
         raise InvalidNode(f"{len(scales)} scales for {len(axes)} axes")
     result = []
     for number, (axis, scale) in enumerate(zip(axes, scales, strict=True)):
         size = x.shape[axis]
-        if scale <= 0:
+        if not isinstance(scale, Scalar) and scale <= 0:
             raise InvalidNode(f"scale {scale} of axis {axis} is not positive")
-        out = math.floor(float(scale) * size) if isinstance(size, int) else _times(node, size, float(scale))
-        result.append(_Axis(axis, size, out, float(scale), _roi(region, number, len(axes))))
+        result.append(_Axis(axis, size, _times(node, size, scale, 0.0), scale, _roi(region, number, len(axes))))
     return result
 
 
-def _times(node: Node, size: Extent, scale: float) -> Extent:
-    if scale == int(scale):
-        return node.b.extents.mul(size, int(scale))
-    wide = convert(convert(scalar_of(size), "int64"), _F64)
-    return node.b.extents.declare(to_position(floor(wide * scale)).value)
+def _times(node: Node, size: Extent, scale: Number, bias: float) -> Extent:
+    """floor(size * scale + bias)"""
+    if not isinstance(scale, Scalar):
+        if isinstance(size, int):
+            return math.floor(scale * size + bias)
+        if scale == int(scale):
+            return node.b.extents.mul(size, int(scale))
+    return node.b.extents.declare(to_position(floor(_lift(scale) * _coordinate(scalar_of(size)) + bias)).value)
 
 
 def _sized(
-    node: Node, x: Tensor, axes: Sequence[int], sizes: Sequence[Extent], region: np.ndarray | None
+    node: Node, x: Tensor, axes: Sequence[int], sizes: Sequence[Extent], region: Sequence[Number] | None
 ) -> list[_Axis]:
     if len(sizes) != len(axes):
         raise InvalidNode(f"{len(sizes)} sizes for {len(axes)} axes")
     policy = node.attr("keep_aspect_ratio_policy", "stretch")
     rois = [_roi(region, number, len(axes)) for number in range(len(axes))]
-    known = all(isinstance(d, int) for d in (*sizes, *(x.shape[a] for a in axes)))
-    if policy != "stretch":
-        if not known:
-            raise UnsupportedFeature(f"keep_aspect_ratio_policy={policy} with sizes not known at compile time")
-        choose = min if policy == "not_larger" else max
-        scale = choose(s / x.shape[a] for s, a in zip(sizes, axes, strict=True))  # type: ignore[operator]
-        return [
-            _Axis(a, x.shape[a], int(scale * x.shape[a] + 0.5), scale, r)  # type: ignore[operator]
-            for a, r in zip(axes, rois, strict=True)
-        ]
-    result = []
-    for axis, out, roi in zip(axes, sizes, rois, strict=True):
-        size = x.shape[axis]
-        scale_of: float | Scalar
-        if isinstance(size, int) and isinstance(out, int):
-            scale_of = out / size if size else 1.0
-        else:
-            scale_of = _coordinate(scalar_of(out)) / _coordinate(scalar_of(size))
-        result.append(_Axis(axis, size, out, scale_of, roi))
-    return result
+    scales = [_ratio(out, x.shape[axis]) for axis, out in zip(axes, sizes, strict=True)]
+    if policy == "stretch":
+        return [_Axis(a, x.shape[a], out, s, r) for a, out, s, r in zip(axes, sizes, scales, rois, strict=True)]
+    if policy not in ("not_larger", "not_smaller"):
+        raise InvalidNode(f"keep_aspect_ratio_policy '{policy}' is not one of stretch, not_larger, not_smaller")
+    fixed = [s for s in scales if not isinstance(s, Scalar)]
+    if len(fixed) == len(scales):
+        scale: Number = (min if policy == "not_larger" else max)(fixed)
+    else:
+        scale = functools.reduce(minimum if policy == "not_larger" else maximum, map(_lift, scales))
+    return [
+        _Axis(a, x.shape[a], _times(node, x.shape[a], scale, 0.5), scale, r) for a, r in zip(axes, rois, strict=True)
+    ]
+
+
+def _ratio(out: Extent, size: Extent) -> Number:
+    if isinstance(size, int) and isinstance(out, int):
+        return out / size if size else 1.0
+    return _coordinate(scalar_of(out)) / _coordinate(scalar_of(size))
 
 
 def _resize(node: Node, x: Tensor, axes: Sequence[_Axis]) -> Tensor:
@@ -125,7 +146,7 @@ def _resize(node: Node, x: Tensor, axes: Sequence[_Axis]) -> Tensor:
     mode = node.attr("mode", "nearest")
     if mode not in ("nearest", "linear", "cubic"):
         raise InvalidNode(f"mode '{mode}' is not one of nearest, linear, cubic")
-    active = [a for a in axes if not (a.scale == 1.0 and a.roi == (0.0, 1.0) and node.b.extents.equal(a.size, a.out))]
+    active = [a for a in axes if not _keeps(node, a)]
     if mode != "nearest" and not scalars.is_float(x.dtype):
         x = node.b.cast(x, "float32")
     for axis in active:
@@ -133,7 +154,14 @@ def _resize(node: Node, x: Tensor, axes: Sequence[_Axis]) -> Tensor:
     return node.b.cast(x, dtype)
 
 
-def _lift(value: float | Scalar) -> Scalar:
+def _keeps(node: Node, a: _Axis) -> bool:
+    """Whether the axis stays as it is."""
+    whole = not any(isinstance(v, Scalar) for v in a.roi) and a.roi == _WHOLE
+    same = node.b.extents.equal(a.size, a.out)
+    return whole and same and (isinstance(a.scale, Scalar) or a.scale == 1.0)
+
+
+def _lift(value: Number) -> Scalar:
     return value if isinstance(value, Scalar) else constant(value, _F64)
 
 
@@ -158,7 +186,7 @@ def _source_coordinate(node: Node, a: _Axis, y: Scalar) -> Scalar:
         return select(out == 1.0, constant(0.0, _F64), y * (size - 1.0) / (out - 1.0))
     if mode != "tf_crop_and_resize":
         raise InvalidNode(f"coordinate_transformation_mode '{mode}' is not known")
-    start, end = a.roi
+    start, end = map(_lift, a.roi)
     span = (size - 1.0) * (end - start)
     return select(out == 1.0, span * 0.5, y * span / (out - 1.0)) + (size - 1.0) * start
 
@@ -215,12 +243,11 @@ def _weighted(node: Node, x: Tensor, a: _Axis, mode: str) -> Tensor:
     antialias = bool(node.attr("antialias", 0))
     if antialias:
         if isinstance(a.scale, Scalar):
-            raise UnsupportedFeature("antialias with a scale not known at compile time", "pin the input shapes")
+            return _antialiased(node, x, a, a.scale, mode)
         spread = min(a.scale, 1.0)
     first = math.floor(-support / spread) + 1
     taps = range(first, 2 - first)
-    cubic = float(node.attr("cubic_coeff_a", -0.75))
-    exclude = bool(node.attr("exclude_outside", 0)) and mode == "cubic"
+    kernel, exclude = _kernel(node, mode)
     source, extent = b.value(x), scalar_of(a.size)
     compute = scalars.compute_dtype(x.dtype)
 
@@ -229,8 +256,7 @@ def _weighted(node: Node, x: Tensor, a: _Axis, mode: str) -> Tensor:
         base = floor(at)
         terms: list[tuple[Scalar, Scalar]] = []
         for tap in taps:
-            distance = (at - base - float(tap)) * spread
-            weight = linear_kernel(distance) if mode == "linear" else cubic_kernel(distance, cubic)
+            weight = kernel((at - base - float(tap)) * spread)
             position = to_position(base + float(tap))
             inside = clamp(position, extent)
             if exclude:
@@ -243,6 +269,51 @@ def _weighted(node: Node, x: Tensor, a: _Axis, mode: str) -> Tensor:
         return total if outside is None else select(outside, convert(_extrapolation(node), compute), total)
 
     return b.indexed(x.dtype, _shape(x, a), body)
+
+
+def _kernel(node: Node, mode: str) -> tuple[Callable[[Scalar], Scalar], bool]:
+    """The weight at a distance, and whether elements outside have none."""
+    if mode == "linear":
+        return linear_kernel, False
+    coefficient = float(node.attr("cubic_coeff_a", -0.75))
+    return (lambda d: cubic_kernel(d, coefficient)), bool(node.attr("exclude_outside", 0))
+
+
+def _antialiased(node: Node, x: Tensor, a: _Axis, scale: Scalar, mode: str) -> Tensor:
+    """``_weighted`` by a kernel whose width only run time knows: a loop over the taps of each element."""
+    b = node.b
+    kernel, exclude = _kernel(node, mode)
+    source, extent = b.value(x), scalar_of(a.size)
+    compute = scalars.compute_dtype(x.dtype)
+    support = 1.0 if mode == "linear" else 2.0
+
+    def body(indices: list[Scalar], result: ir.Value) -> ir.Value:
+        spread = minimum(scale, 1.0)
+        reach = floor(-support / spread) + 1.0
+        at = _source_coordinate(node, a, _coordinate(indices[a.axis]))
+        base = floor(at)
+
+        def tap(number: Scalar, total: ir.Value, weights: ir.Value) -> list[ir.Value]:
+            place = base + reach + _coordinate(number)
+            weight = kernel((at - place) * spread)
+            position = to_position(place)
+            inside = clamp(position, extent)
+            if exclude:
+                weight = select(position == inside, weight, 0.0)
+            value = b.element(source, x.dtype, [*indices[: a.axis], inside, *indices[a.axis + 1 :]])
+            total = (Scalar(total, compute) + convert(weight, compute) * value).value
+            return [total, (Scalar(weights, _F64) + weight).value]
+
+        zeros = [constant(0.0, compute).value, constant(0.0, _F64).value]
+        taps = to_position(2.0 - reach * 2.0)
+        total, weights = for_range(0, taps, zeros, tap)
+        value = Scalar(total, compute) / convert(Scalar(weights, _F64), compute)
+        outside = _outside(node, a, at)
+        value = value if outside is None else select(outside, convert(_extrapolation(node), compute), value)
+        return store(value, x.dtype, result, indices)
+
+    shape = _shape(x, a)
+    return b.tensor(for_each(shape, [b.empty(x.dtype, shape)], body)[0], x.dtype, shape)
 
 
 def _sum(values: Sequence[Scalar]) -> Scalar:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch_mlir import ir
 
-from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.loops import for_each, fresh, scalar_of, store
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.gather import position
@@ -56,15 +56,13 @@ def scatter_elements(node: Node, data: Tensor, indices: Tensor, updates: Tensor)
 def scatter_nd(node: Node, data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     """The last dimension of ``indices`` holds positions in the first dimensions of ``data``; updates are slices."""
     b = node.b
-    depth = indices.shape[-1]
-    if not isinstance(depth, int):
-        raise UnsupportedFeature("the last dimension of indices is not known at compile time", "pin the input shapes")
-    if depth > data.rank:
+    # The depth follows from the ranks too, however little is known of the dimensions.
+    depth = indices.rank - 1 + data.rank - updates.rank
+    if not 1 <= depth <= data.rank:
         raise InvalidNode(f"indices of {depth} dimensions do not fit data of rank {data.rank}")
     lead = indices.rank - 1
     combine = _combine(node)
     extents = [scalar_of(d) for d in data.shape[:depth]]
-    where, source = b.value(indices), b.value(updates)
 
     def body(at: list[Scalar], result: ir.Value) -> ir.Value:
         chosen = [
@@ -76,7 +74,10 @@ def scatter_nd(node: Node, data: Tensor, indices: Tensor, updates: Tensor) -> Te
         value = combine(b.element(result, data.dtype, target), new) if combine is not _COMBINE["none"] else new
         return store(value, data.dtype, result, target)
 
+    indices = b.refine(indices, [*indices.shape[:-1], depth])
     shape = [*indices.shape[:-1], *data.shape[depth:]]
+    updates = b.refine(updates, shape)
+    where, source = b.value(indices), b.value(updates)
     return b.tensor(for_each(shape, [fresh(b, data)], body)[0], data.dtype, data.shape)
 
 

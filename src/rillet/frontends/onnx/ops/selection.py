@@ -24,7 +24,7 @@ def top_k_attribute(node: Node, x: Tensor) -> list[Tensor]:
 
 @op("TopK", since=10)
 def top_k(node: Node, x: Tensor, k: Tensor) -> list[Tensor]:
-    return _top_k(node, x, node.b.extents_of(k, "k")[0])
+    return _top_k(node, x, node.b.extents_of(k, "k", 1)[0])
 
 
 def _top_k(node: Node, x: Tensor, k: Extent) -> list[Tensor]:

@@ -65,6 +65,7 @@ def split_to_sequence(node: Node, x: Tensor, split: Tensor | None = None) -> Ten
     sizes: list[Extent]
     if split is not None and split.rank == 1:
         sizes = b.extents_of(split, "split")
+        b.require("eq", e.sum(sizes), extent, f"the parts have {{0}} positions together, but axis {axis} has {{1}}")
     else:
         chunk = 1 if split is None else int(b.known(split, "split").reshape(-1)[0])
         if not isinstance(extent, int):

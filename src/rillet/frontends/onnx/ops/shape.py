@@ -22,7 +22,7 @@ def reshape_attribute(node: Node, x: Tensor) -> Tensor:
 
 @op("Reshape", since=5, ignores=["allowzero"])
 def reshape(node: Node, x: Tensor, shape: Tensor) -> Tensor:
-    target = node.b.extents_of(shape, "the shape")
+    target = node.b.extents_of(shape, "the shape", node.declared_rank(0))
     if shape.array is None and shape.elements is None:
         target = _resolve_at_run_time(node, x, target)
     return _reshape(node, x, target)
@@ -119,13 +119,15 @@ def transpose(node: Node, x: Tensor) -> Tensor:
 
 @op("Expand", since=8)
 def expand(node: Node, x: Tensor, shape: Tensor) -> Tensor:
-    return node.b.broadcast_to(x, node.b.extents_of(shape, "the shape"))
+    rank = node.declared_rank(0)
+    # The shape may have fewer dimensions than the result, but not than the input where it adds some.
+    return node.b.broadcast_to(x, node.b.extents_of(shape, "the shape", rank if rank != x.rank else None))
 
 
 @op("Tile", since=6)
 def tile(node: Node, x: Tensor, repeats: Tensor) -> Tensor:
     b, e = node.b, node.b.extents
-    counts = b.extents_of(repeats, "repeats")
+    counts = b.extents_of(repeats, "repeats", x.rank)
     if len(counts) != x.rank:
         raise InvalidNode(f"{len(counts)} repeats for rank {x.rank}")
     # [d] repeated r times is a broadcast of [1, d] to [r, d], seen as [r * d].
@@ -157,16 +159,18 @@ def split(node: Node, x: Tensor, sizes: Tensor | None = None) -> list[Tensor]:
     axis = node.axis(node.attr("axis", 0), x.rank)
     extent = x.shape[axis]
     given: Sequence[Extent] | None
-    given = b.extents_of(sizes, "split") if sizes is not None else node.attr("split", None)
-    if given is None:
+    given = b.extents_of(sizes, "split", node.output_count) if sizes is not None else node.attr("split", None)
+    if given is None and node.opset >= 18:
         count = node.attr("num_outputs", node.output_count)
         chunk = e.ceildiv(extent, count)
         given = [chunk] * (count - 1) + [e.sub(extent, e.mul(chunk, count - 1))]
+        b.require("ge", given[-1], 0, f"axis {axis} is too short to be split into {count}: the last part has {{0}}")
+    elif given is None:
+        chunk = e.floordiv(extent, node.output_count)
+        given = [chunk] * node.output_count
     if len(given) != node.output_count:
         raise InvalidNode(f"{len(given)} sizes for {node.output_count} outputs")
-    total = e.sum(given)
-    if isinstance(total, int) and isinstance(extent, int) and total != extent:
-        raise InvalidNode(f"sizes {list(given)} do not add up to the extent {extent} of axis {axis}")
+    b.require("eq", e.sum(given), extent, f"the parts have {{0}} positions together, but axis {axis} has {{1}}")
     results: list[Tensor] = []
     offset: Extent = 0
     for size in given:
@@ -190,7 +194,9 @@ def slice_(
     node: Node, x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None = None, steps: Tensor | None = None
 ) -> Tensor:
     b = node.b
-    first, last = b.extents_of(starts, "starts"), b.extents_of(ends, "ends")
+    count = next((t.shape[0] for t in (starts, ends, axes, steps) if t is not None and t.is_static), None)
+    count = count if isinstance(count, int) else None
+    first, last = b.extents_of(starts, "starts", count), b.extents_of(ends, "ends", count)
     along = [int(a) for a in b.known(axes, "axes").reshape(-1)] if axes is not None else list(range(len(first)))
     step = [int(s) for s in b.known(steps, "steps").reshape(-1)] if steps is not None else [1] * len(first)
     return _slice(node, x, first, last, along, step)
@@ -279,10 +285,10 @@ def pad_attributes(node: Node, x: Tensor) -> Tensor:
 @op("Pad", since=11)
 def pad(node: Node, x: Tensor, pads: Tensor, value: Tensor | None = None, axes: Tensor | None = None) -> Tensor:
     b = node.b
-    amounts = b.extents_of(pads, "pads")
     chosen = list(range(x.rank))
     if axes is not None:
         chosen = [node.axis(int(a), x.rank) for a in b.known(axes, "axes").reshape(-1)]
+    amounts = b.extents_of(pads, "pads", 2 * len(chosen))
     scalar = b.scalar(value) if value is not None else scalars.constant(0, x.dtype)
     return _pad(node, x, amounts, chosen, scalar)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from rillet.frontends import scalars
-from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.contraction import contract
 from rillet.frontends.onnx.loops import scalar_of
 from rillet.frontends.onnx.node import Node
@@ -15,33 +17,80 @@ from rillet.frontends.onnx.registry import op
 from rillet.frontends.scalars import Scalar, constant, convert, floor, select
 from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
+from rillet.ir.builders import Extent
 
 
-def transform_matrix(rows: int, length: int, parts: int, inverse: bool, onesided: bool, dtype: np.dtype) -> np.ndarray:
-    """The matrix [rows, parts, frequencies, 2] of a transform of ``length`` over ``rows`` given samples.
+@dataclass(frozen=True)
+class _Transform:
+    """A transform of ``length`` over ``rows`` given samples of ``parts``: 1 when real, 2 when complex.
 
-    ``parts`` is 1 for real samples and 2 for complex ones (real, imaginary). Samples beyond ``length`` do not count,
-    missing ones are zero. An inverse onesided transform gives real samples: [rows, 2, length, 1].
+    Samples beyond ``length`` do not count, missing ones are zero. An inverse onesided transform gives real samples.
     """
-    sign = 1 if inverse else -1
-    frequencies = length // 2 + 1 if onesided and not inverse else length
-    angle = sign * 2 * np.pi * ((np.arange(rows)[:, None] * np.arange(frequencies)[None, :]) % length) / length
-    cosine, sine = np.cos(angle), np.sin(angle)
-    if inverse and onesided:
-        used = length // 2 + 1
-        # Frequencies but the first (and the middle one of an even length) stand for two, which are conjugate.
-        weight = np.where((np.arange(rows) == 0) | ((length % 2 == 0) & (np.arange(rows) == length // 2)), 1.0, 2.0)
-        weight = np.where(np.arange(rows) < used, weight, 0.0)[:, None] / length
-        return np.stack([cosine * weight, -sine * weight], axis=1)[..., None].astype(dtype)
-    used_rows = (np.arange(rows) < length).astype(np.float64)[:, None] / (length if inverse else 1)
-    cosine, sine = cosine * used_rows, sine * used_rows
-    real = np.stack([cosine, sine], axis=-1)
-    imaginary = np.stack([-sine, cosine], axis=-1)
-    return np.stack([real, imaginary][:parts], axis=1).astype(dtype)
+
+    rows: Extent
+    parts: Extent
+    length: Extent
+    inverse: bool
+    onesided: bool
+
+    @property
+    def known(self) -> bool:
+        return all(isinstance(d, int) for d in (self.rows, self.parts, self.length))
 
 
-def _numpy_dtype(x: Tensor) -> np.dtype:
-    return np.dtype(np.float64 if x.dtype == "float64" else np.float32)
+def _weight(calculate: Any, turn: Any, t: Any, p: Any, j: Any, length: Any, of: _Transform) -> Any:
+    """The factor of part ``p`` of sample ``t`` in part ``j`` of a frequency at which it has turned by ``turn`` of
+    ``length``. Works on numpy arrays and on scalars alike; ``calculate`` has the functions.
+    """
+    angle = calculate.wide(turn) * (2 * np.pi if of.inverse else -2 * np.pi) / calculate.wide(length)
+    cosine, sine = calculate.cos(angle), calculate.sin(angle)
+    value = calculate.select(p == j, cosine, calculate.select(p < j, sine, -sine))
+    one = cosine * 0.0 + 1.0
+    if not (of.inverse and of.onesided):
+        return calculate.select(t < length, value, value * 0.0) / (calculate.wide(length) if of.inverse else one)
+    # Frequencies but the first (and the middle one of an even length) stand for two, which are conjugate.
+    single = (t == 0) | (t * 2 == length)
+    factor = calculate.select(t < length // 2 + 1, calculate.select(single, one, one * 2.0), one * 0.0)
+    return value * factor / calculate.wide(length)
+
+
+class _OnArrays:
+    """What ``_weight`` needs, on numpy arrays."""
+
+    cos, sin, select = np.cos, np.sin, np.where
+
+    @staticmethod
+    def wide(value: Any) -> Any:
+        return np.asarray(value, np.float64)
+
+
+class _OnScalars:
+    """What ``_weight`` needs, in a kernel."""
+
+    cos, sin, select = staticmethod(scalars.cos), staticmethod(scalars.sin), staticmethod(select)
+
+    @staticmethod
+    def wide(value: Scalar) -> Scalar:
+        return _wide(value)
+
+
+def _matrix(node: Node, of: _Transform, frequencies: Extent, dtype: str) -> Tensor:
+    """The matrix [rows, parts, frequencies, 2 (or 1 for real results)] of a transform."""
+    b = node.b
+    dtype = "float64" if dtype == "float64" else "float32"
+    shape = [of.rows, of.parts, frequencies, 1 if of.inverse and of.onesided else 2]
+    if of.known:
+        t, p, k, j = np.indices([d for d in shape if isinstance(d, int)], sparse=True)
+        size = max(int(of.length), 1)  # type: ignore[arg-type]
+        values = np.broadcast_to(_weight(_OnArrays, (t * k) % size, t, p, j, size, of), shape)  # type: ignore[arg-type]
+        return b.constant(np.ascontiguousarray(values, dtype), name="transform")
+    length = scalar_of(b.extents.maximum(of.length, 1))
+
+    def body(at: list[Scalar]) -> Scalar:
+        t, p, k, j = at
+        return convert(_weight(_OnScalars, (t * k) % length, t, p, j, length, of), dtype)
+
+    return b.indexed(dtype, shape, body)
 
 
 @op("DFT", since=17, until=19)
@@ -61,17 +110,18 @@ def _dft(node: Node, x: Tensor, length: Tensor | None, axis: int) -> Tensor:
     if axis == x.rank - 1:
         raise InvalidNode("the last dimension holds the real and imaginary parts")
     inverse, onesided = bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
-    rows, parts = x.shape[axis], x.shape[-1]
-    if not isinstance(rows, int) or not isinstance(parts, int):
-        raise UnsupportedFeature("a transform along a dimension not known at compile time", "pin the input shapes")
-    if parts not in (1, 2):
-        raise InvalidNode(f"the last dimension has {parts} elements; it must be 1 (real) or 2 (complex)")
-    if length is not None:
-        size = int(b.known(length, "dft_length").reshape(-1)[0])
-    else:
-        size = 2 * (rows - 1) if inverse and onesided else rows
-    matrix = b.constant(transform_matrix(rows, size, parts, inverse, onesided, _numpy_dtype(x)), name="transform")
     e = b.extents
+    rows, parts = x.shape[axis], x.shape[-1]
+    if isinstance(parts, int) and parts not in (1, 2):
+        raise InvalidNode(f"the last dimension has {parts} elements; it must be 1 (real) or 2 (complex)")
+    b.require("le", parts, 2, "the last dimension has {0} elements; it must be 1 (real) or 2 (complex)")
+    if length is not None:
+        size = b.extents_of(length, "dft_length")[0]
+    else:
+        size = e.mul(2, e.sub(rows, 1)) if inverse and onesided else rows
+    b.require("ge", size, 0, "a transform cannot have a length of {0}; at least {1}")
+    frequencies = e.add(e.floordiv(size, 2), 1) if onesided and not inverse else size
+    matrix = _matrix(node, _Transform(rows, parts, size, inverse, onesided), frequencies, x.dtype)
     flat = b.reshape(x, [e.product(x.shape[:axis]), rows, e.product(x.shape[axis + 1 : -1]), parts])
     result = contract(b, ["atbc", "tckj"], "akbj", [flat, matrix], scalars.compute_dtype(x.dtype))
     shape = [*x.shape[:axis], matrix.shape[2], *x.shape[axis + 1 : -1], matrix.shape[3]]
@@ -84,22 +134,25 @@ def stft(
 ) -> Tensor:
     """Transforms of overlapping windows: [batch, frames, frequencies, 2]."""
     b, e = node.b, node.b.extents
-    hop = int(b.known(step, "frame_step").reshape(-1)[0])
-    parts = signal.shape[2] if signal.rank == 3 else 1
+    hop = b.extents_of(step, "frame_step")[0]
     if signal.rank == 2:
         signal = b.unsqueeze(signal, [2])
+    parts = signal.shape[2]
     if frame_length is not None:
-        size = int(b.known(frame_length, "frame_length").reshape(-1)[0])
+        size = b.extents_of(frame_length, "frame_length")[0]
     elif window is not None:
-        size = window.static_shape[0]
+        size = window.shape[0]
     else:
         raise InvalidNode("it has neither a window nor a frame_length")
-    if not isinstance(parts, int):
-        raise UnsupportedFeature("a signal that may be real or complex", "pin the input shapes")
-    onesided = bool(node.attr("onesided", 1)) and parts == 1
-    matrix = b.constant(transform_matrix(size, size, parts, False, onesided, _numpy_dtype(signal)), name="transform")
+    b.require("ge", hop, 1, "a frame_step of {0} is less than {1}")
+    b.require("ge", signal.shape[1], size, "a signal of {0} is shorter than a frame of {1}")
+    frequencies = size
+    if node.attr("onesided", 1):  # which complex signals cannot be
+        frequencies = e.select(e.compare("eq", parts, 1), e.add(e.floordiv(size, 2), 1), size)
+    matrix = _matrix(node, _Transform(size, parts, size, False, False), frequencies, signal.dtype)
     compute = scalars.compute_dtype(signal.dtype)
     if window is not None:
+        window = b.refine(window, [size])
         matrix = b.map_along(
             lambda m, w: m * convert(w, m.dtype), matrix.shape, (matrix, range(4)), (window, [0]), dtype=matrix.dtype
         )
@@ -107,8 +160,16 @@ def stft(
     shape = [signal.shape[0], frames, *matrix.shape[2:]]
     n, f, k, j, t, c = builders.dims(6)
     output = (b.init(0, compute, shape), [n, f, k, j], compute, shape)
+    taken, positions = signal, [n, f * hop + t, c] if isinstance(hop, int) else [n, f, t, c]
+    if not isinstance(hop, int):  # no affine map says where such frames begin
+        source, every = b.value(signal), scalar_of(hop)
+        taken = b.indexed(
+            signal.dtype,
+            [shape[0], frames, size, parts],
+            lambda at: b.element(source, signal.dtype, [at[0], at[1] * every + at[2], at[3]]),
+        )
     result = b.generic(
-        [(signal, [n, f * hop + t, c]), (matrix, [t, c, k, j])],
+        [(taken, positions), (matrix, [t, c, k, j])],
         [output],
         "pppprr",
         lambda x, m, acc: acc + convert(x, compute) * convert(m, compute),
