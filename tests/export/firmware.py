@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rillet.codegen import object_file
-from rillet.export import CrossModule, Exported
+from rillet.export import CrossModule, Exported, runtime_library
 from rillet.targets import get
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +25,7 @@ COMPILE = (
     *("-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
     *("-fno-vectorize", "-fno-slp-vectorize", "-g"),
 )
-LINK = ("-nostdlib", "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-e,Reset_Handler")
+LINK = ("-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-e,Reset_Handler")
 SEMIHOSTING = ("-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config", "enable=on,target=native")
 
 
@@ -38,12 +37,21 @@ class Board:
     machine: tuple[str, ...]
     script: str
     startup: str
+    # What the linker's helper library is built for, where it cannot be what c_flags say: passing floats in integer
+    # registers to a processor that has others.
+    link_flags: tuple[str, ...] = ()
 
 
 BOARDS = {
     "cortex-m4": Board("qemu-system-arm", ("-M", "mps2-an386"), "mps2-an386.ld", "startup_arm.c"),
     "cortex-m55": Board("qemu-system-arm", ("-M", "mps3-an547"), "mps3-an547.ld", "startup_arm.c"),
-    "riscv32imf": Board("qemu-system-riscv32", ("-M", "virt", "-bios", "none"), "virt-rv32.ld", "startup_riscv.c"),
+    "riscv32imf": Board(
+        "qemu-system-riscv32",
+        ("-M", "virt", "-bios", "none"),
+        "virt-rv32.ld",
+        "startup_riscv.c",
+        ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m", "-mabi=ilp32"),
+    ),
     "riscv32imf-ilp32f": Board(
         "qemu-system-riscv32", ("-M", "virt", "-bios", "none"), "virt-rv32.ld", "startup_riscv.c"
     ),
@@ -64,6 +72,9 @@ int main(void) {{
   file = semihosting_open("output.bin", 1);
 {writes}  return 0;
 }}
+"""
+_PEAK = """  const size_t peak = {name}_arena_peak();
+  (void)semihosting_write(file, &peak, sizeof peak);
 """
 
 
@@ -98,12 +109,22 @@ def link(module: CrossModule, exported: Exported) -> Path:
     )
     writes = "".join(f"  (void)semihosting_write(file, t{n}, sizeof t{n});\n" for n, s in enumerate(specs) if not s[1])
     arguments = ", ".join(f"(void*)t{n}" for n in range(len(specs)))
+    if f"{name}_arena_peak" in (folder / f"{name}.h").read_text():
+        writes += _PEAK.format(name=name)
     text = _MAIN.format(name=name, arrays=arrays, reads=reads, writes=writes, arguments=arguments)
     (folder / "firmware.c").write_text(text)
     image = folder / "firmware.elf"
     sources = [folder / "firmware.c", folder / f"{name}.c", PLATFORM / "semihosting.c", PLATFORM / board.startup]
     flags = [*target.c_flags, *COMPILE, "-I", folder, "-I", PLATFORM]
-    zig("cc", *flags, *LINK, "-T", PLATFORM / board.script, *sources, folder / f"lib{name}_kernels.a", "-o", image)
+    libraries = [folder / f"lib{name}_kernels.a"]
+    if (folder / "librillet_runtime.a").exists():
+        libraries.append(folder / "librillet_runtime.a")
+        flags += [f"-D{d}" for d in runtime_library.DEFINITIONS]
+    if board.link_flags:
+        for source in sources:
+            zig("cc", *flags, "-c", source, "-o", folder / f"{source.stem}.o")
+        flags, sources = [*board.link_flags], [folder / f"{source.stem}.o" for source in sources]
+    zig("cc", *flags, *LINK, "-T", PLATFORM / board.script, *sources, *libraries, "-o", image)
     return image
 
 
@@ -131,9 +152,10 @@ def run(module: CrossModule, image: Path, inputs: list[np.ndarray]) -> tuple[lis
     return results, int(counted[1])
 
 
-def text_bytes(image: Path) -> int:
-    """Code in the firmware."""
-    return object_file.sizes(image.read_bytes()).text
+def arena_peak(image: Path, outputs: list[np.ndarray]) -> int:
+    """What a run in static mode has needed of its arena, in bytes."""
+    data = (image.parent / "output.bin").read_bytes()
+    return int.from_bytes(data[sum(a.nbytes for a in outputs) :], "little")
 
 
 @functools.cache

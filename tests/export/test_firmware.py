@@ -49,23 +49,38 @@ ARENAS = {
 }
 
 
-def run(model: object, arrays: list[np.ndarray], target: str, folder: Path) -> tuple[rillet.export.Exported, int]:
-    """Compile, link, run; compares the results with this machine's and returns the figures and the instructions."""
+def run(
+    model: object, arrays: list[np.ndarray], target: str, folder: Path
+) -> tuple[rillet.export.Exported, rillet.export.Exported, int]:
+    """Compile once; link and run in C and in static mode. Compares the results with this machine's.
+
+    Returns the figures of both, and the instructions of the call in C mode.
+    """
     firmware.require_emulator(target)
     module = rillet.compile(model, target=target)
+    wanted = rillet.compile(model)(*arrays)
     exported = module.export(folder / "model")
     got, instructions = firmware.run(module, firmware.link(module, exported), arrays)
-    wanted = rillet.compile(model)(*arrays)
+    check(got, wanted)
+    static = module.export(folder / "static", mode="static")
+    image = firmware.link(module, static)
+    got, _ = firmware.run(module, image, arrays)
+    check(got, wanted)
+    peak = firmware.arena_peak(image, got)
+    assert 0.5 * static.figures.arena < peak <= static.figures.arena
+    return exported, static, instructions
+
+
+def check(got: list[np.ndarray], wanted: np.ndarray | tuple[np.ndarray, ...]) -> None:
     for a, b in zip(got, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-    return exported, instructions
 
 
 @pytest.mark.parametrize("name", ARENAS)
 @pytest.mark.parametrize("target", RATIOS)
 def test_reference_networks(target: str, name: str, tmp_path: Path) -> None:
     arrays = list(models.inputs(name).values())
-    exported, instructions = run(models.build(name), arrays, target, tmp_path)
+    exported, static, instructions = run(models.build(name), arrays, target, tmp_path)
     figures = exported.figures
     print(f"{target} {name}: {instructions / figures.macs:.2f} instructions a MAC; {figures}")
     assert instructions / figures.macs <= RATIOS[target][name]
@@ -74,6 +89,8 @@ def test_reference_networks(target: str, name: str, tmp_path: Path) -> None:
     assert figures.code is not None and figures.stack is not None
     assert figures.code <= 4096
     assert figures.stack <= 2048
+    # Session, bytecode, recorded commands and a copy of the outputs come on top of what kernels work on.
+    assert static.figures.arena <= figures.arena + 24 * 1024
 
 
 def test_sizes_of_the_keyword_spotter(tmp_path: Path) -> None:

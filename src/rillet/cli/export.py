@@ -17,6 +17,7 @@ def register(commands: Any) -> None:
     parser.add_argument("model", help="a model to compile (.onnx, .mlir)")
     parser.add_argument("--target", required=True, help="target name; see 'rillet targets'")
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder to write")
+    parser.add_argument("--mode", default="c", help="c (the host program as C) or static (bytecode and runtime)")
     parser.add_argument("--layout", default="cmake", help="cmake, zephyr, arduino or web (default: cmake)")
     parser.add_argument("--name", help="what the model is called in C (default: the folder's name)")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="pin an input's shape")
@@ -43,7 +44,7 @@ def handle(options: argparse.Namespace) -> int:
         dump_ir=options.dump_ir,
         optimize_for_size=options.optimize_for_size,
     )
-    exported = module.export(options.output, layout=options.layout, name=options.name, **budgets)
+    exported = module.export(options.output, mode=options.mode, layout=options.layout, name=options.name, **budgets)
     if options.json:
         facts = {"output": str(exported.directory), "name": exported.name, "files": list(exported.files)}
         print_json({**facts, "figures": dataclasses.asdict(exported.figures)})

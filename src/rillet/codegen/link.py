@@ -59,8 +59,8 @@ def link_embedded_elf(executables: Sequence[CompiledExecutable], target: Target)
         return output.read_bytes()
 
 
-def table_ir(executables: Sequence[CompiledExecutable], target: Target) -> str:
-    """LLVM IR of the entry table and the query function."""
+def table_ir(executables: Sequence[CompiledExecutable], target: Target, *, query: str = "rlt_executable_query") -> str:
+    """LLVM IR of the entry table and the query function, which is called ``query``."""
     lines = [f'target triple = "{target.triple}"']
     entries = []
     for ordinal, e in enumerate(executables):
@@ -76,7 +76,7 @@ def table_ir(executables: Sequence[CompiledExecutable], target: Target) -> str:
     lines.append(
         f"@library = internal constant {_LIBRARY_TYPE} {{ i32 {ABI_VERSION}, i32 {len(entries)}, ptr @entries }}"
     )
-    lines.append("define ptr @rlt_executable_query(i32 %version) {")
+    lines.append(f"define ptr @{query}(i32 %version) {{")
     lines.append(f"  %same = icmp eq i32 %version, {ABI_VERSION}")
     lines.append("  %library = select i1 %same, ptr @library, ptr null")
     lines.append("  ret ptr %library")

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from rillet import pipeline
 from rillet.codegen.library import Progress, compile_parts
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.errors import CompileError
-from rillet.export import convert_to_emitc
+from rillet.export import convert_to_emitc, session_memory
 from rillet.export.convert_to_emitc import Lowered
 from rillet.ir import Program
 from rillet.ir.image import Image, TensorSpec
@@ -43,6 +44,8 @@ class Build:
     kernels: tuple[CompiledExecutable, ...]  # in ordinal order
     image: Image
     largest: tuple[Scratch, ...]  # the largest pieces of the arena, largest first
+    session_bytes: int  # what a session of the runtime allocates at most, for static mode
+    cache: Path | None = None  # where compiled things are kept
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -83,8 +86,9 @@ def build(
     pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal")], trace)
     lowered = convert_to_emitc.lower(program, kernels)
     largest = _largest_scratch(program)
+    session = session_memory.bound(program, target.pointer_bits)
     pipeline.run(program, [s for s in steps if s.stage == "vm"], trace)
-    return Build(target, lowered, tuple(kernels), encode(program), largest)
+    return Build(target, lowered, tuple(kernels), encode(program), largest, session, options.cache)
 
 
 def require_static_inputs(program: Program, target: Target) -> None:

@@ -32,8 +32,8 @@ class Figures:
         return self.arena + (self.stack or 0)
 
 
-def measure(build: Build, program: Compiled | None) -> Figures:
-    """The figures of a build."""
+def measure_c(build: Build, program: Compiled | None) -> Figures:
+    """The figures in C mode. ``program``: the host program as the target's compiler makes it."""
     stats = build.image.stats
     kernel_stack = max((k.stack_bytes for k in build.kernels), default=0)
     return Figures(

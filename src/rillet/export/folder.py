@@ -11,9 +11,11 @@ from rillet.errors import CompileError
 from rillet.export import layouts, objects, web
 from rillet.export import source as c_source
 from rillet.export.build import Build
-from rillet.export.figures import Figures, check_budgets, measure
+from rillet.export.figures import Figures, check_budgets
+from rillet.export.modes import Parts, c_mode
 from rillet.export.names import identifier
 from rillet.export.readme import readme
+from rillet.export.static_mode import static_mode
 
 Layout = Callable[[layouts.Content], Mapping[str, str | bytes]]
 
@@ -23,6 +25,7 @@ LAYOUTS: dict[str, Layout] = {
     "arduino": layouts.arduino,
     "web": web.web,
 }
+MODES: dict[str, Callable[[Build, str], Parts]] = {"c": c_mode, "static": static_mode}
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ def export(
     build: Build,
     directory: str | os.PathLike[str],
     *,
+    mode: str = "c",
     layout: str = "cmake",
     ram: int | None = None,
     flash: int | None = None,
@@ -46,35 +50,36 @@ def export(
 ) -> Exported:
     """Write ``build`` to ``directory``, which is created; files of the same names are replaced.
 
-    ``ram``, ``flash``: budgets in bytes; ``name``: what the model is called in C (default: the directory's name).
-    Raises ``CompileError`` for an unknown layout and when a budget is exceeded; then nothing is written.
+    ``mode``: "c" or "static"; ``ram``, ``flash``: budgets in bytes; ``name``: what the model is called in C (default:
+    the directory's name).
+    Raises ``CompileError`` for an unknown mode or layout and when a budget is exceeded; then nothing is written.
     """
     if layout not in LAYOUTS:
         raise CompileError(f"unknown layout '{layout}'; layouts: {', '.join(LAYOUTS)}")
+    if mode not in MODES:
+        raise CompileError(f"unknown mode '{mode}'; modes: {', '.join(MODES)}")
     path = Path(directory)
     symbol = identifier(name or path.resolve().name)
-    header, source = c_source.header(build, symbol), c_source.source(build, symbol)
-    figures = measure(build, objects.compile_c(source, header, f"{symbol}.h", build.target))
-    check_budgets(build, figures, ram, flash)
-    members = [(f"{k.name}.o", k.object) for k in build.kernels]
-    if figures.constants:
-        constants = objects.constants_object(build.image, f"{symbol}_constants", build.target)
-        members.append((f"{symbol}_constants.o", constants))
+    parts = MODES[mode](build, symbol)
+    check_budgets(build, parts.figures, ram, flash)
     inputs, outputs = c_source.parameters(build)
     content = layouts.Content(
         name=symbol,
         target=build.target,
         inputs=tuple(inputs),
         outputs=tuple(outputs),
-        header=header,
-        source=source,
+        header=parts.header,
+        source=parts.source,
         example=c_source.example(build, symbol),
-        library=objects.archive(members),
-        readme=readme(build, symbol, figures, layout),
+        library=objects.archive(parts.members),
+        readme=readme(build, symbol, parts, layout),
+        definitions=parts.definitions,
+        runtime=parts.runtime,
+        runtime_headers=parts.runtime_headers,
     )
     files = LAYOUTS[layout](content)
     for relative, text in files.items():
         file = path / relative
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return Exported(path, symbol, figures, tuple(files))
+    return Exported(path, symbol, parts.figures, tuple(files))

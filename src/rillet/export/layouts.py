@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from rillet.errors import CompileError
 from rillet.export.source import Parameter
 from rillet.targets import Target
 
@@ -22,22 +23,35 @@ class Content:
     example: str
     library: bytes
     readme: str
+    definitions: tuple[str, ...] = ()
+    runtime: bytes = b""
+    runtime_headers: Mapping[str, str] = field(default_factory=dict)
+
+    def require_no_runtime(self, layout: str) -> None:
+        """Raise ``CompileError`` where the layout has no place for the runtime."""
+        if self.runtime:
+            raise CompileError(f"layout '{layout}' is for mode 'c'; mode 'static' has layouts cmake and web")
 
 
 def cmake(c: Content) -> Mapping[str, str | bytes]:
     """A folder for ``add_subdirectory``."""
+    more = ""
+    if c.runtime:
+        more = _CMAKE_RUNTIME.format(name=c.name, definitions=" ".join(c.definitions))
     return {
         f"{c.name}.h": c.header,
         f"{c.name}.c": c.source,
         f"lib{c.name}_kernels.a": c.library,
+        **({_RUNTIME: c.runtime, **c.runtime_headers} if c.runtime else {}),
         "main.c": c.example,
-        "CMakeLists.txt": _CMAKE.format(name=c.name, option=c.name.upper()),
+        "CMakeLists.txt": _CMAKE.format(name=c.name, option=c.name.upper(), more=more),
         "README.md": c.readme,
     }
 
 
 def zephyr(c: Content) -> Mapping[str, str | bytes]:
     """A Zephyr module: list the folder in ``ZEPHYR_EXTRA_MODULES``."""
+    c.require_no_runtime("zephyr")
     option = f"RILLET_{c.name.upper()}"
     return {
         "zephyr/module.yml": f"name: {c.name}\nbuild:\n  cmake: zephyr\n  kconfig: zephyr/Kconfig\n",
@@ -55,6 +69,7 @@ def zephyr(c: Content) -> Mapping[str, str | bytes]:
 
 def arduino(c: Content) -> Mapping[str, str | bytes]:
     """An Arduino library with precompiled kernels."""
+    c.require_no_runtime("arduino")
     sketch = c.example.replace("int main(void) {", "void setup() {").replace("  return ", "  ")
     return {
         "library.properties": _ARDUINO.format(name=c.name),
@@ -81,11 +96,16 @@ add_library({name} STATIC {name}.c)
 target_compile_features({name} PUBLIC c_std_11)
 target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
 target_link_libraries({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}}/lib{name}_kernels.a)
-
+{more}
 if({option}_EXAMPLE)
   add_executable({name}_example main.c)
   target_link_libraries({name}_example PRIVATE {name})
 endif()
+"""
+
+_RUNTIME = "librillet_runtime.a"
+_CMAKE_RUNTIME = """target_compile_definitions({name} PRIVATE {definitions})
+target_link_libraries({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}}/librillet_runtime.a)
 """
 
 _ZEPHYR = """if(CONFIG_{option})

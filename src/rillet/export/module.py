@@ -51,6 +51,7 @@ class CrossModule:
         self,
         directory: str | os.PathLike[str],
         *,
+        mode: str = "c",
         layout: str = "cmake",
         ram: int | None = None,
         flash: int | None = None,
@@ -60,14 +61,16 @@ class CrossModule:
 
         Args:
             directory: where to; created when missing.
+            mode: "c": the host program as C, or "static": bytecode and the runtime that runs it.
             layout: "cmake", "zephyr" (a module), "arduino" (a library) or "web" (WebAssembly and JavaScript).
             ram: bytes of RAM there are for arena and stack; flash: for code and constants.
             name: what the model is called in C; default: the directory's name.
 
         Raises:
-            CompileError: the layout is unknown or a budget is exceeded; the message lists what takes the memory.
+            CompileError: the mode or the layout is unknown, or a budget is exceeded; then the message lists what takes
+                the memory.
         """
-        return export(self._build(), directory, layout=layout, ram=ram, flash=flash, name=name)
+        return export(self._build(), directory, mode=mode, layout=layout, ram=ram, flash=flash, name=name)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the module file, for targets whose runtime loads it. Raises ``CompileError`` for the others."""

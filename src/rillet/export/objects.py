@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +21,8 @@ from rillet.errors import CompileError
 from rillet.ir.image import Image
 from rillet.targets import Target
 
-_C_FLAGS = (
+ALIGNMENT = 64  # of constants and modules, in bytes
+C_FLAGS = (
     *("-std=c11", "-Os", "-ffreestanding", "-fno-sanitize=all", "-fno-stack-protector", "-ffunction-sections"),
     *(
         "-fdata-sections",
@@ -44,10 +47,14 @@ class Compiled:
 
 def constants_object(image: Image, symbol: str, target: Target) -> bytes:
     """An object whose read-only, 64-byte aligned ``symbol`` holds the constants."""
-    content = constant_bytes(image)
+    return data_object(constant_bytes(image), symbol, target)
+
+
+def data_object(content: bytes, symbol: str, target: Target) -> bytes:
+    """An object whose read-only, 64-byte aligned ``symbol`` holds ``content``."""
     text = "\\" + content.hex("\\")
     array = f'[{len(content)} x i8] c"{text}"'
-    return emit_object(f'@{symbol} = constant {array}, section ".rodata.{symbol}", align 64\n', target)
+    return emit_object(f'@{symbol} = constant {array}, section ".rodata.{symbol}", align {ALIGNMENT}\n', target)
 
 
 def constant_bytes(image: Image) -> bytes:
@@ -69,7 +76,7 @@ def archive(members: Sequence[tuple[str, bytes]]) -> bytes:
         for name, blob in members:
             (Path(folder) / name).write_bytes(blob)
         output = Path(folder) / "library.a"
-        _zig(["ar", "rcsD", str(output), *(str(Path(folder) / name) for name, _ in members)], "archiving the kernels")
+        zig(["ar", "rcsD", str(output), *(str(Path(folder) / name) for name, _ in members)], "archiving the kernels")
         return output.read_bytes()
 
 
@@ -81,31 +88,80 @@ def compile_c(source: str, header: str, header_name: str, target: Target) -> Com
         path, assembly, output = (Path(folder) / name for name in ("model.c", "model.s", "model.o"))
         path.write_text(source)
         (Path(folder) / header_name).write_text(header)
-        flags = [*target.c_flags, *_C_FLAGS]
+        flags = [*target.c_flags, *C_FLAGS]
         what = f"compiling the host program for {target.name}"
-        _zig(["cc", *flags, "-S", str(path), "-o", str(assembly)], what)
-        _zig(["cc", *target.c_flags, "-c", str(assembly), "-o", str(output)], what)
+        zig(["cc", *flags, "-S", str(path), "-o", str(assembly)], what)
+        zig(["cc", *target.c_flags, "-c", str(assembly), "-o", str(output)], what)
         blob = output.read_bytes()
         object_file.check_float_abi(blob, target, "the host program")
         return Compiled(blob, object_file.sizes(blob), stack_bytes(assembly.read_text()) if target.is_bare_metal else 0)
 
 
-def link_wasm(sources: Mapping[str, str], headers: Mapping[str, str], library: bytes, target: Target) -> bytes:
-    """A WebAssembly module of C sources (by file name) and a static library. It exports what the sources export."""
-    with tempfile.TemporaryDirectory(prefix="rillet-wasm-") as folder:
-        for name, content in {**sources, **headers}.items():
-            (Path(folder) / name).write_text(content)
-        kernels, output = Path(folder) / "kernels.a", Path(folder) / "module.wasm"
-        kernels.write_bytes(library)
-        compiled = [str(Path(folder) / f"{number}.o") for number in range(len(sources))]
-        for name, path in zip(sources, compiled, strict=True):
-            flags = [*target.c_flags, *_C_FLAGS, "-c", str(Path(folder) / name), "-o", path]
-            _zig(["cc", *flags], f"compiling {name} for {target.name}")
-        _zig(["wasm-ld", *_WASM_FLAGS, *compiled, str(kernels), "-o", str(output)], f"linking for {target.name}")
-        return output.read_bytes()
+def link_wasm(
+    sources: Mapping[str, str],
+    headers: Mapping[str, str],
+    definitions: Sequence[str],
+    libraries: Sequence[bytes],
+    target: Target,
+) -> bytes:
+    """A WebAssembly module of C sources (by file name) and static libraries. It exports what the sources export."""
+    with tempfile.TemporaryDirectory(prefix="rillet-wasm-") as name:
+        folder = Path(name)
+        compiled = _compile_all(sources, headers, definitions, target, folder)
+        paths = _write_libraries(libraries, folder)
+        zig(["wasm-ld", *_WASM_FLAGS, *compiled, *paths, "-o", "module.wasm"], f"linking for {target.name}", folder)
+        return (folder / "module.wasm").read_bytes()
 
 
-def _zig(arguments: Sequence[str], what: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "ziglang", *arguments], capture_output=True, text=True, check=False)
+def linked_size(
+    source: str, headers: Mapping[str, str], definitions: Sequence[str], library: bytes, entry: str, target: Target
+) -> Sizes:
+    """What C source and the parts of a static library that it needs take, without what they leave undefined."""
+    with tempfile.TemporaryDirectory(prefix="rillet-size-") as name:
+        folder = Path(name)
+        compiled = _compile_all({"model.c": source}, headers, definitions, target, folder)
+        for path in compiled:
+            object_file.check_float_abi((folder / path).read_bytes(), target, "the host program")
+        paths = _write_libraries([library], folder)
+        linker = ["wasm-ld", "--no-entry", "--allow-undefined", f"--export={entry}", "--strip-all"]
+        if target.arch != "wasm32":
+            linker = ["ld.lld", "-e", entry, "--unresolved-symbols=ignore-all", "-static", "--no-eh-frame-hdr"]
+        zig([*linker, "--gc-sections", *compiled, *paths, "-o", "linked"], f"linking for {target.name}", folder)
+        return object_file.sizes((folder / "linked").read_bytes())
+
+
+def _compile_all(
+    sources: Mapping[str, str], headers: Mapping[str, str], definitions: Sequence[str], target: Target, folder: Path
+) -> list[str]:
+    for name, content in {**sources, **headers}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    flags = [*target.c_flags, *C_FLAGS, "-I.", *(f"-D{d}" for d in definitions)]
+    return compile_each(list(sources), flags, target, folder)
+
+
+def compile_each(sources: Sequence[str], flags: Sequence[str], target: Target, folder: Path) -> list[str]:
+    """Compile C files in ``folder``, each to an object beside it, whose names are returned."""
+    objects = [name.removesuffix(".c") + ".o" for name in sources]
+
+    def compile_one(name: str, output: str) -> None:
+        zig(["cc", *flags, "-c", name, "-o", output], f"compiling {name} for {target.name}", folder)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(compile_one, sources, objects))
+    return objects
+
+
+def _write_libraries(libraries: Sequence[bytes], folder: Path) -> list[str]:
+    names = [f"library{number}.a" for number in range(len(libraries))]
+    for name, content in zip(names, libraries, strict=True):
+        (folder / name).write_bytes(content)
+    return names
+
+
+def zig(arguments: Sequence[str], what: str, folder: Path | None = None) -> None:
+    """Run a tool of the zig distribution, in ``folder``. Raises ``CompileError``: ``what`` failed, and how."""
+    command = [sys.executable, "-m", "ziglang", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise CompileError(f"{what} failed: {done.stderr.strip()[:2000]}")

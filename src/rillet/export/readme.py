@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rillet.export.build import Build
-from rillet.export.figures import Figures
+from rillet.export.modes import Parts
 from rillet.export.source import parameters, signature
 
 _USE = {
@@ -14,9 +14,9 @@ _USE = {
 }
 
 
-def readme(build: Build, name: str, figures: Figures, layout: str) -> str:
+def readme(build: Build, name: str, parts: Parts, layout: str) -> str:
     """Markdown text."""
-    target = build.target
+    target, figures = build.target, parts.figures
     inputs, outputs = parameters(build)
     tensors = [
         f"| {kind} | `{p.name}` | `{p.type}` | {' x '.join(map(str, p.spec.dims)) or 'scalar'} |"
@@ -31,7 +31,7 @@ def readme(build: Build, name: str, figures: Figures, layout: str) -> str:
         f"# {name}",
         "",
         f"A neural network compiled for {target.name} (`{target.triple}`, `{target.cpu}`{convention}).",
-        "It needs no heap, no operating system and no C library.",
+        parts.uses,
         "",
         "```c",
         f"{signature(build, name)};  // 0: done",
@@ -53,8 +53,6 @@ def readme(build: Build, name: str, figures: Figures, layout: str) -> str:
         "",
         f"One call runs {figures.dispatches} kernels and {figures.macs:,} multiply-accumulates.",
         "",
-        "Several models can share one arena: compile each C file with `-DRLT_ARENA=shared` and define a 64-byte",
-        "aligned `uint8_t shared[]` as large as the largest `..._ARENA_BYTES`. Calls must then not overlap.",
-        "",
+        parts.notes,
     ]
     return "\n".join(lines)

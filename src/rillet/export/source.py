@@ -11,6 +11,7 @@ from rillet.export.names import distinct
 from rillet.export.scalars import c_type
 from rillet.ir import dtypes
 from rillet.ir.image import TensorSpec
+from rillet.targets import Target
 
 # How a compiler says by which convention it passes floats.
 _ABI_CHECKS = {
@@ -54,8 +55,8 @@ def signature(build: Build, name: str) -> str:
     return f"int {name}_run({', '.join(arguments) or 'void'})"
 
 
-def header(build: Build, name: str) -> str:
-    """``NAME.h``"""
+def header(build: Build, name: str, arena_bytes: int, functions: str) -> str:
+    """``NAME.h``. ``arena_bytes``: working memory; ``functions``: the declarations, with comments."""
     upper = name.upper()
     inputs, outputs = parameters(build)
     lines = [
@@ -68,7 +69,7 @@ def header(build: Build, name: str) -> str:
         "#include <stdint.h>",
         "",
         "// Bytes of working memory, 64-byte aligned: a static array unless RLT_ARENA names one to use instead.",
-        f"#define {upper}_ARENA_BYTES {build.lowered.arena_bytes}u",
+        f"#define {upper}_ARENA_BYTES {arena_bytes}u",
         "#ifndef RLT_ARENA_BYTES",
         f"#define RLT_ARENA_BYTES {upper}_ARENA_BYTES",
         "#endif",
@@ -88,9 +89,7 @@ def header(build: Build, name: str) -> str:
         'extern "C" {',
         "#endif",
         "",
-        "// Runs the model: reads the inputs, writes the outputs. Returns 0, or 1 when it indexes out of bounds.",
-        "// Not reentrant: calls share the working memory.",
-        f"{signature(build, name)};",
+        functions,
         "",
         "#ifdef __cplusplus",
         "}",
@@ -110,8 +109,7 @@ def source(build: Build, name: str) -> str:
         body = print_c.print_body(function, [p.name for p in [*inputs, *outputs]])
     local = max((k.local_memory_size for k in build.kernels), default=0)
     parts = [f'#include "{name}.h"\n']
-    if check := _ABI_CHECKS.get((build.target.arch, build.target.float_abi)):
-        parts.append(f'#if {check[0]}\n#error "the kernels need {check[1]}"\n#endif\n')
+    parts.append(abi_check(build.target))
     parts.append(_TYPES)
     declared = dict.fromkeys(build.lowered.dispatches)
     parts.append(
@@ -128,7 +126,7 @@ def source(build: Build, name: str) -> str:
     if "CONSTANTS" in body:
         parts.append(f"extern const uint8_t {name}_constants[];\n#define CONSTANTS ((uint8_t*){name}_constants)\n")
     if build.lowered.arena_bytes:
-        parts.append(_ARENA.format(upper=name.upper()))
+        parts.append(ARENA.format(upper=name.upper()))
     scratch = f"arena + {build.lowered.arena_bytes - local}" if local else "NULL"
     if "RUN(" in body:
         parts.append(_RUN.format(scratch=scratch, local=local))
@@ -142,7 +140,13 @@ def source(build: Build, name: str) -> str:
         parts.append(_FILL)
     unused = "".join(f"  (void){p.name};\n" for p in [*inputs, *outputs])
     parts.append(f"{signature(build, name)} {{\n{unused}{body}}}\n")
-    return "\n".join(parts)
+    return "\n".join(p for p in parts if p)
+
+
+def abi_check(target: Target) -> str:
+    """Lines that stop a C compiler whose calling convention is not the kernels'; "" where there is only one."""
+    check = _ABI_CHECKS.get((target.arch, target.float_abi))
+    return f'#if {check[0]}\n#error "the kernels need {check[1]}"\n#endif\n' if check else ""
 
 
 def example(build: Build, name: str, body: Sequence[str] = ()) -> str:
@@ -171,7 +175,7 @@ typedef int (*kernel_t)(const state_t* state, const uint32_t id[3]);
 typedef void (*grid_t)(const int64_t* constants, uint32_t count[3]);
 """
 
-_ARENA = """#ifdef RLT_ARENA
+ARENA = """#ifdef RLT_ARENA
 extern uint8_t RLT_ARENA[];  // at least {upper}_ARENA_BYTES bytes, 64-byte aligned
 #define arena RLT_ARENA
 #else

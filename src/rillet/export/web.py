@@ -33,7 +33,13 @@ def web(c: Content) -> Mapping[str, str | bytes]:
     interface = _interface(c)
     sources = {f"{c.name}.c": c.source, f"{c.name}_web.c": interface}
     return {
-        f"{c.name}.wasm": objects.link_wasm(sources, {f"{c.name}.h": c.header}, c.library, c.target),
+        f"{c.name}.wasm": objects.link_wasm(
+            sources,
+            {f"{c.name}.h": c.header, **c.runtime_headers},
+            c.definitions,
+            [c.library, c.runtime] if c.runtime else [c.library],
+            c.target,
+        ),
         f"{c.name}.mjs": _loader(c),
         "example.mjs": _EXAMPLE.format(name=c.name),
         "index.html": _PAGE.format(name=c.name),
@@ -41,6 +47,7 @@ def web(c: Content) -> Mapping[str, str | bytes]:
         f"{c.name}.c": c.source,
         f"{c.name}_web.c": interface,
         f"lib{c.name}_kernels.a": c.library,
+        **({"librillet_runtime.a": c.runtime, **c.runtime_headers} if c.runtime else {}),
         "README.md": c.readme,
     }
 

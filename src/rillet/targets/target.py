@@ -34,6 +34,7 @@ class Target:
     l2_bytes: int = 512 * 1024
     l3_bytes: int = 8 * 1024 * 1024
     fma_ports: int = 2
+    broadcast_loads: bool = True  # an element is loaded into all lanes of a vector at no extra cost
     fma_by_element: bool = False  # multiply-add takes one lane of a register as a factor for all lanes
     os: str = "linux"  # "linux", "none" (bare metal) or "wasi"
     float_abi: str = "hard"  # "hard": floats are passed in floating-point registers; "soft": in integer registers

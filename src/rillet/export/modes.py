@@ -1,0 +1,49 @@
+"""What the deployment modes put behind the exported function: C, or bytecode run by the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rillet.export import objects
+from rillet.export import source as c_source
+from rillet.export.build import Build
+from rillet.export.figures import Figures, measure_c
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The pieces of an exported model, before they are laid out in a folder."""
+
+    header: str
+    source: str
+    members: tuple[tuple[str, bytes], ...]  # objects of the library of kernels, by name
+    figures: Figures
+    uses: str  # what it takes to run, for the README
+    notes: str = ""  # more for the README
+    definitions: tuple[str, ...] = ()  # macros that the C source is compiled with
+    runtime: bytes = b""  # the runtime as a static library; empty when none is needed
+    runtime_headers: Mapping[str, str] = field(default_factory=dict)
+
+
+_RUN = """// Runs the model: reads the inputs, writes the outputs. Returns 0, or 1 when it indexes out of bounds.
+// Not reentrant: calls share the working memory.
+{signature};"""
+
+_SHARING = """Several models can share one arena: compile each C file with `-DRLT_ARENA=shared` and define a 64-byte
+aligned `uint8_t shared[]` as large as the largest `..._ARENA_BYTES`. Calls must then not overlap.
+"""
+
+
+def c_mode(build: Build, name: str) -> Parts:
+    """The host program as C; no interpreter and no runtime."""
+    functions = _RUN.format(signature=c_source.signature(build, name))
+    header = c_source.header(build, name, build.lowered.arena_bytes, functions)
+    source = c_source.source(build, name)
+    figures = measure_c(build, objects.compile_c(source, header, f"{name}.h", build.target))
+    members = [(f"{k.name}.o", k.object) for k in build.kernels]
+    if figures.constants:
+        constants = objects.constants_object(build.image, f"{name}_constants", build.target)
+        members.append((f"{name}_constants.o", constants))
+    uses = "It needs no heap, no operating system and no C library."
+    return Parts(header, source, tuple(members), figures, uses, _SHARING)

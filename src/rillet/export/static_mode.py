@@ -1,0 +1,172 @@
+"""Static mode: bytecode linked into the program beside the kernels, run by the C runtime without a heap.
+
+The folder's one function, its header and its example are those of C mode; behind it stands the runtime's session with
+the program as a module file in read-only memory, whose executable names the library of kernels (docs/architecture.md,
+section 7).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from rillet.codegen import object_file
+from rillet.codegen.link import table_ir
+from rillet.codegen.llvm import emit_object
+from rillet.export import objects, runtime_library
+from rillet.export import source as c_source
+from rillet.export.build import Build
+from rillet.export.figures import Figures
+from rillet.export.modes import Parts
+from rillet.export.source import ARENA, Parameter, abi_check, parameters, signature
+from rillet.module import CompiledLibrary, write_module
+from rillet.module.library import STATIC
+
+_RUN = """// Runs the model: reads the inputs, writes the outputs. The first call loads it. Returns 0, or the status
+// code of what failed (rillet/status.h). Not reentrant: calls share the working memory.
+{signature};
+
+// Bytes of the working memory that have been needed so far.
+size_t {name}_arena_peak(void);"""
+
+_NOTES = """The host program is bytecode: it is verified when it is loaded, and checks each access before a kernel runs.
+`librillet_runtime.a` is the same for every model of one target; link it once.
+"""
+
+
+def static_mode(build: Build, name: str) -> Parts:
+    """The bytecode module and the kernels linked into the program, and the runtime. Raises ``CompileError``."""
+    module = module_bytes(build, name)
+    header = c_source.header(build, name, build.session_bytes, _RUN.format(signature=signature(build, name), name=name))
+    text = source(build, name, len(module))
+    runtime = runtime_library.build(build.target, build.cache)
+    table = kernel_table(build, name)
+    members = [(f"{k.name}.o", k.object) for k in build.kernels]
+    members += [
+        (f"{name}_table.o", table),
+        (f"{name}_module.o", objects.data_object(module, f"{name}_module", build.target)),
+    ]
+    headers = {f"{name}.h": header, **runtime_library.headers()}
+    linked = objects.linked_size(text, headers, runtime_library.DEFINITIONS, runtime, f"{name}_run", build.target)
+    figures = Figures(
+        arena=build.session_bytes,
+        arena_lower_bound=build.image.stats["arena_lower_bound"],
+        kernels=sum(object_file.sizes(k.object).flash for k in build.kernels) + object_file.sizes(table).flash,
+        constants=build.image.stats["constant_bytes"],
+        code=linked.flash + len(module) - build.image.stats["constant_bytes"],
+        stack=None,
+        macs=build.image.stats.get("macs", 0),
+        dispatches=len(build.lowered.dispatches),
+    )
+    return Parts(
+        header=header,
+        source=text,
+        members=tuple(members),
+        figures=figures,
+        uses="It needs no heap, no operating system and no C library.",
+        notes=_NOTES,
+        definitions=runtime_library.DEFINITIONS,
+        runtime=runtime,
+        runtime_headers=runtime_library.headers(),
+    )
+
+
+def kernel_table(build: Build, name: str) -> bytes:
+    """The object that tells the runtime about the kernels: ``NAME_kernels()``."""
+    return emit_object(table_ir(build.kernels, build.target, query=f"{name}_kernels"), build.target)
+
+
+def module_bytes(build: Build, name: str) -> bytes:
+    """The module file that is linked in. What only tools want to know is left out."""
+    library = CompiledLibrary(
+        target=name,
+        arch=build.target.arch,
+        features=(),  # the program as a whole needs them
+        format=STATIC,
+        data=b"",
+        entries=list(build.image.entries),
+    )
+    image = dataclasses.replace(build.image, facts=(), stats={})
+    memory = write_module(image, [library], constant_alignment=objects.ALIGNMENT)
+    assert memory is not None  # there was no sink
+    return bytes(memory)
+
+
+def source(build: Build, name: str, module_length: int) -> str:
+    """``NAME.c``"""
+    inputs, outputs = parameters(build)
+    upper = name.upper()
+    wrapped = "".join(_wrap(n, p, upper) for n, p in enumerate(inputs))
+    taken = "".join(_take(n, p) for n, p in enumerate(outputs))
+    includes = f'#include "{name}.h"\n\n#include "rillet/arena.h"\n#include "rillet/session.h"\n'
+    parts = [includes, abi_check(build.target)]
+    parts.append(ARENA.format(upper=upper))
+    parts.append(
+        _SOURCE.format(
+            name=name,
+            upper=upper,
+            length=module_length,
+            signature=signature(build, name),
+            input_count=len(inputs),
+            inputs=max(1, len(inputs)),
+            outputs=max(1, len(outputs)),
+            output_count=len(outputs),
+            shapes="".join(_shape(p, upper) for p in inputs),
+            wrapped=wrapped,
+            taken=taken,
+        )
+    )
+    return "\n".join(p for p in parts if p)
+
+
+def _shape(p: Parameter, upper: str) -> str:
+    return f"  static const int64_t {p.name}_shape[] = {upper}_{p.name.upper()}_SHAPE;\n"
+
+
+def _wrap(number: int, p: Parameter, upper: str) -> str:
+    rank = f"{upper}_{p.name.upper()}_RANK"
+    length = f"sizeof(*{p.name}) * {upper}_{p.name.upper()}_ELEMENTS"
+    return (
+        "  if (status == RLT_OK) {\n"
+        f"    status = rlt_session_wrap(session, {p.spec.dtype}, {rank}, {p.name}_shape, {p.name}, {length}, NULL,\n"
+        f"                              &inputs[{number}]);\n"
+        "  }\n"
+    )
+
+
+def _take(number: int, p: Parameter) -> str:
+    return f"  if (status == RLT_OK) take(outputs[{number}], {p.name});\n"
+
+
+_SOURCE = """extern const uint8_t {name}_module[];
+extern const rlt_executable_library_t* {name}_kernels(uint32_t abi_version);
+
+static rlt_arena_t allocator;
+static rlt_session_t* session;
+
+static rlt_status_t load(void) {{
+  static const rlt_static_library_t library = {{"{name}", {name}_kernels}};
+  rlt_session_options_t options = {{0}};
+  options.static_libraries.libraries = &library;
+  options.static_libraries.count = 1;
+  rlt_arena_initialize(&allocator, ARENA, {upper}_ARENA_BYTES);
+  return rlt_session_create({name}_module, {length}, NULL, NULL, &options, rlt_arena_allocator(&allocator),
+                            NULL, &session);
+}}
+
+static void take(const rlt_buffer_view_t* view, void* output) {{
+  __builtin_memcpy(output, view->buffer->data, (size_t)view->length);
+}}
+
+size_t {name}_arena_peak(void) {{ return allocator.peak; }}
+
+{signature} {{
+{shapes}  rlt_buffer_view_t *inputs[{inputs}] = {{NULL}}, *outputs[{outputs}] = {{NULL}};
+  rlt_status_t status = session ? RLT_OK : load();
+{wrapped}  if (status == RLT_OK) {{
+    status = rlt_session_run(session, 0, {input_count}, inputs, {output_count}, outputs, NULL);
+  }}
+{taken}  for (int i = 0; i < {output_count}; ++i) rlt_buffer_view_release(outputs[i]);
+  for (int i = 0; i < {input_count}; ++i) rlt_buffer_view_release(inputs[i]);
+  return (int)status;
+}}
+"""
