@@ -35,8 +35,9 @@ from rillet.frontends.onnx.initializers import check_size, initializers
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.sequences import Structured, all_tensors, flatten
 from rillet.frontends.onnx.strings.branches import Unpacked
+from rillet.frontends.onnx.strings.checks import received
 from rillet.frontends.onnx.strings.moves import hands_on, move, touches_strings
-from rillet.frontends.onnx.strings.tensor import StringTensor, from_array, received
+from rillet.frontends.onnx.strings.tensor import StringTensor, from_array
 from rillet.frontends.onnx.validate import check_node
 from rillet.frontends.tensors import Tensor
 from rillet.ir import Program, builders

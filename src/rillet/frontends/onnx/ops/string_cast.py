@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
+from rillet.frontends.onnx.strings.literals import to_number
 from rillet.frontends.onnx.strings.numerals import to_text
 from rillet.frontends.onnx.strings.tensor import STRING, StringTensor
 from rillet.frontends.tensors import Tensor
@@ -26,4 +26,4 @@ def _cast(node: Node, x: Tensor | StringTensor, dtype: str) -> Tensor | StringTe
         return x
     if isinstance(x, Tensor):
         return to_text(node.b, x)
-    raise UnsupportedFeature(f"cast from string to {dtype}")
+    return to_number(node.b, x, dtype)

@@ -11,14 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from torch_mlir.dialects import arith, cf
 
 from rillet.errors import CompileError
 from rillet.frontends.layout import Builder
-from rillet.frontends.onnx.loops import scalar_of
 from rillet.frontends.scalars import Scalar, constant, convert, maximum, select
 from rillet.frontends.tensors import Tensor
-from rillet.ir import builders
 from rillet.ir.builders import Extent
 
 STRING = "string"
@@ -116,21 +113,3 @@ def _shifted(b: Builder, tensor: Tensor, amount: Extent) -> Tensor:
         return tensor if amount == 0 else b.map(lambda v: v + amount, tensor)
     offset = convert(Scalar(amount, "index"), "int64")
     return b.map(lambda v: v + offset, tensor)
-
-
-def received(b: Builder, name: str, ends: Tensor, data: Tensor) -> StringTensor:
-    """An input of the model as it comes in; asserts that its ends lie within its bytes and never go back."""
-    count = b.extents.product(ends.shape)
-    result = from_packed(b, ends, data)
-    size = convert(scalar_of(data.shape[0]), "int64")
-    spans = b.value(result.spans)
-
-    def is_bad(at: list[Scalar]) -> Scalar:
-        first, last = (b.element(spans, "int64", [at[0], side]) for side in (0, 1))
-        return convert((first < 0) | (first > last) | (last > size), "int64")
-
-    bad = b.reduce(b.indexed("int64", [count], is_bad), [0], 0, lambda v, acc: acc + v, dtype="int64")
-    number = convert(b.scalar(bad), "index").value
-    none = arith.cmpi(arith.CmpIPredicate.eq, number, builders.index(0))
-    cf.assert_(none, f"input '{name}': the ends of its strings must ascend and stay within its bytes")
-    return result
