@@ -129,6 +129,29 @@ def test_maximum_of_a_softmax_looks_for_nan_only_where_somebody_would_see_it() -
     np.testing.assert_array_equal(largest, a.max(1))
 
 
+def test_a_sum_that_starts_at_one_gets_exponentials_as_they_are() -> None:
+    """Attention that may attend to nothing: exp(x - max) / (1 + sum)."""
+    text = softmax(8, 64, 1).replace("%zero = arith.constant 0.0 : f32", "%zero = arith.constant 1.0 : f32")
+    a = random(8, 64)
+    e = np.exp(a - a.max(1, keepdims=True))
+    (r,) = Kernel(text)([a], [((8, 64), F32)])
+    np.testing.assert_allclose(r, e / (1 + e.sum(1, keepdims=True)), rtol=2e-6)
+
+
+def test_exponentials_and_sum_that_are_results_come_as_they_are() -> None:
+    text = softmax(8, 64, 1).replace(
+        "-> (tensor<8x64xf32>)", "-> (tensor<8x64xf32>, tensor<8x64xf32>, tensor<8xf32>)", 1
+    )
+    t = "tensor<8x64xf32>"
+    text = text.replace(f"return %r : {t}", f"return %r, %exp, %sum : {t}, {t}, tensor<8xf32>")
+    a = random(8, 64)
+    r, e, s = Kernel(text)([a], [((8, 64), F32), ((8, 64), F32), ((8,), F32)])
+    want = np.exp(a - a.max(1, keepdims=True))
+    np.testing.assert_allclose(e, want, rtol=2e-6)
+    np.testing.assert_allclose(s, want.sum(1), rtol=2e-6)
+    np.testing.assert_allclose(r, want / want.sum(1, keepdims=True), rtol=2e-6)
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_shares_of_a_softmax_take_one_reciprocal_a_row(axis: int) -> None:
     """Only where divisor and dividend are known to be tame: exponentials without the maximum may overflow."""

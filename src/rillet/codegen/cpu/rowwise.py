@@ -15,7 +15,7 @@ are kept in scratch memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from torch_mlir import ir
 
@@ -54,26 +54,46 @@ class _Rowwise:
 def _emit_block(kernel: Kernel, plan: Plan) -> None:
     rows, columns = blocking(kernel, plan)
     extents = [extent_of(kernel, plan, d) for d in plan.outer]
-    kept = _scratch_for_costly(kernel, plan)
-    scratch = Scratch(kernel)
+    total = index.product(extents)
     first = index.mul(kernel.workgroup(0), rows)
-    last = index.minimum(index.add(first, rows), index.product(extents))
-    with kernel.loop(first, last) as row:
-        fixed: dict[Dimension, Coordinate] = dict(zip(plan.outer, index.delinearize(row.iv, extents), strict=True))
-        if plan.across is None:
-            _emit_row(kernel, plan, Row(Evaluator(kernel), fixed, kept), scratch)
-        else:
-            _emit_across(kernel, plan, fixed, kept, scratch, columns)
+    last = index.minimum(index.add(first, rows), total)
+
+    def point(row: Index) -> dict[Dimension, Coordinate]:
+        return dict(zip(plan.outer, index.delinearize(row, extents), strict=True))
+
+    if plan.across is not None:
+        kept, scratch = _scratch_for_costly(kernel, plan), Scratch(kernel)
+        with kernel.loop(first, last) as row:
+            _emit_across(kernel, plan, point(row.iv), kept, scratch, columns)
+        return
+    known = isinstance(rows, int) and isinstance(total, int)
+    whole = known and rows % plan.together == 0 and total % plan.together == 0
+    _emit_rows(kernel, plan, (first, last), point, whole)
 
 
 def emit_span(
     kernel: Kernel, plan: Plan, fixed: Mapping[Dimension, Coordinate], dimension: Dimension, span: Span
 ) -> None:
     """The rows of ``span`` along one of the outer dimensions, at a point of the others."""
-    kept = _scratch_for_costly(kernel, plan)
-    scratch = Scratch(kernel)
-    with kernel.loop(*span) as row:
-        _emit_row(kernel, plan, Row(Evaluator(kernel), {**fixed, dimension: row.iv}, kept), scratch)
+    _emit_rows(kernel, plan, span, lambda row: {**fixed, dimension: row}, False)
+
+
+def _emit_rows(
+    kernel: Kernel, plan: Plan, span: Span, point: Callable[[Index], dict[Dimension, Coordinate]], whole: bool
+) -> None:
+    """The rows of a span, ``plan.together`` at a time, then one by one unless they are known to come out even
+    (``whole``); ``point``: where a row is."""
+    places = [(_scratch_for_costly(kernel, plan), Scratch(kernel)) for _ in range(plan.together)]
+    first, last = span
+    middle = index.sub(last, index.mod(index.sub(last, first), plan.together))
+    with kernel.loop(first, middle, plan.together) as it:
+        points = [point(index.add(it.iv, n)) for n in range(plan.together)]
+        rows = [Row(Evaluator(kernel), p, *place) for p, place in zip(points, places, strict=True)]
+        _emit_together(kernel, plan, rows)
+    if plan.together == 1 or whole:
+        return
+    with kernel.loop(middle, last) as it:
+        _emit_together(kernel, plan, [Row(Evaluator(kernel), point(it.iv), *places[0])])
 
 
 def _emit_across(
@@ -91,52 +111,63 @@ def _emit_across(
     whole = index.add(start, index.mul(index.floordiv(index.sub(end, start), plan.lanes), plan.lanes))
     with kernel.loop(start, whole, plan.lanes) as block:
         point = {**fixed, plan.across: Lane(block.iv)}
-        _emit_row(kernel, plan, Row(Evaluator(kernel, plan.lanes), point, kept), scratch)
+        _emit_together(kernel, plan, [Row(Evaluator(kernel, plan.lanes), point, kept, scratch)])
     if isinstance(extent, int) and extent % plan.lanes == 0:
         return
     with kernel.loop(whole, end, plan.lanes) as block:
         mask = tail_mask(plan.lanes, index.sub(end, block.iv))
         point = {**fixed, plan.across: Lane(block.iv)}
-        _emit_row(kernel, plan, Row(Evaluator(kernel, plan.lanes, mask), point, kept), scratch)
+        _emit_together(kernel, plan, [Row(Evaluator(kernel, plan.lanes, mask), point, kept, scratch)])
 
 
-def _emit_row(kernel: Kernel, plan: Plan, row: Row, scratch: Scratch) -> None:
+def _emit_together(kernel: Kernel, plan: Plan, rows: list[Row]) -> None:
+    """All stages of these rows, each stage for all of them before the next."""
     for number, generic in enumerate(plan.dispatch.reductions):
-        reduce(kernel, plan, row, generic, number, scratch)
-        for value in plan.stages.kept_by(number):
-            if value in row.kept:
-                row.evaluator.keep(value, row.kept[value])
-    _emit_results(kernel, plan, row)
+        reduce(kernel, plan, rows, generic, number)
+        for row in rows:
+            for value in plan.stages.kept_by(number):
+                if value in row.kept:
+                    row.evaluator.keep(value, row.kept[value])
+    _emit_results(kernel, plan, rows)
 
 
-def _emit_results(kernel: Kernel, plan: Plan, row: Row) -> None:
+def _emit_results(kernel: Kernel, plan: Plan, rows: list[Row]) -> None:
     """Store the results that no reduction has stored itself, those of the same row shape in one loop."""
     reduced = {r for g in plan.dispatch.reductions for r in g.results}
+    fixed = rows[0].fixed
     groups: dict[tuple[object, ...], list[int]] = {}
     for number, port in enumerate(plan.dispatch.results):
         if port.value in reduced:
             continue
         key = tuple(
-            (plan.dimensions.axis(port.value, a) in row.fixed and plan.dimensions.axis(port.value, a), extent)
+            (plan.dimensions.axis(port.value, a) in fixed and plan.dimensions.axis(port.value, a), extent)
             for a, extent in enumerate(port.type.shape)
         )
         groups.setdefault((key, port.dims), []).append(number)
     for numbers in groups.values():
         port = plan.dispatch.results[numbers[0]]
-        where: list[Coordinate] = [row.fixed.get(plan.dimensions.axis(port.value, a), 0) for a in range(port.type.rank)]
-        inner = [a for a in range(port.type.rank) if plan.dimensions.axis(port.value, a) not in row.fixed]
-        _store_results(kernel, plan, row, numbers, port, inner, where)
+        axes = plan.dimensions.axes(port.value)
+        wheres: list[list[Coordinate]] = [[row.fixed.get(d, 0) for d in axes] for row in rows]
+        inner = [a for a, d in enumerate(axes) if d not in fixed]
+        _store_results(kernel, plan, rows, numbers, port, inner, wheres)
 
 
 def _store_results(
-    kernel: Kernel, plan: Plan, row: Row, numbers: list[int], port: Port, inner: list[int], where: list[Coordinate]
+    kernel: Kernel,
+    plan: Plan,
+    rows: list[Row],
+    numbers: list[int],
+    port: Port,
+    inner: list[int],
+    wheres: list[list[Coordinate]],
 ) -> None:
     extents = kernel.extents(port.value)
     shape = plan.shape if plan.across is None else Shape(1, 1, False)
     if len(inner) > 1 or (inner and (shape.lanes == 1 or inner[0] != port.type.rank - 1)):
         axis, *rest = inner
         with kernel.loop(0, extents[axis]) as it:
-            _store_results(kernel, plan, row, numbers, port, rest, with_coordinate(where, axis, it.iv))
+            inside = [with_coordinate(w, axis, it.iv) for w in wheres]
+            _store_results(kernel, plan, rows, numbers, port, rest, inside)
         return
 
     def point(place: list[Coordinate], evaluator: Evaluator) -> None:
@@ -145,13 +176,16 @@ def _store_results(
             evaluator.store(evaluator.result(n), place, value)
 
     if not inner:
-        point(where, row.evaluator.fork(mask=row.evaluator.mask))
+        for row, where in zip(rows, wheres, strict=True):
+            point(where, row.evaluator.fork(mask=row.evaluator.mask))
         return
     extent = extents[inner[0]]
     shape = shape.limited(extent) if isinstance(extent, int) else shape
+    shape = Shape(max(shape.lanes, shape.wide // len(rows)), shape.lanes, shape.masked)
 
     def emit(c: Coordinate, lanes: int, mask: ir.Value | None) -> None:
-        point(with_coordinate(where, inner[0], c), row.evaluator.fork(lanes, mask))
+        for row, where in zip(rows, wheres, strict=True):
+            point(with_coordinate(where, inner[0], c), row.evaluator.fork(lanes, mask))
 
     vector_loop(kernel, 0, extent, shape, emit)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -16,6 +17,7 @@ from rillet.codegen.cpu.vector_loop import Shape, shape_for
 from rillet.targets import Target
 
 _BLOCK_BYTES = 32 * 1024
+_TOGETHER = 4  # rows that go through the stages side by side, so that the ends of their reductions overlap
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
@@ -28,6 +30,7 @@ class Plan:
     along: Dimension | None  # vectorized within a row
     lanes: int  # of a vector across rows
     shape: Shape  # of runs along a row
+    together: int  # rows that go through the stages side by side
     stages: Stages
 
 
@@ -41,7 +44,29 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan:
         across = None
     outer = tuple(d for d in shared if d != across)
     shares.mark(dispatch, dimensions, set(shared))
-    return Plan(dispatch, dimensions, outer, across, along, lanes, shape, Stages(dispatch, dimensions, set(shared)))
+    stages = Stages(dispatch, dimensions, set(shared))
+    together = 1 if along is None else _rows_together(dispatch, dimensions, set(outer), target)
+    return Plan(dispatch, dimensions, outer, across, along, lanes, shape, together, stages)
+
+
+def _rows_together(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension], target: Target) -> int:
+    """As many rows as a quarter of the L1 cache holds with what is read and written of them, at most ``_TOGETHER`` and
+    no more than there are. In longer rows the ends of reductions hardly count, and fewer streams are read faster."""
+    if target.is_bare_metal:
+        return 1  # small code
+    row_bytes, rows = 0, 1
+    for port in (*dispatch.arguments, *dispatch.results):
+        extents = dict(zip(dimensions.axes(port.value), port.type.shape, strict=True))
+        inside = [e for d, e in extents.items() if d not in fixed and e != _DYNAMIC]
+        if len(inside) == len(extents):
+            continue  # the same for all rows
+        row_bytes += storage_bytes(storage_type(port.type.element_type)) * math.prod(inside)
+        outside = [_TOGETHER if e == _DYNAMIC else e for d, e in extents.items() if d in fixed]
+        rows = max(rows, math.prod(outside))
+    together = _TOGETHER
+    while together > 1 and (together * row_bytes > target.l1d_bytes // 4 or together > rows):
+        together //= 2
+    return together
 
 
 def _vector_dimension(

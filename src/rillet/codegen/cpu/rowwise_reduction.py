@@ -1,8 +1,8 @@
-"""One reduction of a row: its loops, its accumulators and where its results go."""
+"""One reduction of a row, or of several rows together: its loops, its accumulators and where its results go."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
@@ -23,15 +23,6 @@ from rillet.errors import CompileError
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
-@dataclass
-class Row:
-    """One row (or one vector of rows) being emitted."""
-
-    evaluator: Evaluator
-    fixed: dict[Dimension, Coordinate]
-    kept: dict[ir.Value, Buffer] = field(default_factory=dict)  # costly values, by the stage that computes them first
-
-
 class Scratch:
     """Scratch buffers by the value they hold, so that a main loop and its tail share them."""
 
@@ -45,24 +36,26 @@ class Scratch:
         return self._kernel.local_at(*self._buffers[value])
 
 
-def reduce(kernel: Kernel, plan: Plan, row: Row, generic: Generic, number: int, scratch: Scratch) -> None:
-    """One reduction of this row: its results end up in registers, in scratch, or in the function's results."""
-    dims = [plan.dimensions.loop(generic, n) for n in range(len(generic.iterators))]
-    extents = loop_extents(kernel, generic)
-    where: list[Coordinate] = [row.fixed.get(d, 0) for d in dims]
-    inner = [n for n in generic.parallel_loops if dims[n] not in row.fixed and not is_unit(extents[n])]
-    reduction = [n for n in generic.reduction_loops if not is_unit(extents[n])]
-    targets = [_target(kernel, plan, row, generic, n, extents, inner, scratch) for n in range(len(generic.results))]
-    along = next((n for n in (*reduction, *inner) if dims[n] == plan.along), None)
-    emitter = _Reduction(kernel, plan, row, generic, number, extents, reduction, targets)
-    if along is None:
-        emitter.over_parallel(inner, where, row.evaluator)
-    elif along in inner:
-        emitter.over_parallel_vectors([n for n in inner if n != along], along, where)
-    else:
-        emitter.combiners = combiners_of(generic)
-        emitter.along = along if emitter.combiners is not None else None
-        emitter.over_parallel(inner, where, row.evaluator)
+@dataclass
+class Row:
+    """One row (or one vector of rows) being emitted."""
+
+    evaluator: Evaluator
+    fixed: dict[Dimension, Coordinate]
+    kept: dict[ir.Value, Buffer]  # where costly values go that several stages read
+    scratch: Scratch
+
+
+def reduce(kernel: Kernel, plan: Plan, rows: list[Row], generic: Generic, number: int) -> None:
+    """One reduction of these rows: its results end up in registers, in scratch, or in the function's results."""
+    emitters = [_Reduction(kernel, plan, row, generic, number) for row in rows]
+    if all(e.is_one_run for e in emitters):
+        evaluators = [row.evaluator for row in rows]
+        for emitter, values in zip(emitters, _along(emitters, [e.where for e in emitters], evaluators), strict=True):
+            emitter.put(emitter.where, emitter.row.evaluator, values)
+        return
+    for emitter in emitters:
+        emitter.emit()
 
 
 def _target(
@@ -73,7 +66,6 @@ def _target(
     number: int,
     extents: list[Index],
     inner: list[int],
-    scratch: Scratch,
 ) -> Buffer | None:
     """Where a reduction's result goes: the function's result, scratch, or (None) a register."""
     value = generic.results[number]
@@ -107,33 +99,45 @@ def _target(
         shape.append(plan.lanes)
         origin.append(lane.base)
     element = ir.RankedTensorType(value.type).element_type
-    return Buffer(scratch.buffer(value, shape, element), element, tuple(axes), tuple(origin))
+    return Buffer(row.scratch.buffer(value, shape, element), element, tuple(axes), tuple(origin))
 
 
 class _Reduction:
-    """Emits the loops of one reduction."""
+    """Emits the loops of one reduction of one row."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        plan: Plan,
-        row: Row,
-        generic: Generic,
-        number: int,
-        extents: list[Index],
-        reduction: list[int],
-        targets: list[Buffer | None],
-    ):
+    def __init__(self, kernel: Kernel, plan: Plan, row: Row, generic: Generic, number: int):
         self.kernel = kernel
         self.plan = plan
         self.row = row
         self.generic = generic
         self.number = number
-        self.extents = extents
-        self.reduction = reduction
-        self.targets = targets
+        self.extents = loop_extents(kernel, generic)
+        dims = [plan.dimensions.loop(generic, n) for n in range(len(generic.iterators))]
+        self.where: list[Coordinate] = [row.fixed.get(d, 0) for d in dims]
+        self.inner = [n for n in generic.parallel_loops if dims[n] not in row.fixed and not is_unit(self.extents[n])]
+        self.reduction = [n for n in generic.reduction_loops if not is_unit(self.extents[n])]
+        results = range(len(generic.results))
+        self.targets = [_target(kernel, plan, row, generic, n, self.extents, self.inner) for n in results]
         self.combiners: list[Combiner] | None = None
-        self.along: int | None = None
+        self.along: int | None = None  # the reduction loop that lanes run along
+        self.vectors: int | None = None  # the parallel loop that they run along
+        contiguous = next((n for n in (*self.reduction, *self.inner) if dims[n] == plan.along), None)
+        if contiguous in self.inner:
+            self.vectors = contiguous
+        elif contiguous is not None:
+            self.combiners = combiners_of(generic)
+            self.along = contiguous if self.combiners is not None else None
+
+    @property
+    def is_one_run(self) -> bool:
+        """Whether the row's results are single elements that lanes accumulate along the row."""
+        return self.along is not None and not self.inner
+
+    def emit(self) -> None:
+        if self.vectors is None:
+            self.over_parallel(self.inner, self.where, self.row.evaluator)
+        else:
+            self.over_parallel_vectors([n for n in self.inner if n != self.vectors], self.vectors, self.where)
 
     def over_parallel(self, loops: list[int], where: list[Coordinate], evaluator: Evaluator) -> None:
         """Loop over the parallel loops left, one element (or vector of rows) at a time."""
@@ -160,9 +164,13 @@ class _Reduction:
     def _element(self, where: list[Coordinate], evaluator: Evaluator) -> None:
         """Compute one element (or one vector of elements) of every result and put it where it belongs."""
         if self.along is not None:
-            values = self._along_the_row(where, evaluator)
+            (values,) = _along([self], [where], [evaluator])
         else:
-            values = self._nest(self.reduction, where, self._inits(where, evaluator), evaluator)
+            values = self._nest(self.reduction, where, self.inits(where, evaluator), evaluator)
+        self.put(where, evaluator, values)
+
+    def put(self, where: list[Coordinate], evaluator: Evaluator, values: list[ir.Value]) -> None:
+        """Store one element (or one vector of elements) of every result, or keep it in registers."""
         for n, (value, target) in enumerate(zip(values, self.targets, strict=True)):
             result = self.generic.results[n]
             if target is None:
@@ -183,7 +191,7 @@ class _Reduction:
             for d, n in zip(dims, self.generic.parallel_loops, strict=True)
         )
 
-    def _inits(self, where: list[Coordinate], evaluator: Evaluator) -> list[ir.Value]:
+    def inits(self, where: list[Coordinate], evaluator: Evaluator) -> list[ir.Value]:
         first = len(self.generic.inputs)
         inits = []
         for n, init in enumerate(self.generic.inits):
@@ -197,7 +205,7 @@ class _Reduction:
     ) -> list[ir.Value]:
         """Reduction loops around the body, accumulators carried."""
         if not loops:
-            return self._body(where, accumulators, evaluator.fork(mask=evaluator.mask))
+            return self.body(where, accumulators, evaluator.fork(mask=evaluator.mask))
         loop, *rest = loops
 
         def span(start: Index, end: Index, carried: list[ir.Value]) -> list[ir.Value]:
@@ -207,7 +215,7 @@ class _Reduction:
 
         return sum_in_parts(self.kernel, self.generic, self.extents[loop], accumulators, span)
 
-    def _body(self, where: list[Coordinate], accumulators: list[ir.Value], evaluator: Evaluator) -> list[ir.Value]:
+    def body(self, where: list[Coordinate], accumulators: list[ir.Value], evaluator: Evaluator) -> list[ir.Value]:
         operands = [evaluator.operand(self.generic, n, where) for n in range(len(self.generic.inputs))]
         results = evaluator.inline(self.generic, [*operands, *accumulators], where)
         results = [fast_extremum(r, a) for r, a in zip(results, accumulators, strict=True)]
@@ -223,45 +231,66 @@ class _Reduction:
         extent = self.extents[loop]
         return self.plan.shape.limited(extent) if isinstance(extent, int) else self.plan.shape
 
-    def _along_the_row(self, where: list[Coordinate], evaluator: Evaluator) -> list[ir.Value]:
-        """Lanes accumulate apart along the contiguous reduction loop and are combined at its end."""
-        assert self.combiners is not None and self.along is not None
-        shape = self._shape(self.along)
-        outer = [n for n in self.reduction if n != self.along]
-        inits = self._inits(where, evaluator)
-        start = [
-            c.identity_of(ir.VectorType.get([shape.wide], i.type)) for c, i in zip(self.combiners, inits, strict=True)
-        ]
-        if outer:  # the accumulators of all runs stay as narrow as what a run ends with
-            start = self._fold(start, shape.lanes)
-            shape = Shape(shape.lanes, shape.lanes, shape.masked)
-        final = self._runs(outer, where, start, shape)
-        return [
-            c.apply(init, c.across_lanes(value)) for c, init, value in zip(self.combiners, inits, final, strict=True)
-        ]
+    def run_shape(self) -> Shape:
+        """How a run along the row is vectorized."""
+        assert self.along is not None
+        return self._shape(self.along)
 
-    def _runs(self, loops: list[int], where: list[Coordinate], carried: list[ir.Value], shape: Shape) -> list[ir.Value]:
-        if loops:
-            loop, *rest = loops
-            with self.kernel.loop(0, self.extents[loop], carried=carried) as it:
-                it.yield_(*self._runs(rest, with_coordinate(where, loop, it.iv), it.carried, shape))
-            return it.results
-        along = self.along
-        assert along is not None
 
-        def emit(c: Coordinate, lanes: int, mask: ir.Value | None, carried: list[ir.Value]) -> list[ir.Value]:
-            new = self._body(with_coordinate(where, along, c), carried, self.row.evaluator.fork(lanes, mask))
-            if mask is None:
-                return new
-            return [arith.SelectOp(mask, n, old).result for n, old in zip(new, carried, strict=True)]
+def _along(
+    emitters: list[_Reduction], wheres: list[list[Coordinate]], evaluators: list[Evaluator]
+) -> list[list[ir.Value]]:
+    """Reduce elements of several rows in one loop along the contiguous dimension: lanes accumulate apart and are
+    combined at its end. Where there are several rows, that many vectors are in flight; else several of one row."""
+    first = emitters[0]
+    combiners, shape = first.combiners, first.run_shape()
+    assert combiners is not None
+    chosen = combiners * len(emitters)
+    shape = Shape(max(shape.lanes, shape.wide // len(emitters)), shape.lanes, shape.masked)
+    outer = [n for n in first.reduction if n != first.along]
+    inits = [i for e, w, v in zip(emitters, wheres, evaluators, strict=True) for i in e.inits(w, v)]
+    start = [c.identity_of(ir.VectorType.get([shape.wide], i.type)) for c, i in zip(chosen, inits, strict=True)]
+    if outer:  # the accumulators of all runs stay as narrow as what a run ends with
+        start = [c.narrow(v, shape.lanes) for c, v in zip(chosen, start, strict=True)]
+        shape = Shape(shape.lanes, shape.lanes, shape.masked)
+    final = _runs(emitters, chosen, outer, wheres, start, shape)
+    values = [c.apply(i, c.across_lanes(v)) for c, i, v in zip(chosen, inits, final, strict=True)]
+    count = len(combiners)
+    return [values[n : n + count] for n in range(0, len(values), count)]
 
-        return reduction_loop(
-            self.kernel, self.extents[along], shape, carried, lambda values: self._fold(values, shape.lanes), emit
-        )
 
-    def _fold(self, values: list[ir.Value], lanes: int) -> list[ir.Value]:
-        assert self.combiners is not None
-        return [c.narrow(v, lanes) for c, v in zip(self.combiners, values, strict=True)]
+def _runs(
+    emitters: list[_Reduction],
+    combiners: list[Combiner],
+    loops: list[int],
+    wheres: list[list[Coordinate]],
+    carried: list[ir.Value],
+    shape: Shape,
+) -> list[ir.Value]:
+    first = emitters[0]
+    kernel, along = first.kernel, first.along
+    assert along is not None
+    if loops:
+        loop, *rest = loops
+        with kernel.loop(0, first.extents[loop], carried=carried) as it:
+            inside = [with_coordinate(w, loop, it.iv) for w in wheres]
+            it.yield_(*_runs(emitters, combiners, rest, inside, it.carried, shape))
+        return it.results
+
+    def fold(values: list[ir.Value]) -> list[ir.Value]:
+        return [c.narrow(v, shape.lanes) for c, v in zip(combiners, values, strict=True)]
+
+    def emit(c: Coordinate, lanes: int, mask: ir.Value | None, carried: list[ir.Value]) -> list[ir.Value]:
+        count = len(carried) // len(emitters)
+        new = []
+        for n, (emitter, where) in enumerate(zip(emitters, wheres, strict=True)):
+            evaluator = emitter.row.evaluator.fork(lanes, mask)
+            new += emitter.body(with_coordinate(where, along, c), carried[n * count : (n + 1) * count], evaluator)
+        if mask is None:
+            return new
+        return [arith.SelectOp(mask, n, old).result for n, old in zip(new, carried, strict=True)]
+
+    return reduction_loop(kernel, first.extents[along], shape, carried, fold, emit)
 
 
 def loop_extents(kernel: Kernel, generic: Generic) -> list[Index]:

@@ -6,8 +6,8 @@ Marked are, where ``m`` is the maximum of the ``x`` of one row:
 - its division by the sum of the row's exponentials: the quotient lies between 0 and 1, and the divisor is the same for
   the whole row, at least 1 and small, so that one reciprocal a row does, with neither overflow nor a zero to take care
   of;
-- the maximum itself, where nothing but those reads it: it need not look for NaN, because a NaN among the ``x`` makes
-  the sum NaN, and so every quotient.
+- where nothing else reads any of these, the maximum, which need not look for NaN, because a NaN among the ``x`` makes
+  the sum NaN, and so every quotient; and the exponentials, which may all be too large by one factor.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from rillet.codegen.cpu.dispatch import Dispatch, Generic
 
 SHARE = "rillet.share"  # on an arith.divf
 NONPOSITIVE = "rillet.nonpositive"  # on a math.exp
+SCALED = "rillet.scaled"  # on such a math.exp: it may be too large by one power of two
+_WIDE_ENOUGH = ir.F32Type | ir.F64Type
 
 
 def mark(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension]) -> None:
@@ -34,9 +36,10 @@ def mark(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension]) -> N
             if op.operation.name == "arith.divf" and rows.is_share(generic, op.operation):
                 op.operation.attributes[SHARE] = ir.UnitAttr.get()
     for generic in dispatch.reductions:
-        combiners = combiners_of(generic)
-        if combiners and combiners[0].op == "arith.maximumf" and rows.is_only_subtracted(generic):
+        exponential = rows.closed_softmax(generic)
+        if exponential is not None:
             _combining(generic).attributes[QUIET] = ir.UnitAttr.get()
+            exponential.attributes[SCALED] = ir.UnitAttr.get()
 
 
 class _Rows:
@@ -60,30 +63,31 @@ class _Rows:
     def is_share(self, generic: Generic, division: ir.Operation) -> bool:
         """Whether this ``arith.divf`` is one of such an exponential by the sum of all of them."""
         exponential, total = (self._origin(generic, v) for v in division.operands)
-        if _name(exponential) != "math.exp" or self._reduced(total, "arith.addf") != exponential:
+        if _name(exponential) != "math.exp":
             return False
-        return self.is_nonpositive(exponential)
+        reduced = self._reduced(total, "arith.addf")
+        return reduced is not None and reduced == exponential and self.is_nonpositive(exponential)
 
-    def is_only_subtracted(self, maximum: Generic) -> bool:
-        """Whether the result of a reduction goes nowhere but, by way of exponentials, into marked divisions and their
-        sum."""
-        largest = maximum.results[0]
-        generic = self._only_reader(largest)
-        if generic is None or len(generic.results) != 1:
-            return False
+    def closed_softmax(self, maximum: Generic) -> ir.Operation | None:
+        """The exponential that alone reads the result of a reduction, where it goes nowhere but into marked divisions
+        and the sums that they divide by; else None."""
+        combiners = combiners_of(maximum)
+        generic = self._only_reader(maximum.results[0])
+        if not combiners or combiners[0].op != "arith.maximumf" or generic is None or len(generic.results) != 1:
+            return None
         *_, exponential, _ = [op.operation for op in generic.body.operations]
-        arguments = [a for a, v in zip(generic.body.arguments, generic.inputs, strict=False) if v == largest]
-        if NONPOSITIVE not in exponential.attributes or len(arguments) != 1:
-            return False
+        value = exponential.results[0] if len(exponential.results) == 1 else None
+        if value is None or NONPOSITIVE not in exponential.attributes or not isinstance(value.type, _WIDE_ENOUGH):
+            return None
+        arguments = [a for a, v in zip(generic.body.arguments, generic.inputs, strict=False) if v in maximum.results]
         difference = exponential.operands[0]
-        once = all(len(list(v.uses)) == 1 for v in (*arguments, difference, exponential.results[0]))
-        if not once or difference.owner.operands[1] != arguments[0]:
-            return False
-        shares = generic.results[0]
-        readers = self._dispatch.uses.get(shares, ())
-        return not self._dispatch.is_result(shares) and all(
-            self._sums_or_divides(reader, exponential.results[0]) for reader in readers
-        )
+        once = all(len(list(v.uses)) == 1 for v in (*arguments, difference, value))
+        if len(arguments) != 1 or not once or difference.owner.operands[1] != arguments[0]:
+            return None
+        powers = generic.results[0]
+        readers = self._dispatch.uses.get(powers, ())
+        inside = not self._dispatch.is_result(powers) and all(self._sums_or_divides(r, value) for r in readers)
+        return exponential if inside else None
 
     def _only_reader(self, value: ir.Value) -> Generic | None:
         readers = self._dispatch.uses.get(value, ())
@@ -97,9 +101,19 @@ class _Rows:
         if generic is None:
             return False
         if not generic.is_parallel:
-            return self._reduced(generic.results[0], "arith.addf") == exponential
-        read = [a for a in generic.body.arguments if self._origin(generic, a) == exponential]
-        return all(SHARE in _operation(use.owner).attributes for a in read for use in a.uses)
+            total = generic.results[0]
+            sums = self._reduced(total, "arith.addf") == exponential and _starts_at_zero(generic)
+            divides = (self._only_divides(r, total) for r in self._dispatch.uses.get(total, ()))
+            return sums and not self._dispatch.is_result(total) and all(divides)
+        return self._only_divides(reader, exponential)
+
+    def _only_divides(self, reader: ir.Operation, value: ir.Value) -> bool:
+        """Whether a generic reads a value (a tensor, or what computes it) in marked divisions only."""
+        generic = self._dispatch.generic_of(reader.results[0]) if reader.name == "linalg.generic" else None
+        if generic is None or not generic.is_parallel:
+            return False
+        read = [a for a in generic.body.arguments if self._origin(generic, a) == value]
+        return bool(read) and all(SHARE in _operation(use.owner).attributes for a in read for use in a.uses)
 
     def _reduced(self, value: ir.Value, op: str) -> ir.Value | None:
         """What ``value``, a tensor, is the reduction of a row of; None when it is no such reduction."""
@@ -139,6 +153,16 @@ def _combining(reduction: Generic) -> ir.Operation:
     """The op that combines the accumulator of a reduction with one result."""
     *_, terminator = reduction.body.operations
     return _operation(terminator.operation.operands[0].owner)
+
+
+def _starts_at_zero(reduction: Generic) -> bool:
+    init = reduction.inits[0].owner
+    if isinstance(init, ir.Block) or _operation(init).name != "linalg.fill":
+        return False
+    value = _operation(init).operands[0].owner
+    if isinstance(value, ir.Block) or _operation(value).name != "arith.constant":
+        return False
+    return ir.FloatAttr(_operation(value).attributes["value"]).value == 0.0
 
 
 def _operation(owner: ir.Operation | ir.OpView) -> ir.Operation:

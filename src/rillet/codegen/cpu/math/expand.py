@@ -18,7 +18,7 @@ from rillet.codegen.cpu.math import (
     trigonometric,
 )
 from rillet.codegen.cpu.math.expression import E
-from rillet.codegen.cpu.shares import NONPOSITIVE
+from rillet.codegen.cpu.shares import NONPOSITIVE, SCALED
 from rillet.targets import Target
 
 Formula = Callable[..., E]
@@ -96,7 +96,7 @@ def expand(module: ir.Module, target: Target) -> None:
 def _replacement(op: ir.Operation, target: Target) -> list[ir.Value] | None:
     operands = [E(o, target) for o in op.operands]
     if op.name == "math.exp" and NONPOSITIVE in op.attributes:
-        return [exponential.exp_nonpositive(*operands).value]
+        return [exponential.exp_nonpositive(operands[0], scaled=SCALED in op.attributes).value]
     if op.name in _DIRECT:
         return [_DIRECT[op.name](*operands).value]
     if op.name in _WIDE:

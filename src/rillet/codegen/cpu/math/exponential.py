@@ -4,7 +4,8 @@ Method (Cody and Waite, Software Manual for the Elementary Functions, 1980): ``x
 two, a polynomial in ``r`` fitted at Chebyshev nodes to ``(e^r - 1 - r) / r^2``, and the power of two put together in
 the exponent bits. ``n`` is read from the low bits of ``x log2 e + 1.5 * 2^m``, so that no float is converted to an
 integer: NaN stays defined. An offset added to that number becomes the exponent's bias, so that shifting the sum's bits
-into place already gives a power of two. All functions take f32 or f64, scalar or vector.
+into place already gives a power of two ``s``. ``e^r - 1`` is small, so what its rounding adds to that of
+``(e^r - 1) s + s`` is small too. All functions take f32 or f64, scalar or vector.
 """
 
 from __future__ import annotations
@@ -22,21 +23,12 @@ class Format:
     bias: int
     magic: float  # 1.5 * 2^mantissa: adding it rounds to an integer
     ln2_high: float  # short enough that n * ln2_high is exact
+    shortener: float  # adding and subtracting it shortens a fraction such that its product with ln2_high is exact
     ln2_low: float
     exp_tail: tuple[float, ...]  # (e^r - 1 - r) / r^2
     exp_range: tuple[float, float]  # beyond, exp is 0 or infinite
     expm1_low: float  # below, expm1 is -1
     saturates: float  # above, tanh is 1
-
-    @property
-    def offset(self) -> int:
-        """What ``_scaled`` wants added to n: enough for half of the sum to be an exponent of a normal number."""
-        return self.bias + self.mantissa + 3
-
-    @property
-    def unit(self) -> float:
-        """What ``_scaled`` wants instead of 1."""
-        return 2.0 ** (2 * self.bias - self.offset)
 
 
 FORMATS = {
@@ -45,8 +37,9 @@ FORMATS = {
         bias=127,
         magic=12582912.0,
         ln2_high=0.693359375,
+        shortener=1.5 * 2.0 ** (23 - 13),
         ln2_low=-2.12194440054690583e-4,
-        exp_tail=(0.00139269268, 0.00836377405, 0.0416665487, 0.166665733, 0.5),
+        exp_tail=(0.00137792341, 0.00837002695, 0.0416691490, 0.166665286, 0.49999997),
         exp_range=(-104.0, 89.0),
         expm1_low=-20.0,
         saturates=10.0,
@@ -56,6 +49,7 @@ FORMATS = {
         bias=1023,
         magic=6755399441055744.0,
         ln2_high=6.93147180369123816490e-01,
+        shortener=1.5 * 2.0 ** (52 - 19),
         ln2_low=1.90821492927058770002e-10,
         exp_tail=(
             2.0915442297780116e-09,
@@ -77,25 +71,26 @@ FORMATS = {
 }
 
 _LOG2_E = 1.4426950408889634074
-_EXP2_TAIL = {  # (2^r - 1) / r
-    32: (0.000154541616, 0.0013392017, 0.00961808022, 0.0555035509, 0.240226507, 0.693147182),
-}
 
 
 def exp(x: E) -> E:
     """e^x. Error below 1 ULP; overflow to infinity and gradual underflow as IEEE 754 asks."""
-    form = FORMATS[x.width]
-    low, high = form.exp_range
-    r, bits = _reduce(x.at_least(low).at_most(high), form.offset)
-    return _scaled(_exp_reduced(r, form.unit), bits)
+    low, high = FORMATS[x.width].exp_range
+    r, rest, bits = _reduce(x.at_least(low).at_most(high), _two_halves(x))
+    return _scaled(_expm1_reduced(r, rest), bits)
 
 
-def exp_nonpositive(x: E) -> E:
-    """e^x of an x that is not positive, as of ``exp``: the power of two is a single normal number."""
+def exp_nonpositive(x: E, *, scaled: bool = False) -> E:
+    """e^x of an x that is not positive, as of ``exp``: its power of two comes from one normal number.
+
+    ``scaled``: times a power of two, the same for every x, such that no result is denormal.
+    """
     form = FORMATS[x.width]
-    spare = form.mantissa + 2  # the polynomial is that many powers of two smaller, and the power larger
-    r, bits = _reduce(x.at_least(form.exp_range[0]), form.bias + spare)
-    return _exp_reduced(r, 2.0**-spare) * _power_of_two(bits, x)
+    spare = form.mantissa + 2
+    r, rest, bits = _reduce(x.at_least(form.exp_range[0]), form.bias + spare)
+    s = _power_of_two(bits, x)
+    y = _expm1_reduced(r, rest).fma(s, s)
+    return y if scaled else y * 2.0**-spare
 
 
 def exp2(x: E) -> E:
@@ -103,13 +98,9 @@ def exp2(x: E) -> E:
     form = FORMATS[x.width]
     low, high = (-151.0, 129.0) if x.width == 32 else (-1076.0, 1025.0)
     t = x.at_least(low).at_most(high)
-    rounded = t + (form.magic + form.offset)
-    r = t - (rounded - (form.magic + form.offset))
-    if x.width == 32:
-        y = r.polynomial(_times((*_EXP2_TAIL[32], 1.0), form.unit))
-    else:
-        y = _exp_reduced(r * 0.69314718055994530942, form.unit)
-    return _scaled(y, rounded.bits())
+    rounded = t + (form.magic + _two_halves(x))
+    fraction = t - (rounded - (form.magic + _two_halves(x)))
+    return _scaled(_expm1_reduced(*_times_ln2(fraction)), rounded.bits())
 
 
 def expm1(x: E) -> E:
@@ -147,22 +138,35 @@ def _near_overflow(x: E, y: E) -> E:
     return (x.abs() > (85.0 if x.width == 32 else 700.0)).where((half * 0.5) * half, y)
 
 
-def _reduce(x: E, offset: int) -> tuple[E, E]:
-    """``(r, bits)`` with ``x = n ln 2 + r``, ``|r| <= ln 2 / 2``; the low bits are those of ``n + offset``."""
+def _reduce(x: E, offset: int) -> tuple[E, E | None, E]:
+    """``(r, rest, bits)`` with ``x = n ln 2 + r + rest``, ``|r| <= ln 2 / 2``; the low bits are those of
+    ``n + offset``. Only where multiply-adds round twice the result must know the ``rest``."""
     form = FORMATS[x.width]
     rounded = x.fma(_LOG2_E, form.magic + offset)
     n = rounded - (form.magic + offset)
-    r = n.fma(-form.ln2_low, n.fma(-form.ln2_high, x))
-    return r, rounded.bits()
+    high = n.fma(-form.ln2_high, x)  # exact
+    r = n.fma(-form.ln2_low, high)
+    rest = None if x.target.fma else (high - r) - n * form.ln2_low
+    return r, rest, rounded.bits()
 
 
-def _exp_reduced(r: E, unit: float) -> E:
-    """``e^r`` times a power of two, for a reduced ``r``."""
-    form = FORMATS[r.width]
-    if r.target.fma:
-        return r.polynomial(_times((*form.exp_tail, 1.0, 1.0), unit))
-    # Every step rounds twice, so the 1 is added to something small and last.
-    return ((r * r) * r.polynomial(form.exp_tail) + r) * unit + unit
+def _times_ln2(x: E) -> tuple[E, E]:
+    """``x ln 2`` of a fraction, rounded, and what the rounding has left."""
+    form = FORMATS[x.width]
+    ln2 = form.ln2_high + form.ln2_low
+    r = x * ln2
+    if x.target.fma:
+        return r, x.fma(ln2, -r)
+    short = (x + form.shortener) - form.shortener
+    return r, (short * form.ln2_high - r) + (short * form.ln2_low + (x - short) * ln2)
+
+
+def _expm1_reduced(r: E, rest: E | None) -> E:
+    """``e^r - 1`` for a reduced ``r``; ``rest`` is small and added to ``r``."""
+    square = r * r
+    *others, last = FORMATS[r.width].exp_tail
+    tail = r.paired_polynomial(others, square).fma(r, last)
+    return square.fma(tail, r) if rest is None else r + square.fma(tail, rest)
 
 
 def _power_of_two(bits: E, like: E) -> E:
@@ -170,27 +174,29 @@ def _power_of_two(bits: E, like: E) -> E:
     return (bits << FORMATS[like.width].mantissa).as_float(like.element)
 
 
-def _scaled(y: E, bits: E) -> E:
-    """``y / unit * 2^n`` for any n that exp lets through, ``n + offset`` in the low bits of ``bits``.
+def _two_halves(like: E) -> int:
+    """The offset that ``_scaled`` wants added to n: such that half of the sum is the exponent of a normal number."""
+    return 2 * FORMATS[like.width].bias
 
-    In two steps, so that neither factor leaves the format: ``n + offset`` is halved, and as biased exponents both
-    halves are those of normal numbers. Only the last product rounds, also when it is denormal.
+
+def _scaled(q: E, bits: E) -> E:
+    """``(q + 1) 2^n`` for any n that exp lets through, ``n + _two_halves`` in the low bits of ``bits``.
+
+    In two steps, so that neither factor leaves the format: the sum is halved, and as biased exponents both halves are
+    those of normal numbers. The first step rounds as if there were no bounds, and the last one only a denormal result.
     """
-    form = FORMATS[y.width]
+    form = FORMATS[q.width]
     half = (bits << (form.mantissa - 1)) & (-1 << form.mantissa)
     rest = (bits << form.mantissa) - half
-    return y * half.as_float(y.element) * rest.as_float(y.element)
-
-
-def _times(coefficients: tuple[float, ...], power_of_two: float) -> tuple[float, ...]:
-    return tuple(c * power_of_two for c in coefficients)
+    s = half.as_float(q.element)
+    return q.fma(s, s) * rest.as_float(q.element)
 
 
 def _expm1(x: E) -> E:
     """``(q 2^(n-1) + (2^(n-1) - 1/2)) 2`` with ``q = e^r - 1``: exact for n = 0, and 2^(n-1) never overflows."""
     form = FORMATS[x.width]
-    r, bits = _reduce(x.at_most(form.exp_range[1]), form.bias - 1)
-    q = (r * r).fma(r.polynomial(form.exp_tail), r)
+    r, rest, bits = _reduce(x.at_most(form.exp_range[1]), form.bias - 1)
+    q = _expm1_reduced(r, rest)
     s = _power_of_two(bits, x)
     y = q.fma(s, s - 0.5)
     return y + y

@@ -3,6 +3,7 @@ helpers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Union
 
@@ -122,6 +123,16 @@ class E:
         result = self.constant(coefficients[0])
         for c in coefficients[1:]:
             result = result.fma(self, c)
+        return result
+
+    def paired_polynomial(self, coefficients: Sequence[float], square: E) -> E:
+        """``polynomial`` in half as many dependent steps: pairs of terms, then Horner's rule on ``square``, the square
+        of this value (the first levels of Estrin's scheme)."""
+        pairs = [coefficients[max(0, n - 2) : n] for n in range(len(coefficients), 0, -2)][::-1]
+        terms = [self.fma(c[0], c[1]) if len(c) == 2 else self.constant(c[0]) for c in pairs]
+        result = terms[0]
+        for term in terms[1:]:
+            result = result.fma(square, term)
         return result
 
     # --- comparisons and selection
