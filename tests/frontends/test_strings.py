@@ -174,6 +174,51 @@ def test_branches_that_give_strings() -> None:
     assert module(False, WORDS).tolist() == ["no", "nein"]
 
 
+def appending(*collected: str) -> onnx.GraphProto:
+    """A loop's body that appends ``x`` to its state, which is also collected by ops of these types."""
+    outputs = ["going_out", "state_out", *(f"c{i}" for i in range(len(collected)))]
+    return helper.make_graph(
+        [
+            helper.make_node("Identity", ["going"], ["going_out"]),
+            helper.make_node("StringConcat", ["state", "x"], ["state_out"]),
+            *(helper.make_node(op_type, ["state_out"], [f"c{i}"]) for i, op_type in enumerate(collected)),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", INT, []),
+            helper.make_tensor_value_info("going", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("state", STRING, ["n"]),
+        ],
+        [helper.make_empty_tensor_value_info(n) for n in outputs],
+    )
+
+
+def test_a_loop_that_carries_strings() -> None:
+    node = helper.make_node("Loop", ["count", "", "x"], ["y", "sizes"], body=appending("Size"))
+    module = compiled([node], {"count": (INT, []), "x": (STRING, ["n"])}, ["y", "sizes"])
+    for count in (0, 1, 3):
+        y, sizes = module(np.array(count), ["a", "", "日"])
+        assert y.tolist() == ["a" * (count + 1), "", "日" * (count + 1)]
+        assert sizes.tolist() == [3] * count
+
+
+def test_loops_that_cannot_hold_strings() -> None:
+    collects = helper.make_node("Loop", ["count", "", "x"], ["y", "all"], "first", body=appending("Identity"))
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["e"], ["f"])],
+        "body",
+        [helper.make_tensor_value_info("e", STRING, [])],
+        [helper.make_empty_tensor_value_info("f")],
+    )
+    scans = helper.make_node("Scan", ["x"], ["z"], "second", body=body, num_scan_inputs=1)
+    with pytest.raises(rillet.UnsupportedError) as caught:
+        compiled([collects, scans], {"count": (INT, []), "x": (STRING, ["n"])}, ["y", "z"])
+    assert [(n.name, n.reason) for n in caught.value.nodes] == [
+        ("first", "it collects strings or a carried value becomes one"),
+        ("second", "it scans or carries strings"),
+    ]
+
+
 # --- ops that look into strings ---
 
 

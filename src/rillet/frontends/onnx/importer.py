@@ -312,9 +312,10 @@ class GraphImporter:
         def run_graph(graph: onnx.GraphProto, arguments: Sequence[Any]) -> list[Any]:
             return self._import_subgraph(graph, arguments, scope)
 
-        unpacked = Unpacked(run_graph) if proto.op_type == "If" else None
-        run = unpacked.run_graph if unpacked else run_graph
-        node = Node(proto, name, opset, self.b, inputs, attributes, run, {} if scope.depth else self._ranks)
+        plain_node = Unpacked(proto.op_type, inputs, attributes, run_graph)
+        operands, run = plain_node.inputs, plain_node.run_graph
+        ranks = {} if scope.depth else self._ranks
+        node = Node(proto, name, opset, self.b, operands, plain_node.attributes, run, ranks)
         strings = touches_strings(proto.op_type, attributes, inputs)
         entry = registry.lookup(domain, proto.op_type, opset, strings)
         if strings and entry is None and not hands_on(proto.op_type):
@@ -322,12 +323,10 @@ class GraphImporter:
         entry = entry or registry.lookup(domain, proto.op_type, opset)
         result: Any = symbolic.apply(node) if plain and not strings else None
         if result is None and entry is not None:
-            result = entry.importer(node, *inputs)
+            result = entry.importer(node, *operands)
             _check_attributes(node, entry)
-        if unpacked is not None:
-            return unpacked.regroup(result)
         if result is not None:
-            return result if isinstance(result, list | tuple) else [result]
+            return plain_node.outputs(result if isinstance(result, list | tuple) else [result])
         if entry is not None:
             return []
         expansion = functions.body_of(proto, opset, inputs)

@@ -1,36 +1,80 @@
-"""Control flow that gives strings: a tensor of strings is three tensors inside, ids, spans and bytes."""
+"""Control flow that carries or gives strings: a tensor of strings is three tensors inside, ids, spans and bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rillet.frontends.errors import InvalidNode
+from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.onnx.strings.tensor import StringTensor
+
+if TYPE_CHECKING:
+    import onnx
+
+_CONTROL_FLOW = ("If", "Loop", "Scan")
 
 
 class Unpacked:
-    """Runs the branches of a node so that its importer sees plain tensors, and puts its results together again."""
+    """A node as its importer shall see it: ``inputs``, ``attributes`` and ``run_graph`` with plain tensors only."""
 
-    def __init__(self, run_graph: Callable[..., list[Any]]):
-        self._run_graph = run_graph
-        self._strings: list[bool] | None = None
+    def __init__(self, op_type: str, inputs: Sequence[Any], attributes: dict[str, Any], run_graph: Callable[..., Any]):
+        self.inputs, self.attributes = list(inputs), dict(attributes)
+        self._run_graph = run_graph if op_type in _CONTROL_FLOW else None
+        self.run_graph = self._run if op_type in _CONTROL_FLOW else run_graph
+        self._strings: list[bool] | None = None  # of the node's outputs, which of them are strings
+        self._body: onnx.GraphProto | None = None  # of a loop
+        self._carried: list[bool] = []
+        if op_type == "Scan" and any(_flags(inputs)):
+            raise UnsupportedFeature("it scans or carries strings")
+        if op_type == "Loop":
+            self._unpack_loop()
 
-    def run_graph(self, graph: Any, arguments: Sequence[Any]) -> list[Any]:
-        """The results of a branch, three tensors for each tensor of strings."""
-        values = self._run_graph(graph, arguments)
-        strings = [isinstance(value, StringTensor) for value in values]
+    def _unpack_loop(self) -> None:
+        import onnx
+
+        self._body = self.attributes["body"]
+        self._carried = _flags(self.inputs[2:])
+        self._strings = [*self._carried, *[False] * (len(self._body.output) - 1 - len(self._carried))]
+        self.inputs = [*self.inputs[:2], *_flat(self.inputs[2:])]
+        # The importer only looks at the outputs; what runs is the body itself.
+        seen = onnx.GraphProto()
+        for info, is_string in zip(self._body.output, [False, *self._strings], strict=False):
+            seen.output.extend([info] * (3 if is_string else 1))
+        self.attributes["body"] = seen
+
+    def _run(self, graph: onnx.GraphProto, arguments: Sequence[Any]) -> list[Any]:
+        assert self._run_graph is not None
+        if self._body is None:
+            values = self._run_graph(graph, arguments)
+            self._expect(_flags(values))
+        else:
+            values = self._run_graph(self._body, [*arguments[:2], *_grouped(arguments[2:], self._carried)])
+            self._expect(_flags(values[1:]))
+        return _flat(values)
+
+    def _expect(self, strings: list[bool]) -> None:
         if self._strings not in (None, strings):
-            raise InvalidNode("its branches disagree on which of their outputs are strings")
+            what = "its branches disagree on which outputs are strings"
+            raise UnsupportedFeature("it collects strings or a carried value becomes one" if self._body else what)
         self._strings = strings
-        return [
-            part
-            for value in values
-            for part in ((value.ids, value.spans, value.data) if isinstance(value, StringTensor) else (value,))
-        ]
 
-    def regroup(self, results: Sequence[Any]) -> list[Any]:
-        """The node's results from those of its importer."""
-        parts = iter(results)
-        strings = self._strings or []
-        return [StringTensor(next(parts), next(parts), next(parts)) if is_ else next(parts) for is_ in strings]
+    def outputs(self, results: Sequence[Any]) -> list[Any]:
+        """The node's outputs from the results of its importer."""
+        return _grouped(results, self._strings) if self._strings is not None else list(results)
+
+
+def _flags(values: Sequence[Any]) -> list[bool]:
+    return [isinstance(value, StringTensor) for value in values]
+
+
+def _flat(values: Sequence[Any]) -> list[Any]:
+    return [
+        part
+        for value in values
+        for part in ((value.ids, value.spans, value.data) if isinstance(value, StringTensor) else (value,))
+    ]
+
+
+def _grouped(parts: Sequence[Any], strings: Sequence[bool]) -> list[Any]:
+    rest = iter(parts)
+    return [StringTensor(next(rest), next(rest), next(rest)) if is_string else next(rest) for is_string in strings]
