@@ -9,6 +9,7 @@ from rillet.codegen.cpu import legalize, strategies
 from rillet.codegen.cpu.collapse import collapse
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.cpu.separate import separate
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.codegen.stack import stack_bytes
 from rillet.errors import CompileError
@@ -25,9 +26,11 @@ def compile_executable(text: str, target: Target, options: CodegenOptions | None
     options = options or CodegenOptions()
     with thread_context(), ir.Location.unknown():
         try:
-            dispatch = Dispatch(_executable(ir.Module.parse(text)), options.knobs)
+            parsed = _executable(ir.Module.parse(text))
         except ir.MLIRError as error:
             raise CompileError(f"the executable's text is not valid MLIR: {error}") from error
+        separate(parsed)
+        dispatch = Dispatch(parsed, options.knobs)
         strategy = strategies.choose(dispatch, target)
         if getattr(strategy, "collapses", False) and collapse(dispatch):
             dispatch = Dispatch(dispatch.module, options.knobs)

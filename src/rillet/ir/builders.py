@@ -143,7 +143,12 @@ def insert_slice(
     sizes: Sequence[Extent],
     strides: Sequence[Extent],
 ) -> ir.Value:
-    """``tensor.insert_slice`` of ``source`` into ``destination``; ``sizes`` may have more dimensions, of 1."""
+    """``tensor.insert_slice`` of ``source`` into ``destination``; ``sizes`` may have more dimensions, of 1.
+
+    Nothing is inserted where a size is 0, which upstream does not take.
+    """
+    if 0 in sizes:
+        return destination
     static_offsets, dynamic_offsets = split(offsets)
     static_sizes, dynamic_sizes = split(sizes)
     static_strides, dynamic_strides = split(strides)

@@ -45,7 +45,9 @@ def conv(g: Maker) -> None:
     inputs = [x, weights, g.data(x.dtype, (features,))][: g.integer(2, 3)]
     y = g.add("Conv", inputs, group=groups, **attributes)[0]
     if g.chance(0.4):
-        g.add(g.one_of(["Relu", "Sigmoid", "HardSwish", "LeakyRelu"] if y.dtype != "float64" else ["Relu", "Tanh"]), [y])
+        g.add(
+            g.one_of(["Relu", "Sigmoid", "HardSwish", "LeakyRelu"] if y.dtype != "float64" else ["Relu", "Tanh"]), [y]
+        )
 
 
 @applies(1)
@@ -68,10 +70,12 @@ def pool(g: Maker) -> None:
     if 0 in x.dims:
         raise Stuck
     op = g.one_of(["MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool"])
+    if "Max" in op:
+        x = g.number(x)  # whether NaN is a maximum, implementations do not agree on
     if op.startswith("Global"):
         g.add(op, [x])
         return
-    attributes = _spatial(g, x)
+    attributes = _spatial(g, x, dilate=op != "LpPool")  # ONNX Runtime forgets the dilations in its automatic padding
     attributes["ceil_mode"] = g.integer(0, 1) if "auto_pad" not in attributes else 0
     if op == "AveragePool":
         attributes["count_include_pad"] = g.integer(0, 1)
@@ -87,10 +91,12 @@ def resize(g: Maker) -> None:
     if 0 in x.dims:
         raise Stuck
     scales = [1.0, 1.0, *(g.one_of([0.5, 1.0, 1.5, 2.0, 3.0]) for _ in x.dims[2:])]
+    # Whether corners are aligned for the rounded extent or the exact one, implementations do not agree on.
+    whole = all(isinstance(d, int) and (d * scale).is_integer() for d, scale in zip(x.dims, scales, strict=True))
     g.add(
         "Resize",
         [x, "", g.constant(np.array(scales, np.float32))],
         mode=g.one_of(["nearest", "linear"]),
-        coordinate_transformation_mode=g.one_of(["half_pixel", "asymmetric", "align_corners"]),
+        coordinate_transformation_mode=g.one_of(["half_pixel", "asymmetric", *(["align_corners"] if whole else [])]),
         nearest_mode=g.one_of(["floor", "round_prefer_floor"]),
     )

@@ -81,6 +81,8 @@ class Kernel:
         with ir.InsertionPoint(self._grid_block):
             counts = list(extents())
             counts += [1] * (3 - len(counts))
+            if any(op.name == "tensor.pad" for op in self.dispatch.ops):
+                counts = [index.maximum(c, 1) for c in counts]  # padding is written even around nothing
             if all(isinstance(c, int) for c in counts):
                 self.static_grid = (counts[0], counts[1], counts[2])
             func.ReturnOp([index.value(c) for c in counts])
