@@ -468,3 +468,9 @@ def test_types_that_text_cannot_become() -> None:
 def test_cast_like() -> None:
     module = single("CastLike", {"x": (TensorProto.FLOAT, ["n"]), "like": (STRING, [])})
     assert module(np.array([1.5, 2], np.float32), "").tolist() == ["1.5", "2.0"]
+
+
+def test_bare_metal_takes_no_strings() -> None:
+    proto = model([helper.make_node("Size", ["x"], ["y"])], {"x": N3}, ["y"])
+    with pytest.raises(rillet.CompileError, match="has static memory, but input 'x' holds strings"):
+        rillet.compile(proto, target="cortex-m4", inputs={"x": (2, 3)}).export("unused")  # type: ignore[union-attr]

@@ -92,7 +92,7 @@ def build(
 
 
 def require_static_inputs(program: Program, target: Target) -> None:
-    """Raise ``CompileError`` listing every input with a dynamic dimension."""
+    """Raise ``CompileError`` listing every input with a dynamic dimension, or naming one that holds strings."""
     attributes = program.main().attributes
     dynamic = []
     for attribute in ir.ArrayAttr(attributes["arg_attrs"]) if "arg_attrs" in attributes else ():
@@ -102,6 +102,11 @@ def require_static_inputs(program: Program, target: Target) -> None:
         dims = [ir.StringAttr(d).value for d in ir.ArrayAttr(spec["rillet.dims"])]
         if not all(d.isdecimal() for d in dims):
             name = ir.StringAttr(spec["rillet.name"]).value
+            if name.endswith("[bytes]"):
+                raise CompileError(
+                    f"target {target.name} has static memory, but input '{name.removesuffix('[bytes]')}' holds "
+                    "strings, which have no fixed size; give the model numbers instead"
+                )
             pinned = "x".join(d if d.isdecimal() else "1" for d in dims)
             dynamic.append(f"input '{name}' [{', '.join(dims)}]: --shape {name}={pinned}")
     if dynamic:
