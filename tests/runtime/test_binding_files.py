@@ -26,6 +26,10 @@ def blob(elf: bytes) -> bytes:
     return a.module(a.static_add(4), a.library(elf))
 
 
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def test_load_from_a_path_and_from_memory(blob: bytes, tmp_path: Path) -> None:
     path = tmp_path / "add.rlm"
     path.write_bytes(blob)
@@ -159,6 +163,18 @@ def test_a_failing_write_leaves_no_half_file(blob: bytes, tmp_path: Path, monkey
     with pytest.raises(OSError, match="No space left"):
         load(blob).save(tmp_path / "saved.rlm")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_table_that_is_hardly_read_is_hardly_resident(tmp_path: Path) -> None:
+    """Reading a few rows of a mapped file must not bring in all of it, as it does when large writes made it."""
+    path = tmp_path / "table"
+    size = 64 << 20
+    files.write_atomically(path, memoryview(bytes(size)))
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as table:
+        before = _resident_bytes()
+        for row in random.Random(0).sample(range(size), 64):
+            assert table[row] == 0
+        assert _resident_bytes() - before < size // 4
 
 
 def test_saving_where_it_cannot(blob: bytes, tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-_CHUNK = 1 << 24
+# Linux caches a file in pieces as large as the writes that made it (up to 2 MiB), and a fault on a mapping of it makes
+# the whole piece resident. Small pieces keep resident only what is used of an embedding table.
+_CHUNK = 1 << 16
 
 
 def write_atomically(path: str | os.PathLike[str], data: memoryview) -> None:
