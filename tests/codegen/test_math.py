@@ -302,3 +302,39 @@ def test_integer_division_never_traps(dtype: str, target: str) -> None:
 def wrap(values: list[int], dtype: type) -> np.ndarray:
     """Integers of any size, modulo the dtype's range."""
     return np.array([(v + 2**63) % 2**64 - 2**63 for v in values], np.int64).astype(dtype)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_trigonometric_functions_of_large_numbers(name: str, target: str) -> None:
+    rng = np.random.default_rng(0)
+    magnitude = 2.0 ** rng.uniform(18, 127.99, 3000)
+    # The last one is the f32 that comes closest to a multiple of pi/2.
+    largest = np.finfo(np.float32).max
+    x = np.concatenate([magnitude, -magnitude, [largest, -largest, 1048576.0, 16367173.0 * 2.0**72]]).astype(np.float32)
+    exact = np.array([_exact(name, float(v)) for v in x], np.longdouble)
+    assert ulps(apply(f"math.{name}", [x], "f32", target), exact) <= 1.0
+
+
+def _exact(name: str, x: float) -> float:
+    """The function of an f32 of any size, its argument reduced in whole numbers: pi to 300 bits."""
+    scale = 400
+    numerator, denominator = x.as_integer_ratio()
+    quadrant, rest = divmod((numerator << scale) // denominator, _pi(scale) // 2)
+    angle = np.longdouble(rest) / np.longdouble(2) ** scale
+    sine, cosine = ((np.sin(angle), np.cos(angle)), (np.cos(angle), -np.sin(angle)))[quadrant % 2]
+    sign = -1 if quadrant % 4 >= 2 else 1
+    return {"sin": sign * sine, "cos": sign * cosine, "tan": sine / cosine}[name]
+
+
+def _pi(bits: int) -> int:
+    """pi times 2^bits, by Machin's formula."""
+
+    def arctangent_of_inverse(n: int) -> int:
+        term = total = (1 << bits + 16) // n
+        for k in range(3, bits, 2):
+            term //= -n * n
+            total += term // k
+        return total
+
+    return 4 * (4 * arctangent_of_inverse(5) - arctangent_of_inverse(239)) >> 16

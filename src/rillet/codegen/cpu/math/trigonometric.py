@@ -2,14 +2,21 @@
 
 sin, cos, tan: ``x = n pi/2 + r`` with ``pi/2`` in three parts (Cody and Waite; the f64 parts are fdlibm's),
 polynomials on [-pi/4, pi/4]. Accurate while ``n`` times the first part is exact: |x| below about 1e6 in f64 without
-FMA, 1e9 with it. atan: reduction at tan(pi/8) and tan(3 pi/8); asin: ``pi/2 - 2 asin(sqrt((1 - x) / 2))`` above 1/2
-(both as in Cephes). Coefficients fitted at Chebyshev nodes.
+FMA, 1e9 with it. An f32 that is computed in f64 may be of any size: beyond 2^20, ``x 2/pi`` modulo 4 is summed up from
+exact products with pieces of 2/pi (the idea of Payne and Hanek).
+
+atan: reduction at tan(pi/8) and tan(3 pi/8); asin: ``pi/2 - 2 asin(sqrt((1 - x) / 2))`` above 1/2 (both as in Cephes).
+Coefficients fitted at Chebyshev nodes.
 """
 
 from __future__ import annotations
 
 import math as pymath
 
+from torch_mlir import ir
+from torch_mlir.dialects import math, scf
+
+from rillet.codegen.cpu.math import rounding
 from rillet.codegen.cpu.math.exponential import FORMATS
 from rillet.codegen.cpu.math.expression import E
 
@@ -17,6 +24,14 @@ _PI_2_PARTS = {
     32: (1.5703125, 4.837512969970703125e-4, 7.54978995489188216e-8),
     64: (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21),
 }
+# 2/pi in pieces of 28 bits: a piece times an f32 is exact in f64, and eight reach far enough for the largest f32.
+_PIECE = 28
+_TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163AB  # times 2^224
+_PIECES = [
+    float(_TWO_OVER_PI >> (224 - _PIECE * i) & ((1 << _PIECE) - 1)) * 2.0 ** (-_PIECE * i)
+    for i in range(1, 224 // _PIECE + 1)
+]
+_LARGE = 2.0**20
 _SIN = {
     32: (2.72493139e-06, -0.000198400827, 0.00833333191, -0.166666672),
     64: (
@@ -106,16 +121,55 @@ def acos(x: E) -> E:
 
 def _sin_cos(x: E) -> tuple[E, E, E]:
     """sin and cos of the reduced argument, and the quadrant as an integer."""
-    form = FORMATS[x.width]
-    rounded = x.fma(2.0 / _PI, form.magic)
-    n = rounded - form.magic
-    r = x
-    for part in _PI_2_PARTS[x.width]:
-        r = n.fma(-part, r)
+    r, quadrant = _reduced(x)
     z = r * r
     s = (r * z).fma(z.polynomial(_SIN[x.width]), r)
     c = (z * z).fma(z.polynomial(_COS[x.width]), z.fma(-0.5, 1.0))
-    return s, c, rounded.bits()
+    return s, c, quadrant
+
+
+def _reduced(x: E) -> tuple[E, E]:
+    """``x - n pi/2`` on [-pi/4, pi/4], and ``n`` modulo 4 in the low bits of an integer."""
+    rounded = x.fma(2.0 / _PI, FORMATS[x.width].magic)
+    n = rounded - FORMATS[x.width].magic
+    r = x
+    for part in _PI_2_PARTS[x.width]:
+        r = n.fma(-part, r)
+    near = (r, rounded.bits())
+    if not _is_single(x):
+        return near
+    large = x.abs() > _LARGE
+    branch = scf.IfOp(large.any(), [e.value.type for e in near], has_else=True)
+    with ir.InsertionPoint(branch.then_block):
+        far = _reduced_far(x)
+        scf.YieldOp([large.where(f, n).value for f, n in zip(far, near, strict=True)])
+    with ir.InsertionPoint(branch.else_block):
+        scf.YieldOp([e.value for e in near])
+    first, second = (E(v, x.target) for v in branch.results)
+    return first, second
+
+
+def _is_single(x: E) -> bool:
+    """Whether an f64 is an f32 made wider."""
+    owner = x.value.owner
+    return not isinstance(owner, ir.Block) and owner.name == "arith.extf"
+
+
+def _reduced_far(x: E) -> tuple[E, E]:
+    """``_reduced`` for an f32 of any size: products and remainders are exact, and the sum keeps what it rounds away."""
+    total, lost = x.constant(0.0), x.constant(0.0)
+    for piece in _PIECES:
+        product = x * piece
+        quarter = product * 0.25
+        whole = E(math.FloorOp(quarter.value).result, x.target) if rounding.has_rounding(x) else rounding.floor(quarter)
+        term = product - whole * 4.0
+        after = total + term
+        added = after - total
+        lost = lost + ((total - (after - added)) + (term - added))
+        total = after
+    rounded = total + FORMATS[x.width].magic
+    fraction = (total - (rounded - FORMATS[x.width].magic)) + lost
+    return fraction * (_PI / 2), rounded.bits()
 
 
 def _signed(y: E, quadrant: E) -> E:

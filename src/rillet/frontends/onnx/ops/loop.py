@@ -87,7 +87,8 @@ def loop(node: Node, trip: Tensor | None = None, condition: Tensor | None = None
     if scan_count < 0:
         raise InvalidNode(f"the body gives {len(graph.output)} outputs for {len(initial)} carried values")
     outer = b.scalar(condition).value if given and condition is not None else None
-    return _Builder(node, graph, count, outer, list(initial), arguments, has_condition=True).build()
+    body = lambda i, state: node.run_graph(graph, arguments(i, state))  # noqa: E731
+    return _Builder(node, body, count, outer, list(initial), has_condition=True).build()
 
 
 def _must_unroll(
@@ -144,15 +145,14 @@ class _Builder:
     def __init__(
         self,
         node: Node,
-        graph: onnx.GraphProto,
+        body: Callable[[ir.Value, Sequence[Any]], list[Any]],
         count: Extent | None,
         condition: ir.Value | None,
         initial: list[Tensor],
-        arguments: Callable[[ir.Value | int, Sequence[Any]], list[Any]],
         has_condition: bool,
     ):
-        self.node, self.graph, self.b = node, graph, node.b
-        self.count, self.condition, self.initial, self.arguments = count, condition, initial, arguments
+        self.body, self.b = body, node.b
+        self.count, self.condition, self.initial = count, condition, initial
         self.has_condition = has_condition
 
     def build(self) -> list[Tensor]:
@@ -176,7 +176,7 @@ class _Builder:
         with ir.InsertionPoint(block):
             i = block.arguments[0]
             state = self._bind(plan, list(block.arguments)[1:])
-            results = list(self.node.run_graph(self.graph, self.arguments(i, state)))
+            results = list(self.body(i, state))
             relaxed = self._compare(plan, results, state, operation)
         self.b.extents.pop()
         operation.erase()
@@ -288,7 +288,7 @@ class _Builder:
         """One iteration: the condition afterwards and the new loop-carried values."""
         width = len(self._state_types(plan))
         state = self._bind(plan, values[:width])
-        results = list(self.node.run_graph(self.graph, self.arguments(i, state)))
+        results = list(self.body(i, state))
         going = results.pop(0) if self.has_condition else None
         after = results[: len(state)]
         new = [
@@ -388,13 +388,13 @@ def scan_batched(node: Node, lengths: Tensor | None = None, *inputs: Tensor) -> 
     if lengths is not None:
         raise UnsupportedFeature("sequence_lens", "convert the model to opset 9 or newer")
     batch = inputs[0].shape[0]
-    if not isinstance(batch, int):
-        raise UnsupportedFeature("a batch not known at compile time", "convert the model to opset 9 or newer")
-    rows = []
-    for n in range(batch):
+    directions = node.attr("directions", None)
+
+    def one(n: ir.Value, _: Sequence[Any]) -> list[Any]:
         parts = [b.squeeze(b.slice_axis(t, 0, n, 1), [0]) for t in inputs]
-        rows.append([b.unsqueeze(t, [0]) for t in _scan(node, parts, node.attr("directions", None), None, None, None)])
-    return [b.concat(column, 0) for column in zip(*rows, strict=True)]
+        return _scan(node, parts, directions, None, None, None)
+
+    return _Builder(node, one, batch, None, [], has_condition=False).build()
 
 
 @op("Scan", since=9)
@@ -435,7 +435,8 @@ def _scan(
             elements.append(b.squeeze(b.slice_axis(sequence, axis, at, 1), [axis]))
         return [*state, *elements]
 
-    results = _Builder(node, graph, count, None, initial, arguments, has_condition=False).build()
+    body = lambda i, state: node.run_graph(graph, arguments(i, state))  # noqa: E731
+    results = _Builder(node, body, count, None, initial, has_condition=False).build()
     finished, outputs = results[: len(initial)], results[len(initial) :]
     for number, output in enumerate(outputs):
         if output_directions and output_directions[number]:
