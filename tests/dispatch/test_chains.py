@@ -95,8 +95,8 @@ def test_two_products_are_chained_while_both_right_hand_sides_are_small() -> Non
 
 
 def test_tiles_must_fit_the_scratch_memory() -> None:
-    assert "chain" in kinds(formed(attention, (1, 96, 64), scratch=16 * 96 * 8))
-    assert "chain" not in kinds(formed(attention, (1, 96, 64), scratch=16 * 96 * 8 - 1))
+    assert "chain" in kinds(formed(attention, (1, 96, 64), scratch=16 * 96 * 4))
+    assert "chain" not in kinds(formed(attention, (1, 96, 64), scratch=16 * 96 * 4 - 1))
 
 
 def test_one_row_is_no_chain() -> None:

@@ -20,6 +20,8 @@ from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.structured import DYNAMIC
 
 FEWEST_ROWS, MOST_ROWS = 16, 64  # of a block
+MOST_CONTRACTIONS = 4  # of a chain: its kernel holds the code of each, and shorter ones are more often the same
+NEARER = 2  # how much cheaper a byte of a right-hand side is than one of what passes
 _MEMBERS = frozenset((Kind.ROOT, Kind.REDUCTION, Kind.ELEMENTWISE))
 
 
@@ -42,7 +44,10 @@ def chain_from(first: Group, graph: Graph, scratch: int) -> tuple[Group, list[Gr
     if root is None or not loops:
         return whole, stages
     union, pending, tiles, shared = first, [first], 0, _right_bytes(first)
-    while (link := _link(pending[-1], graph)) is not None:
+    passed: list[int] = []  # bytes of a row, by stage
+    while sum(Kind.ROOT in stage.kinds for stage in pending) < MOST_CONTRACTIONS:
+        if (link := _link(pending[-1], graph)) is None:
+            break
         value, user = link
         extended = _extended(union, user, value, graph)
         if extended is None:
@@ -50,21 +55,27 @@ def chain_from(first: Group, graph: Graph, scratch: int) -> tuple[Group, list[Gr
         tile = _row_bytes(value, graph.producers[value], extended, extended.rows[root][loops[-1]])
         if tile is None:
             break
-        union, tiles = extended, tiles + tile
+        is_new = Kind.ROOT in pending[-1].kinds or tile != passed[-1]  # else it is written over what it is made of
+        tiles += tile if is_new else 0
+        passed.append(tile)
+        union = extended
         pending.append(user)
         if Kind.ROOT in user.kinds:
             shared += _right_bytes(user)
-            if _pays(tiles, shared, scratch):
+            if _pays(sum(passed), tiles, shared, scratch):
                 whole, stages = union, list(pending)
     return whole, stages
 
 
-def _pays(tiles: int, shared: float, scratch: int) -> bool:
-    """Whether a chain with tiles of this many bytes a row reads less than its stages one by one: they write and read
-    what passes between them, whereas each block of a chain reads the right-hand sides (``shared`` bytes) again.
+def _pays(passed: int, tiles: int, shared: float, scratch: int) -> bool:
+    """Whether a chain reads and writes less than its stages one by one.
+
+    They write and read what passes between them, ``passed`` bytes for each row, whereas each block of a chain, of as
+    many rows as ``scratch`` has room for at ``tiles`` bytes each, reads the right-hand sides again, ``shared`` bytes.
+    Those come from a cache more often than what passes.
     """
     rows = min(MOST_ROWS, scratch // tiles)
-    return rows >= FEWEST_ROWS and shared <= 2 * rows * tiles
+    return rows >= FEWEST_ROWS and shared <= 2 * NEARER * rows * passed
 
 
 def _right_bytes(group: Group) -> float:

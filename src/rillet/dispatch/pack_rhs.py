@@ -25,14 +25,15 @@ from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, is_projected, s
 class Options:
     """``panel``: columns of a panel (the target's ``pack_n``).
 
-    A computed operand is packed from ``rows`` rows on, when its columns are not contiguous, or when they are more than
-    ``narrow`` panels and ``bytes`` bytes.
+    A computed operand is packed from ``rows`` rows on, when its columns are not contiguous, or when it has more than
+    ``bytes`` bytes: in place its rows lie far apart and compete for the same sets of a cache. Where its size is not
+    known, it counts as large from ``narrow`` panels on.
     """
 
     panel: int = 16
     rows: int = 64
     narrow: int = 4
-    bytes: int = 128 * 1024
+    bytes: int = 16 * 1024
 
 
 def run(program: Program, options: Options) -> None:
@@ -118,8 +119,9 @@ def _pays(view: Structured, roles: Contraction, options: Options) -> bool:
     depth = _product([sizes[d] for d in (*roles.k, *roles.n)])
     if view.maps[roles.rhs][-1] != roles.n[0]:
         return True
-    is_narrow = columns != DYNAMIC and columns <= options.narrow * options.panel
-    return not is_narrow and (depth is None or depth * 4 > options.bytes)
+    if depth is None:
+        return columns == DYNAMIC or columns > options.narrow * options.panel
+    return depth * 4 > options.bytes
 
 
 def _product(sizes: list[int]) -> int | None:

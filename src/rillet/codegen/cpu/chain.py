@@ -59,10 +59,11 @@ def _emit(kernel: Kernel, plan: Plan) -> None:
     *fixed, rows = _sizes(kernel, plan)
     at = index.delinearize(kernel.workgroup(1), fixed)
     span = workgroup_span(kernel, 0, plan.rows, rows)
-    tiles = {}
+    tiles: dict[ir.Value, Buffer] = {}
     for tile in plan.tiles:
         element = ir.RankedTensorType(tile.value.type).element_type
-        local = kernel.local([plan.rows, *tile.shape], element)
+        over = None if tile.over is None else tiles[tile.over].memref
+        local = kernel.local([plan.rows, *tile.shape], element) if over is None else over
         tiles[tile.value] = Buffer(local, element, tile.axes, (span[0], *[0] * len(tile.shape)))
     for stage in plan.stages:
         with kernel.stage(stage.stage, tiles):

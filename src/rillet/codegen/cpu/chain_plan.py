@@ -47,11 +47,15 @@ class RowStage:
 
 @dataclass(frozen=True)
 class Tile:
-    """A value that passes from stage to stage: ``rows`` x ``shape`` elements of it exist, of its ``axes``."""
+    """A value that passes from stage to stage: ``rows`` x ``shape`` elements of it exist, of its ``axes``.
+
+    ``over``: the value whose memory it takes.
+    """
 
     value: ir.Value
-    axes: tuple[int, ...]
+    axes: tuple[int, ...]  # the rows', then those within a row
     shape: tuple[int, ...]
+    over: ir.Value | None = None
 
     @property
     def bytes(self) -> int:
@@ -94,6 +98,9 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
             tile = _tile(value, made[1], len(made[0].fixed))
             if tile is None:
                 return None
+            if tiles and isinstance(made[0], RowStage) and _overwrites(made[0], tiles[-1], tile):
+                stage.in_place = True
+                tile = dataclasses.replace(tile, over=tiles[-1].value)
             tiles.append(tile)
     first = planned[0]
     if not isinstance(first, ContractionStage):
@@ -184,6 +191,20 @@ def _rows(stage: Stage, known: dict[ir.Value, Axes], target: Target) -> tuple[Ro
     return RowStage(stage, plan, tuple(fixed), rows), axes_made
 
 
+def _overwrites(rows: RowStage, taken: Tile, made: Tile) -> bool:
+    """Whether a row of the stage's result may be written over that of its argument: it is stored in one loop, at the
+    end, and nothing reads the argument elsewhere than at its own element then."""
+    (port,) = rows.stage.results
+    generic = rows.stage.generic_of(port.value)
+    if generic is None or not generic.is_parallel:
+        return False
+    dimensions = rows.plan.dimensions
+    axes = dimensions.axes(taken.value)
+    same = dimensions.axes(port.value) == axes and not any(dimensions.is_shifted(d) for d in axes)
+    types = {ir.RankedTensorType(v.type).element_type for v in (taken.value, made.value)}
+    return same and len(types) == 1 and (taken.axes, taken.shape) == (made.axes, made.shape)
+
+
 def _tile(value: ir.Value, axes: Axes, row: int) -> Tile | None:
     """The part of a value that a workgroup holds; None when its rows do not lie one after the other. ``row``: the
     chain's loop over the rows."""
@@ -201,7 +222,7 @@ def _rows_of_a_workgroup(
     L2.
     """
     step = math.lcm(*(s.plan.tile.rows for s in stages if isinstance(s, ContractionStage)))
-    room = target.l2_bytes // 2 // sum(t.bytes for t in tiles)
+    room = target.l2_bytes // 2 // sum(t.bytes for t in tiles if t.over is None)
     most = max(1, min(room, _MOST_ROWS) // step)
     if total == DYNAMIC:
         return most * step

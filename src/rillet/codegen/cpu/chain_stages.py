@@ -29,9 +29,12 @@ class Stage(Dispatch):
         self.ops = ops
         self.arguments = arguments
         self.results = results
+        self.in_place = False  # the result takes the memory of the argument that an earlier stage makes
 
     def _pairs(self, name: str) -> list[tuple[int, int]]:
-        return []  # chains have neither tied nor aliased results
+        # Chains have neither tied nor aliased bindings.
+        passed = [n for n, port in enumerate(self.arguments) if port.binding < 0]
+        return [(0, passed[0])] if self.in_place and name == "flow.may_alias" else []
 
 
 def cut(dispatch: Dispatch) -> list[Stage] | None:
