@@ -2,54 +2,19 @@
 
 from __future__ import annotations
 
-import random
-import struct
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from string_models import INT, STRING, compiled, model, single, texts
 
 import rillet
 from rillet import onnx_backend
+from rillet.cli import main
 
-STRING = TensorProto.STRING
 WORDS = ["", "a", "Straße", "日本", "AB ab", "\U00010400x", "é\u2003b", "b"]
-
-
-def model(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Mapping[str, tuple[int, Sequence[Any]]],
-    outputs: Sequence[str],
-    initializers: Mapping[str, Any] | None = None,
-) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        list(nodes),
-        "test",
-        [helper.make_tensor_value_info(n, code, shape) for n, (code, shape) in inputs.items()],
-        [helper.make_empty_tensor_value_info(n) for n in outputs],
-        [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in (initializers or {}).items()],
-    )
-    imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 4)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=10)
-
-
-def compiled(*args: Any, **kwargs: Any) -> Any:
-    return rillet.compile(model(*args, **kwargs), jobs=1, threads=1)
-
-
-def single(op_type: str, inputs: Mapping[str, tuple[int, Sequence[Any]]], outputs: int = 1, **attributes: Any) -> Any:
-    names = [f"y{i}" for i in range(outputs)]
-    domain = "ai.onnx.ml" if op_type in ("LabelEncoder", "CategoryMapper") else ""
-    node = helper.make_node(op_type, list(inputs), names, "node", domain=domain, **attributes)
-    return compiled([node], inputs, names)
-
-
-def texts(*values: Any) -> np.ndarray:
-    return np.array(values, dtype=object)
 
 
 # --- the edge ---
@@ -121,7 +86,6 @@ def test_sequences_of_strings_in_and_out() -> None:
 X = texts(["a", "bé", "c"], ["", "dd", "日本"])
 Y = texts(["q", "a", "s"])
 N3, ONE3 = (STRING, ["n", 3]), (STRING, [1, 3])
-INT = TensorProto.INT64
 
 
 @pytest.mark.parametrize(
@@ -327,147 +291,53 @@ def test_the_normalizer_takes_one_row() -> None:
         single("StringNormalizer", {"x": (STRING, [2, 3])})
 
 
-# --- numbers as text ---
+# --- around the compiler ---
 
 
-def as_text(code: int) -> Any:
-    return single("Cast", {"x": (code, ["n"])}, to=STRING)
+def tokens() -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("StringSplit", ["x"], ["pieces", "counts"]),
+        helper.make_node("Equal", ["pieces", "k"], ["hits"]),
+    ]
+    return model(nodes, {"x": (STRING, ["n"])}, ["pieces", "hits"], {"k": texts("the")})
 
 
-@pytest.mark.parametrize(
-    ("code", "dtype"), [(INT, np.int64), (TensorProto.INT8, np.int8), (TensorProto.UINT64, np.uint64)]
-)
-def test_integers_as_text(code: int, dtype: Any) -> None:
-    info = np.iinfo(dtype)
-    values = np.array([0, 9, 10, 99, 100, info.max, info.min, info.min + 1], dtype)
-    assert as_text(code)(values).tolist() == [str(int(v)) for v in values]
+def test_the_coverage_report() -> None:
+    report = rillet.check(tokens())
+    assert report.supported
+    assert {op.op: op.dtypes for op in report.ops} == {"StringSplit": ("int64", "string"), "Equal": ("bool", "string")}
+    assert report.inputs == {"x": ["n"]}
+    assert report.weight_bytes == 3
+    image, grid = (STRING, [1, 1, 3, 3]), (TensorProto.FLOAT, [1, 3, 3, 2])
+    refused = model([helper.make_node("GridSample", ["x", "g"], ["y"], "node")], {"x": image, "g": grid}, ["y"])
+    report = rillet.check(refused)
+    assert [(n.name, n.reason) for n in report.unsupported] == [("node", "it is not supported on tensors of strings")]
 
 
-def test_bools_as_text() -> None:
-    assert as_text(TensorProto.BOOL)([True, False]).tolist() == ["True", "False"]
+def test_the_command_line(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx.save(tokens(), tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.array(["see the cat", "the"]))
+    assert main(["run", str(tmp_path / "m.onnx"), "--input", f"x={tmp_path / 'x.npy'}", "--output", str(tmp_path)]) == 0
+    assert "pieces: string [2, 3]" in capsys.readouterr().out
+    assert np.load(tmp_path / "pieces.npy").tolist() == [["see", "the", "cat"], ["the", "", ""]]
+    assert main(["verify", str(tmp_path / "m.onnx")]) == 0
+    assert "all agree; the outputs' largest absolute error is 0" in capsys.readouterr().out
 
 
-def test_doubles_as_text_are_what_python_prints() -> None:
-    generator = np.random.default_rng(0)
-    values = np.concatenate(
-        [
-            np.array([0, -0.0, 25, 0.1, 1e-4, 9.9e-5, 1e15, 1e16, 1e23, 5e-324, 1.7976931348623157e308, 1 / 3]),
-            np.array([np.nan, -np.nan, np.inf, -np.inf]),
-            generator.integers(0, 1 << 63, 500, dtype=np.uint64).view(np.float64),
-            -np.exp2(generator.integers(-1074, 1023, 100).astype(np.float64)),
-        ]
+def test_the_backend_takes_text_in_any_form() -> None:
+    node = helper.make_node("Equal", ["a", "b"], ["c"])
+    assert onnx_backend.run_node(node, [["x", "y"], np.array("x")])[0].tolist() == [True, False]
+
+
+def test_empty_initializers() -> None:
+    module = compiled(
+        [helper.make_node("Concat", ["x", "k"], ["y"], axis=0)],
+        {"x": (STRING, ["n"])},
+        ["y", "k"],
+        {"k": np.zeros(0, object)},
     )
-    assert as_text(TensorProto.DOUBLE)(values).tolist() == [repr(float(v)) for v in values]
-
-
-@pytest.mark.parametrize(("code", "dtype"), [(TensorProto.FLOAT, np.float32), (TensorProto.FLOAT16, np.float16)])
-def test_narrow_floats_as_text_are_the_shortest(code: int, dtype: Any) -> None:
-    bits = np.dtype(dtype).itemsize * 8
-    patterns = np.random.default_rng(0).integers(0, 1 << bits, 500).astype(f"uint{bits}")
-    values = patterns.view(dtype)
-    for text, value in zip(as_text(code)(values), values, strict=True):
-        if not np.isfinite(value):
-            assert text == repr(float(value))
-            continue
-        assert dtype(text) == value
-        shortest = np.format_float_scientific(value, unique=True, trim="-")
-        digits = [t.partition("e")[0].replace(".", "").strip("-0") for t in (text, shortest)]
-        assert digits[0] == digits[1]
-
-
-def test_narrow_floats_that_have_no_text() -> None:
-    with pytest.raises(rillet.UnsupportedError, match="cast from bfloat16 to string; cast to float32 first"):
-        as_text(TensorProto.BFLOAT16)
-
-
-# --- text as numbers ---
-
-
-def as_number(code: int) -> Any:
-    return single("Cast", {"x": (STRING, ["n"])}, to=code)
-
-
-HARD = [
-    "0",
-    "-0",
-    " 1. ",
-    "-.5",
-    "+3.25E2",
-    "inf",
-    "-Infinity",
-    "NaN",
-    "1e400",
-    "-1e-400",
-    "2.4703282292062327e-324",  # just below half of the smallest double
-    "2.4703282292062328e-324",
-    "2.2250738585072011e-308",
-    "1.7976931348623158e308",
-    "1.7976931348623159e308",
-    "9007199254740993",  # between two doubles
-    "9007199254740993.0000000000000000000000000001",
-    "0e99999999",
-    "0." + "0" * 400 + "1e401",
-    "1" + "0" * 350 + "e-350",
-    "1" * 900,
-    "123456789" * 30 + "e-200",
-]
-
-
-def test_text_as_doubles_is_rounded_to_nearest() -> None:
-    generator = random.Random(1)
-    values = [struct.unpack("<d", struct.pack("<Q", generator.getrandbits(64)))[0] for _ in range(200)]
-    digits = ["".join(generator.choice("0123456789") for _ in range(generator.randrange(1, 60))) for _ in range(200)]
-    strings = [*HARD, *map(repr, values), *(f"{d}e{generator.randrange(-370, 320)}" for d in digits)]
-    for pattern in (generator.getrandbits(62) for _ in range(100)):  # halfway between two doubles
-        low, high = (struct.unpack("<d", struct.pack("<Q", p))[0] for p in (pattern, pattern + 1))
-        middle = (Fraction(low) + Fraction(high)) / 2
-        places = middle.denominator.bit_length() - 1
-        strings.append(f"{middle.numerator * 5**places}e-{places}")
-    got = as_number(TensorProto.DOUBLE)(np.array(strings, dtype=object))
-    np.testing.assert_array_equal(got, np.array([float(s) for s in strings]))
-    assert np.signbit(got[1])
-
-
-def test_narrow_floats_are_rounded_once() -> None:
-    strings = texts("16777217", "16777217.0000000001", "3.4028235677973366e38", "3.4028235677973367e38", "8e-46")
-    got = as_number(TensorProto.FLOAT)(strings)
-    largest = np.finfo(np.float32).max
-    assert got.tolist() == [16777216, 16777218, largest, np.inf, np.float32(1e-45)]
-    half = as_number(TensorProto.FLOAT16)(texts("65519.99", "65520", "1e-7", "2.98e-8", "2049"))
-    assert half.tolist() == [65504, np.inf, np.float16(1e-7), 0, 2048]
-
-
-@pytest.mark.parametrize(("code", "dtype"), [(INT, np.int64), (TensorProto.UINT8, np.uint8)])
-def test_text_as_integers(code: int, dtype: Any) -> None:
-    info = np.iinfo(dtype)
-    module = as_number(code)
-    values = [info.min, info.max, 0, 7]
-    assert module(texts(*(f" {v}\n" for v in values), "-0", "+3")).tolist() == [*values, 0, 3]
-    for text in (str(info.max + 1), str(info.min - 1), "9" * 30):
-        with pytest.raises(
-            rillet.RunError, match=f"node 'node': a string is a number out of the range of {info.dtype}"
-        ):
-            module([text])
-    for text in ("1.5", "", "x", "1 2"):
-        with pytest.raises(rillet.RunError, match=f"node 'node': a string is no {info.dtype}"):
-            module([text])
-
-
-def test_text_that_is_no_float() -> None:
-    module = as_number(TensorProto.FLOAT)
-    for text in ("1,5", "e5", ".", "0x10", "1_0", "na"):
-        with pytest.raises(rillet.RunError, match="node 'node': a string is no float32"):
-            module([text])
-
-
-def test_types_that_text_cannot_become() -> None:
-    with pytest.raises(rillet.UnsupportedError, match="cast from string to bool"):
-        as_number(TensorProto.BOOL)
-
-
-def test_cast_like() -> None:
-    module = single("CastLike", {"x": (TensorProto.FLOAT, ["n"]), "like": (STRING, [])})
-    assert module(np.array([1.5, 2], np.float32), "").tolist() == ["1.5", "2.0"]
+    y, k = module(["é"])
+    assert (y.tolist(), k.tolist()) == (["é"], [])
 
 
 def test_bare_metal_takes_no_strings() -> None:

@@ -108,5 +108,5 @@ def _bytes(tensor: onnx.TensorProto) -> int:
     from rillet.ir import dtypes
 
     if tensor.data_type not in dtypes.by_code:
-        return 0
+        return sum(map(len, tensor.string_data))
     return math.prod(tensor.dims) * dtypes.by_code[tensor.data_type].bits // 8
