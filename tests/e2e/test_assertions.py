@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rillet
 
-FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+FLOAT, INT, INT8, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT8, TensorProto.BOOL
 
 
 def compiled(
@@ -152,13 +152,40 @@ CASES = {
             ((zeros(5), ints(1 << 60, 1 << 60)), "node 'pad': a tensor of"),
         ],
     ),
+    "split into equal parts": (
+        dict(nodes=[("Split", "a", "s t", {}), ("Add", "s t", "sum", {})], inputs={"a": (FLOAT, ["n"])}, result=["m"]),
+        [(zeros(4),), (zeros(0),)],
+        [((zeros(5),), "node 's': the parts have 4 positions together, but axis 0 has 5")],
+    ),
+    "split by an input": (
+        dict(
+            nodes=[("Split", "a p", "s t", {}), ("Concat", "t s", "both", {"axis": 0})],
+            inputs={"a": (FLOAT, ["n"]), "p": (INT, ["k"])},
+            result=["m"],
+        ),
+        [(zeros(5), ints(2, 3)), (zeros(5), ints(0, 5)), (zeros(0), ints(0, 0))],
+        [
+            ((zeros(5), ints(2, 2)), "node 's': the parts have 4 positions together, but axis 0 has 5"),
+            ((zeros(5), ints(6, -1)), "node 's': "),
+            ((zeros(5), ints(2, 3, 0)), "node 's': dimensions 3 and 2 do not agree"),
+        ],
+    ),
+    "scale of one element or one a channel": (
+        dict(
+            nodes=[("DequantizeLinear", "a s", "y", {})],
+            inputs={"a": (INT8, ["n", "c"]), "s": (FLOAT, ["k"])},
+            result=["n", "c"],
+        ),
+        [(np.zeros((2, 3), np.int8), zeros(3)), (np.zeros((2, 3), np.int8), zeros(1))],
+        [((np.zeros((2, 3), np.int8), zeros(2)), "node 'y': dimensions 2 and 3 do not broadcast")],
+    ),
     "gather": (
         dict(nodes=[("Gather", "a i", "g", {})], inputs={"a": (FLOAT, ["n"]), "i": (INT, ["m"])}, result=["m"]),
         [(zeros(3), ints(0, 2, -1))],
         [
-            ((zeros(3), ints(3)), "out of bounds"),
-            ((zeros(3), ints(-4)), "out of bounds"),
-            ((zeros(0), ints(0)), "out of bounds"),
+            ((zeros(3), ints(3)), "node 'g': an index in the data is out of bounds"),
+            ((zeros(3), ints(-4)), "node 'g': an index in the data is out of bounds"),
+            ((zeros(0), ints(0)), "node 'g': an index in the data is out of bounds"),
         ],
     ),
     "gather of elements": (

@@ -379,3 +379,22 @@ def test_a_recurrent_layer_of_no_steps_keeps_its_state() -> None:
     outputs = module.run({**feeds, "x": feeds["x"][:0], "lengths": np.zeros(2, np.int32)})
     assert outputs["y0"].shape == (0, 1, 2, 4)
     np.testing.assert_array_equal(outputs["y1"], feeds["h0"])
+
+
+def test_layer_normalization_is_as_precise_as_its_input() -> None:
+    wide = {"x": np.random.default_rng(0).standard_normal((3, 64)) + 1e4, "s": np.ones(64)}
+    make = {n: lambda *_, a=a: a for n, a in wide.items()}
+    case = Case("LayerNormalization", {"x": ["n", 64], "s": [64]}, [{"n": 3}], outputs=3, make=make)
+    y, mean, inverse = rillet.compile(case.model(), jobs=1, threads=1)(**wide)
+    deviation = wide["x"] - wide["x"].mean(1, keepdims=True)
+    exact = deviation / np.sqrt((deviation**2).mean(1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(y, exact, rtol=1e-11, atol=1e-11)
+    assert (mean.dtype, inverse.dtype) == (np.float32, np.float32)
+
+
+def test_dropout_of_opset_6_drops_unless_it_is_told_not_to() -> None:
+    ones = {"x": lambda *_: np.ones(1000, np.float32)}
+    training = Case("Dropout", {"x": ["n"]}, [{"n": 1000}], {"ratio": 0.25}, outputs=2, opset=6, make=ones)
+    y, kept = rillet.compile(training.model(), jobs=1, threads=1)(np.ones(1000, np.float32))
+    np.testing.assert_array_equal(y, kept / np.float32(0.75))
+    assert 700 < kept.sum() < 800

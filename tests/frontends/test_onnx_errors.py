@@ -219,3 +219,38 @@ def test_attribute_that_the_importer_does_not_know() -> None:
     proto, _ = single("Relu", [np.zeros(3, np.float32)], slope=0.5)
     with pytest.raises(UnsupportedError, match=r"Relu 'node' .*: attribute 'slope' is not implemented"):
         import_model(proto)
+
+
+def test_branches_of_different_ranks_need_a_known_condition() -> None:
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [helper.make_node(op, ["x", *more], [name])], name, [], [helper.make_empty_tensor_value_info(name)]
+        )
+        for name, op, more in (("then", "Relu", []), ("else", "Flatten", []))
+    }
+    proto = model(
+        [helper.make_node("If", ["c"], ["y"], name="choice", **branches)],
+        {"x": ("float32", (2, 3, 4)), "c": ("bool", ())},
+        ["y"],
+    )
+    with pytest.raises(UnsupportedError, match=r"If 'choice'.*rank 3 and float32 of rank 2.*'c'.*values=\{") as caught:
+        import_model(proto)
+    assert [n.name for n in caught.value.nodes] == ["choice"]
+    import_model(proto, values={"c": np.array(True)})
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "outputs", "message"),
+    [
+        ("MaxPool", {"kernel_shape": [0, 1]}, 1, r"a window of \[0, 1\] must be 2 positive numbers"),
+        ("MaxPool", {"kernel_shape": [3, 3, 3]}, 1, r"a window of \[3, 3, 3\] must be 2 positive numbers"),
+        ("MaxPool", {"kernel_shape": [5, 7]}, 1, "the window of 5 is larger than the padded input of 3 in dimension 0"),
+        ("Split", {"axis": 3}, 3, "the parts have 3 positions together, but axis 3 has 4"),
+        ("Split", {"axis": 2, "split": [1, 1]}, 2, "the parts have 2 positions together, but axis 2 has 3"),
+    ],
+)
+def test_windows_and_parts_must_fit(op: str, attributes: dict[str, Any], outputs: int, message: str) -> None:
+    opset = 11 if "split" in attributes else 17
+    proto, _ = single(op, [np.zeros((1, 2, 3, 4), np.float32)], opset, outputs=outputs, **attributes)
+    with pytest.raises(CompileError, match=f"{op} 'node': {message}"):
+        import_model(proto)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rillet.errors import LoadError, RunError
-from rillet.runtime import _native, inputs, strings
+from rillet.runtime import _native, failures, inputs, strings
 from rillet.runtime.cpus import available_cores
 from rillet.runtime.files import write_atomically
 from rillet.runtime.specs import TensorSpec, tensor_spec
@@ -67,10 +67,13 @@ class Module:
             arrays = inputs.arrange(self._inputs, arrays, named)
         if self._has_strings:
             arrays = strings.split(self._inputs, arrays)
-        results = self._invoke(_MAIN, arrays)
-        if results is None:  # some array cannot be used as it is
-            prepared = tuple(inputs.prepare(s, a) for s, a in zip(self._tensors, arrays, strict=True))
-            results = self._invoke(_MAIN, prepared)
+        try:
+            results = self._invoke(_MAIN, arrays)
+            if results is None:  # some array cannot be used as it is
+                prepared = tuple(inputs.prepare(s, a) for s, a in zip(self._tensors, arrays, strict=True))
+                results = self._invoke(_MAIN, prepared)
+        except RunError as error:
+            raise failures.explained(error, {e["name"]: e["sources"] for e in self.entries}) from None
         return strings.join(self._outputs, results) if self._has_strings else results
 
     @property

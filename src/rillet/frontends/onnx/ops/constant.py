@@ -43,13 +43,14 @@ def identity(node: Node, x: Tensor) -> Tensor:
     return x
 
 
-@op("Dropout", ignores=["ratio", "seed"])
+@op("Dropout", ignores=["ratio", "seed", "consumed_inputs"])
 def dropout(node: Node, x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None) -> list[Tensor]:
     """In inference the identity, with an all-true mask; in training each element stays with probability 1 - ratio."""
     if training is not None and bool(node.b.known(training, "training_mode").reshape(-1)[0]):
         return _dropout_in_training(node, x, node.b.constant(0.5, "float32") if ratio is None else ratio)
     if node.opset < 7 and not node.attr("is_test", 0):
-        raise UnsupportedFeature("training mode (is_test=0)", "export the model for inference")
+        result, kept = _dropout_in_training(node, x, node.b.constant(node.attr("ratio", 0.5), "float32"))
+        return [result, node.b.map(lambda v: convert(v, scalars.compute_dtype(x.dtype)), kept, dtype=x.dtype)]
     if not node.wants(1):
         return [x]
     mask = "bool" if node.opset >= 10 else x.dtype

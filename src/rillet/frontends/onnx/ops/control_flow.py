@@ -37,7 +37,7 @@ def if_(node: Node, condition: Tensor) -> list[Tensor]:
         b.extents.pop()
     if not all(all_tensors(outcome) for outcome in outcomes):
         raise UnsupportedFeature(
-            "its branches give sequences or optionals, and the condition is not known at compile time"
+            "its branches give sequences or optionals, and the condition is not known at compile time", _by_value(node)
         )
     shapes = [_common_shape(node, i, t, o) for i, (t, o) in enumerate(zip(*outcomes, strict=True))]
     dynamic = [axis for shape in shapes for axis, d in enumerate(shape) if d is None]
@@ -74,12 +74,17 @@ def _common_shape(node: Node, index: int, a: Tensor, b: Tensor) -> list[Extent |
     if a.rank != b.rank or a.dtype != b.dtype:
         raise UnsupportedFeature(
             f"the branches give output {index} as {a.dtype} of rank {a.rank} and {b.dtype} of rank {b.rank}",
-            "make both branches return the same rank and type",
+            f"make both branches return the same rank and type, or compile for one condition: {_by_value(node)}",
         )
     return [
         x if isinstance(x, int) and isinstance(y, int) and x == y else None
         for x, y in zip(a.shape, b.shape, strict=True)
     ]
+
+
+def _by_value(node: Node) -> str:
+    """How to say what the condition is: it must follow from the inputs whose values are given."""
+    return f"give the inputs that '{node.proto.input[0]}' is computed from with values={{...}}"
 
 
 def _as_type(shape: Sequence[Extent | None]) -> list[Extent]:

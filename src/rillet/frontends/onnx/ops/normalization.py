@@ -86,17 +86,23 @@ def centered(node: Node, x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor
 
 @op("LayerNormalization", since=17)
 def layer_normalization(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> list[Tensor | None]:
-    """Over the dimensions from ``axis`` on; also returns mean and 1/sqrt(variance + epsilon) when they are used."""
+    """Over the dimensions from ``axis`` on; also returns mean and 1/sqrt(variance + epsilon) when they are used.
+
+    ``stash_type`` is the type of these two; the computation is never less precise than the input.
+    """
     b = node.b
     axis = node.axis(node.attr("axis", -1), x.rank)
     axes = list(range(axis, x.rank))
     epsilon = float(node.attr("epsilon", 1e-5))
-    source = b.cast(x, "float32") if node.attr("stash_type", 1) == 1 and x.dtype == "float64" else x
+    stash = node.dtype_attr("stash_type", "float32")
+    source = b.cast(x, stash) if stash == "float64" else x
     deviation, mu, variance = centered(node, source, axes)
     inverse = b.map(lambda v: 1.0 / scalars.sqrt(v + epsilon), variance)
     result = _scale_rows(node, x, deviation, inverse, axis, scale, bias)
     statistics_shape = [*x.shape[:axis], *[1] * len(axes)]
-    extra = [b.reshape(t, statistics_shape) if node.wants(i) else None for i, t in ((1, mu), (2, inverse))]
+    extra = [
+        b.reshape(b.cast(t, stash), statistics_shape) if node.wants(i) else None for i, t in ((1, mu), (2, inverse))
+    ]
     return [result, *extra][: node.output_count]
 
 
