@@ -119,7 +119,7 @@ def link(module: CrossModule, exported: Exported) -> Path:
     libraries = [folder / f"lib{name}_kernels.a"]
     if (folder / "librillet_runtime.a").exists():
         libraries.append(folder / "librillet_runtime.a")
-        flags += [f"-D{d}" for d in runtime_library.DEFINITIONS]
+        flags += [f"-D{d}" for d in runtime_library.STATIC.definitions]
     if board.link_flags:
         for source in sources:
             zig("cc", *flags, "-c", source, "-o", folder / f"{source.stem}.o")

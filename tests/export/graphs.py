@@ -79,3 +79,28 @@ def passed_through() -> onnx.ModelProto:
     nodes = [helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Identity", ["k"], ["z"])]
     outputs = [value("y", FLOAT, [3, 4]), value("z", FLOAT, [2, 2])]
     return model(nodes, [value("x", FLOAT, [3, 4])], outputs, {"k": weights(2, 2)})
+
+
+def inverted_residual() -> onnx.ModelProto:
+    """A block of MobileNetV2, and its head: expansion, depthwise, projection, residual, pooling, classifier."""
+    constants = {
+        "expand": weights(48, 8, 1, 1),
+        "depthwise": weights(48, 1, 3, 3),
+        "project": weights(8, 48, 1, 1),
+        "classify": weights(8, 10),
+        "low": np.array(0, np.float32),
+        "high": np.array(6, np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "expand"], ["a"], name="expand"),
+        helper.make_node("Clip", ["a", "low", "high"], ["b"]),
+        helper.make_node("Conv", ["b", "depthwise"], ["c"], pads=[1, 1, 1, 1], group=48, name="depthwise"),
+        helper.make_node("Clip", ["c", "low", "high"], ["d"]),
+        helper.make_node("Conv", ["d", "project"], ["e"], name="project"),
+        helper.make_node("Add", ["x", "e"], ["f"]),
+        helper.make_node("GlobalAveragePool", ["f"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["h"]),
+        helper.make_node("Gemm", ["h", "classify"], ["i"], name="classify"),
+        helper.make_node("Softmax", ["i"], ["y"]),
+    ]
+    return model(nodes, [value("x", FLOAT, [1, 8, 14, 14])], [value("y", FLOAT, [1, 10])], constants)

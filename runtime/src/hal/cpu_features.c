@@ -3,10 +3,15 @@
 
 #include "base/strings.h"
 
-#if defined(__x86_64__) && !defined(RLT_FREESTANDING)
+#if defined(__x86_64__)
 #include <cpuid.h>
 #elif (defined(__aarch64__) || defined(__riscv)) && defined(__linux__) && !defined(RLT_FREESTANDING)
-#include <sys/auxv.h>
+#define RLT_HAVE_AUXV
+#endif
+
+#ifdef RLT_HAVE_AUXV  // Linux; without a C library the program brings the function along
+unsigned long getauxval(unsigned long kind);
+enum { AT_HWCAP = 16, AT_HWCAP2 = 26 };
 #endif
 
 const char* rlt_cpu_architecture(void) {
@@ -119,7 +124,6 @@ static const feature_row_t feature_rows[] = {
 rlt_cpu_features_t rlt_cpu_features_detect(void) {
   rlt_cpu_features_t features;
   memset(&features, 0, sizeof(features));
-#if !defined(RLT_FREESTANDING)
   static const uint32_t leaves[LEAF_COUNT][2] = {{1, 0}, {7, 0}, {7, 1}, {0xd, 1}, {0x80000001u, 0}};
   for (int i = 0; i < LEAF_COUNT; ++i) {
     uint32_t* word = features.words[i];
@@ -133,7 +137,6 @@ rlt_cpu_features_t rlt_cpu_features_detect(void) {
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     features.state = ((uint64_t)high << 32) | low;
   }
-#endif
   return features;
 }
 
@@ -158,7 +161,7 @@ rlt_cpu_features_t rlt_cpu_features_detect(void) {
   rlt_cpu_features_t features;
   memset(&features, 0, sizeof(features));
   features.words[HWCAP][0] = 0x3;  // the base architecture has both
-#if defined(__linux__) && !defined(RLT_FREESTANDING)
+#ifdef RLT_HAVE_AUXV
   const unsigned long words[2] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
   for (int i = 0; i < 2; ++i) {
     features.words[i][0] = (uint32_t)words[i];
@@ -176,12 +179,13 @@ static const uint64_t state_masks[] = {0};
 static const feature_row_t feature_rows[] = {
     {"a", 0, 0, 'a' - 'a', 0}, {"c", 0, 0, 'c' - 'a', 0}, {"d", 0, 0, 'd' - 'a', 0},
     {"f", 0, 0, 'f' - 'a', 0}, {"m", 0, 0, 'm' - 'a', 0}, {"v", 0, 0, 'v' - 'a', 0},
+    {"zvl128b", 0, 0, 'v' - 'a', 0},  // registers of the extension V have at least 128 bits
 };
 
 rlt_cpu_features_t rlt_cpu_features_detect(void) {
   rlt_cpu_features_t features;
   memset(&features, 0, sizeof(features));
-#if defined(__linux__) && !defined(RLT_FREESTANDING)
+#ifdef RLT_HAVE_AUXV
   features.words[0][0] = (uint32_t)getauxval(AT_HWCAP);
 #endif
   return features;

@@ -1,10 +1,11 @@
-"""The C runtime as a static library for a target: sessions, VM, in-order driver, kernels linked in; no C library."""
+"""The C runtime as a static library for a target: sessions, VM, in-order driver, a loader; no C library."""
 
 from __future__ import annotations
 
 import hashlib
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from rillet.errors import CompileError
@@ -12,13 +13,34 @@ from rillet.export import objects
 from rillet.runtime.files import write_atomically
 from rillet.targets import Target
 
-# What the library is built with; whatever includes its headers must define the same.
-DEFINITIONS = ("RLT_FREESTANDING", "RLT_SINGLE_THREADED", "RLT_NO_ERROR_MESSAGES")
 
-_PARTS = ("RLT_HAVE_VM", "RLT_HAVE_MODULE", "RLT_HAVE_CPU_SYNC", "RLT_HAVE_STATIC_LOADER")
+
+@dataclass(frozen=True)
+class Configuration:
+    """Which parts of the runtime, built how. What includes its headers must define the same ``definitions``."""
+
+    definitions: tuple[str, ...]
+    parts: tuple[str, ...]
+    left_out: frozenset[str]  # source files
+
+
+_COMMON_PARTS = ("RLT_HAVE_VM", "RLT_HAVE_MODULE", "RLT_HAVE_CPU_SYNC")
+_NEED_A_C_LIBRARY = frozenset({"code_memory.c", "system_library.c", "file.c"})
+
+# Kernels are linked in; errors are status codes.
+STATIC = Configuration(
+    definitions=("RLT_FREESTANDING", "RLT_SINGLE_THREADED", "RLT_NO_ERROR_MESSAGES"),
+    parts=(*_COMMON_PARTS, "RLT_HAVE_STATIC_LOADER"),
+    left_out=_NEED_A_C_LIBRARY | {"embedded_elf.c"},
+)
+# Kernels are loaded from module files.
+MODULE = Configuration(
+    definitions=("RLT_FREESTANDING", "RLT_SINGLE_THREADED"),
+    parts=(*_COMMON_PARTS, "RLT_HAVE_ELF_LOADER"),
+    left_out=_NEED_A_C_LIBRARY | {"static_library.c"},
+)
+
 _FOLDERS = ("base", "drivers", "drivers/cpu_sync", "hal", "loaders", "module", "session", "vm")
-# These need an operating system, or memory for code.
-_LEFT_OUT = frozenset({"code_memory.c", "embedded_elf.c", "system_library.c", "file.c"})
 
 
 def headers() -> Mapping[str, str]:
@@ -26,15 +48,15 @@ def headers() -> Mapping[str, str]:
     return {f"rillet/{p.name}": p.read_text() for p in sorted((root() / "include" / "rillet").glob("*.h"))}
 
 
-def build(target: Target, cache: Path | None) -> bytes:
+def build(target: Target, configuration: Configuration, cache: Path | None) -> bytes:
     """The archive for ``target``. ``cache``: a directory that keeps it. Raises ``CompileError``."""
     if not target.c_flags:
         raise CompileError(f"target {target.name} does not say how to compile C for it (c_flags)")
-    kept = cache / f"runtime-{_digest(target)}.a" if cache else None
+    kept = cache / f"runtime-{_digest(target, configuration)}.a" if cache else None
     if kept and kept.exists():
         return kept.read_bytes()
     with tempfile.TemporaryDirectory(prefix="rillet-runtime-") as folder:
-        library = objects.archive(_compile(target, Path(folder)))
+        library = objects.archive(_compile(target, configuration, Path(folder)))
     if kept:
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(kept, memoryview(library))
@@ -50,28 +72,31 @@ def root() -> Path:
     raise CompileError("the sources of the C runtime are not installed with rillet: install it again")
 
 
-def _sources() -> list[Path]:
+def _sources(configuration: Configuration) -> list[Path]:
     found = [p for f in _FOLDERS for p in sorted((root() / "src" / f).glob("*.c"))]
-    return [p for p in found if p.name not in _LEFT_OUT]
+    return [p for p in found if p.name not in configuration.left_out]
 
 
-def _digest(target: Target) -> str:
-    digest = hashlib.sha256(repr((target.c_flags, objects.C_FLAGS, DEFINITIONS, _PARTS)).encode())
-    for path in [*_sources(), *sorted((root() / "src").rglob("*.h")), *sorted((root() / "include").rglob("*.h"))]:
+def _digest(target: Target, configuration: Configuration) -> str:
+    flags = (target.c_flags, objects.C_FLAGS, configuration.definitions, configuration.parts)
+    digest = hashlib.sha256(repr(flags).encode())
+    for path in [*_sources(configuration), *sorted((root() / "src").rglob("*.h")), *sorted((root() / "include").rglob("*.h"))]:
         digest.update(f"{path.name}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:32]
 
 
-def _compile(target: Target, folder: Path) -> list[tuple[str, bytes]]:
+def _compile(target: Target, configuration: Configuration, folder: Path) -> list[tuple[str, bytes]]:
     """The objects. Files of one name in several folders need names of their own."""
     names = []
-    for source in _sources():
+    for source in _sources(configuration):
         name = "_".join(("rillet", *source.relative_to(root() / "src").with_suffix("").parts))
         (folder / f"{name}.c").write_text(f'#include "{source}"\n')
         names.append(name)
     flags = [*target.c_flags, *objects.C_FLAGS, "-fvisibility=hidden", "-fno-builtin"]
-    flags += [f"-D{d}" for d in (*DEFINITIONS, *_PARTS)] + ["-I", str(root() / "include"), "-I", str(root() / "src")]
+    flags += [f"-D{d}" for d in (*configuration.definitions, *configuration.parts)] + ["-I", str(root() / "include"), "-I", str(root() / "src")]
     if not target.is_bare_metal:
         flags.append("-fPIC")
+    if configuration is MODULE and target.os == "linux":
+        flags.append("-DRLT_HAVE_AUXV")  # what the processor can do decides which kernels are loaded
     compiled = objects.compile_each([f"{n}.c" for n in names], flags, target, folder)
     return [(name, (folder / name).read_bytes()) for name in compiled]

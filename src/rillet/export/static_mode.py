@@ -38,7 +38,7 @@ def static_mode(build: Build, name: str) -> Parts:
     module = module_bytes(build, name)
     header = c_source.header(build, name, build.session_bytes, _RUN.format(signature=signature(build, name), name=name))
     text = source(build, name, len(module))
-    runtime = runtime_library.build(build.target, build.cache)
+    runtime = runtime_library.build(build.target, runtime_library.STATIC, build.cache)
     table = kernel_table(build, name)
     members = [(f"{k.name}.o", k.object) for k in build.kernels]
     members += [
@@ -46,7 +46,7 @@ def static_mode(build: Build, name: str) -> Parts:
         (f"{name}_module.o", objects.data_object(module, f"{name}_module", build.target)),
     ]
     headers = {f"{name}.h": header, **runtime_library.headers()}
-    linked = objects.linked_size(text, headers, runtime_library.DEFINITIONS, runtime, f"{name}_run", build.target)
+    linked = objects.linked_size(text, headers, runtime_library.STATIC.definitions, runtime, f"{name}_run", build.target)
     figures = Figures(
         arena=build.session_bytes,
         arena_lower_bound=build.image.stats["arena_lower_bound"],
@@ -64,7 +64,7 @@ def static_mode(build: Build, name: str) -> Parts:
         figures=figures,
         uses="It needs no heap, no operating system and no C library.",
         notes=_NOTES,
-        definitions=runtime_library.DEFINITIONS,
+        definitions=runtime_library.STATIC.definitions,
         runtime=runtime,
         runtime_headers=runtime_library.headers(),
     )

@@ -1,0 +1,77 @@
+"""Builds ``rlt-run`` for a Linux target and runs module files with it, under QEMU where the processor is another."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rillet.codegen.cache import default_directory
+from rillet.export import objects, runtime_library
+from rillet.targets import Target
+
+PLATFORM = Path(__file__).resolve().parents[2] / "runtime" / "platforms" / "linux"
+EMULATORS = {
+    "x86_64": ("qemu-x86_64",),
+    "aarch64": ("qemu-aarch64",),
+    "riscv64": ("qemu-riscv64", "-cpu", "rv64,v=true,vlen=128"),
+    "arm": ("qemu-arm",),
+}
+
+
+def emulator(target: Target) -> tuple[str, ...]:
+    """The command that runs the target's programs; skips the test where it is missing, fails under CI."""
+    if platform.machine() == target.arch:
+        return ()
+    command = EMULATORS[target.arch]
+    if shutil.which(command[0]) is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{command[0]} is not installed, though CI installs it")
+        pytest.skip(f"{command[0]} is not installed (Debian: qemu-user)")
+    return command
+
+
+@functools.cache
+def runner(target: Target) -> Path:
+    """``rlt-run`` with the runtime and its ELF loader, as a static program without a C library."""
+    configuration = runtime_library.MODULE
+    folder = Path(tempfile.mkdtemp(prefix="rillet-runner-"))
+    (folder / "runtime.a").write_bytes(runtime_library.build(target, configuration, default_directory()))
+    sources = [str(PLATFORM / name) for name in ("start.c", "system.c", "run.c")]
+    flags = [*target.c_flags, *objects.C_FLAGS, "-Wall", "-Wextra", "-Werror", "-static", "-Wl,--gc-sections"]
+    if target.pointer_bits == 64:  # narrower processors need helpers of the compiler
+        flags.append("-nostdlib")
+    flags += [f"-D{d}" for d in configuration.definitions] + ["-I", str(runtime_library.root() / "include")]
+    objects.zig(["cc", *flags, *sources, "runtime.a", "-o", "rlt-run"], "building rlt-run", folder)
+    return folder / "rlt-run"
+
+
+def call(target: Target, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run ``rlt-run``."""
+    command = [*emulator(target), runner(target), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def run(target: Target, module: Path, arrays: list[np.ndarray], like: list[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of a module, whose types and shapes are those of ``like``."""
+    paths = []
+    for number, array in enumerate(arrays):
+        paths.append(module.with_suffix(f".{number}.bin"))
+        paths[-1].write_bytes(np.ascontiguousarray(array).tobytes())
+    output = module.with_suffix(".out")
+    done = call(target, module, output, *paths)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == len(like)
+    data, results, offset = output.read_bytes(), [], 0
+    for array in like:
+        results.append(np.frombuffer(data[offset : offset + array.nbytes], array.dtype).reshape(array.shape))
+        offset += array.nbytes
+    assert offset == len(data)
+    return results

@@ -1,0 +1,97 @@
+"""Module files, bytecode and kernels as an embedded ELF, loaded by the C runtime on Linux without a C library."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import graphs
+import linux
+import numpy as np
+import onnx
+import pytest
+
+import models
+import rillet
+from rillet.compiler import compile_to_bytes
+from rillet.targets import Target, get, host
+
+NETWORKS = ("mnist_cnn", "ds_cnn", "resnet_8", "mobilenet_v1_025", "fc_autoencoder")
+TARGETS = ("host", "aarch64", "riscv64gcv")
+
+
+def check(model: onnx.ModelProto, arrays: list[np.ndarray], target: Target, folder: Path) -> None:
+    linux.emulator(target)
+    path = folder / "model.rlm"
+    rillet.compile(model, target=target.name).save(path)
+    wanted = rillet.compile(model)(*arrays)
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    for a, b in zip(linux.run(target, path, arrays, list(wanted)), wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def target_of(name: str) -> Target:
+    """The host's own description says nothing about C; that of its architecture's baseline does."""
+    if name != "host":
+        return get(name)
+    flags = {"x86_64": get("x86-64-v2").c_flags, "aarch64": get("aarch64").c_flags}
+    return dataclasses.replace(host(), c_flags=flags[host().arch])
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_reference_networks(target: str, name: str, tmp_path: Path) -> None:
+    check(models.build(name), list(models.inputs(name).values()), target_of(target), tmp_path)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_blocks_and_control_flow(target: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    image = random.standard_normal((1, 8, 14, 14)).astype(np.float32)
+    check(graphs.inverted_residual(), [image], target_of(target), tmp_path)
+    sequence = random.standard_normal((5, 2, 3)).astype(np.float32)
+    check(graphs.lstm(), [sequence], target_of(target), tmp_path)
+
+
+def test_processors_with_32_bits(tmp_path: Path) -> None:
+    """The loader reads ELF-32, whose relocations keep their addends in place on Arm."""
+    flags = ("-target", "arm-freestanding-eabihf", "-mcpu=cortex_a7")
+    target = dataclasses.replace(get("cortex-m4"), name="arm", os="linux", c_flags=flags)
+    linux.emulator(target)
+    path, x = tmp_path / "model.rlm", np.random.default_rng(1).standard_normal((5, 2, 3)).astype(np.float32)
+    path.write_bytes(compile_to_bytes(graphs.lstm(), targets=[target]))
+    wanted = list(rillet.compile(graphs.lstm())(x))
+    for a, b in zip(linux.run(target, path, [x], wanted), wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_what_the_runner_says(tmp_path: Path) -> None:
+    target = target_of("host")
+    path, output, empty, data = (tmp_path / n for n in ("model.rlm", "out.bin", "empty.bin", "data.bin"))
+    rillet.compile(graphs.dense(), target="host").save(path)
+    empty.write_bytes(b"")
+    data.write_bytes(bytes(44))
+
+    def says(*arguments: str | Path) -> str:
+        done = linux.call(target, *arguments)
+        assert done.returncode
+        return done.stderr.strip()
+
+    assert says() == "usage: rlt-run MODULE OUTPUT [INPUT...]"
+    assert says("none.rlm", output) == "rlt-run: 'none.rlm' cannot be opened"
+    assert says(empty, output) == f"rlt-run: '{empty}' is empty or cannot be mapped"
+    assert says(data, output).startswith("rlt-run: not a Rillet module")
+    assert says(path, output) == "rlt-run: the model has 1 inputs, but 0 files were given"
+    assert says(path, output, data).endswith("data.bin' has 44 bytes, but input 'x' takes 48")
+    data.write_bytes(bytes(48))
+    assert says(path, tmp_path / "no" / "folder", data).endswith("folder' cannot be written")
+    rillet.compile(graphs.dense("N"), target="host").save(path)
+    assert says(path, output, data) == "rlt-run: input 'x' has a dynamic shape: compile the model with a fixed one"
+
+
+def test_a_module_for_another_processor(tmp_path: Path) -> None:
+    path = tmp_path / "model.rlm"
+    rillet.compile(graphs.dense(), target="aarch64", jobs=1).save(path)
+    other = target_of("host") if host().arch != "aarch64" else get("riscv64gcv")
+    done = linux.call(other, path, tmp_path / "out.bin", path)
+    assert done.returncode == 1 and "compiled for aarch64 (aarch64); this CPU is" in done.stderr
