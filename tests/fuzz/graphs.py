@@ -136,6 +136,8 @@ def _compare(
     try:
         first, second = module.run(feeds), module.run(feeds)
     except rillet.RunError as error:
+        if "is larger than the padded input" in str(error):  # some implementations give an empty result instead
+            return Outcome("invalid", str(error))
         return Outcome("error", f"run on {sizes}: {error}")
     wrong, details = [], []
     for name, actual in first.items():

@@ -19,14 +19,15 @@ class Constants:
 
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}
+        self._last: dict[str, int] = {}  # the last suffix of each name
 
     def add(self, array: np.ndarray, hint: str = "constant") -> str:
         """Store ``array`` under a fresh name derived from ``hint`` and return the name."""
         stem = "".join(c if c.isalnum() or c == "_" else "_" for c in hint) or "constant"
-        name, suffix = stem, 0
+        name = stem
         while name in self._arrays or name in _TAKEN:
-            suffix += 1
-            name = f"{stem}_{suffix}"
+            self._last[stem] = self._last.get(stem, 0) + 1
+            name = f"{stem}_{self._last[stem]}"
         self._arrays[name] = array
         return name
 
