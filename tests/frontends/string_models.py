@@ -19,6 +19,7 @@ def model(
     inputs: Mapping[str, tuple[int, Sequence[Any]]],
     outputs: Sequence[str],
     initializers: Mapping[str, Any] | None = None,
+    ml_opset: int = 4,
 ) -> onnx.ModelProto:
     graph = helper.make_graph(
         list(nodes),
@@ -27,7 +28,7 @@ def model(
         [helper.make_empty_tensor_value_info(n) for n in outputs],
         [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in (initializers or {}).items()],
     )
-    imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 4)]
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", ml_opset)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
@@ -35,11 +36,18 @@ def compiled(*args: Any, **kwargs: Any) -> Any:
     return rillet.compile(model(*args, **kwargs), jobs=1, threads=1)
 
 
-def single(op_type: str, inputs: Mapping[str, tuple[int, Sequence[Any]]], outputs: int = 1, **attributes: Any) -> Any:
+def single(
+    op_type: str,
+    inputs: Mapping[str, tuple[int, Sequence[Any]]],
+    outputs: int = 1,
+    ml_opset: int = 4,
+    **attributes: Any,
+) -> Any:
+    """A compiled model of one node, named "node", with outputs ``y0``, ``y1``, …"""
     names = [f"y{i}" for i in range(outputs)]
-    domain = "ai.onnx.ml" if op_type in ("LabelEncoder", "CategoryMapper") else ""
+    domain = "ai.onnx.ml" if op_type in ("LabelEncoder", "CategoryMapper", "OneHotEncoder") else ""
     node = helper.make_node(op_type, list(inputs), names, "node", domain=domain, **attributes)
-    return compiled([node], inputs, names)
+    return compiled([node], inputs, names, ml_opset=ml_opset)
 
 
 def texts(*values: Any) -> np.ndarray:

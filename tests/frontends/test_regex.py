@@ -73,6 +73,13 @@ def test_automata_are_minimal() -> None:
     assert build(parse("(a*)*|a+")).steps.shape == (2, 2)
 
 
+def test_groups_nest() -> None:
+    automaton = build(parse("(" * 100 + "a" + "b)?" * 100))
+    assert automaton.matches(b"a" + b"b" * 100)
+    assert automaton.matches(b"bb")
+    assert not automaton.matches(b"abb")
+
+
 def test_utf8_ranges_cover_what_they_should() -> None:
     for first, last in ((0, charset.LAST), (0x7E, 0x802), (0xD000, 0xE100), (0xFFF0, 0x12345)):
         ranges = list(utf8_ranges(first, last))

@@ -239,6 +239,22 @@ def test_labels() -> None:
     assert category(WORDS).tolist() == [-1, 1, -1, -1, -1, -1, -1, 2]
 
 
+def test_labels_of_the_first_version() -> None:
+    module = single("LabelEncoder", {"x": (STRING, ["n"])}, ml_opset=1, classes_strings=["", "b"])
+    assert module(texts("b", "c", "")).tolist() == [1, -1, 0]
+
+
+def test_one_hot() -> None:
+    module = single("OneHotEncoder", {"x": (STRING, ["n"])}, cats_strings=["b", "", "日本"])
+    assert module(texts("", "日本", "?")).tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    numbers = single("OneHotEncoder", {"x": (INT, ["n"])}, cats_int64s=[4, 2], zeros=0)
+    assert numbers(np.array([2, 4])).tolist() == [[0, 1], [1, 0]]
+    with pytest.raises(rillet.RunError, match="node 'node': an element is of no category"):
+        numbers(np.array([2, 3]))
+    with pytest.raises(rillet.CompileError, match="OneHotEncoder 'node': the categories must be strings"):
+        single("OneHotEncoder", {"x": (STRING, ["n"])}, cats_int64s=[1])
+
+
 def test_n_grams() -> None:
     module = single(
         "TfIdfVectorizer",

@@ -38,17 +38,29 @@ def string_label_encoder(node: Node, x: Tensor | StringTensor) -> Tensor | Strin
     return label_encoder(node, x)
 
 
+@op("LabelEncoder", until=1, domain=_DOMAIN, strings=True)
+def indexed_label_encoder(node: Node, x: Tensor | StringTensor) -> Tensor | StringTensor:
+    """The first version: a class and its place in ``classes_strings``, whichever is given as the other."""
+    names = node.attr("classes_strings", None) or []
+    numbers = list(range(len(names)))
+    return _mapped(node, x, names, numbers)
+
+
 @op("CategoryMapper", domain=_DOMAIN, strings=True)
 def category_mapper(node: Node, x: Tensor | StringTensor) -> Tensor | StringTensor:
     names, numbers = node.attr("cats_strings"), node.attr("cats_int64s")
     if len(names) != len(numbers):
         raise InvalidNode(f"{len(names)} strings for {len(numbers)} integers")
+    return _mapped(node, x, names, numbers)
+
+
+def _mapped(node: Node, x: Tensor | StringTensor, names: list[str], numbers: list[int]) -> Tensor | StringTensor:
+    """Strings as the numbers at the same place, or numbers as strings."""
+    text, number = node.attr("default_string", "_Unused"), node.attr("default_int64", -1)
     if not isinstance(x, StringTensor):
-        node.attr("default_int64", None)
-        return _entries(node, x, np.asarray(numbers, np.int64), [*names, node.attr("default_string", "_Unused")])
-    node.attr("default_string", None)
-    attributes = {"values_int64s": numbers, "default_int64": node.attr("default_int64", -1)}
-    return label_encoder(_with(node, {**attributes, **_places(len(names))}), find(node.b, x, names))
+        return _entries(node, x, np.asarray(numbers, np.int64), [*names, text])
+    attributes = {"values_int64s": numbers, "default_int64": number, **_places(len(names))}
+    return label_encoder(_with(node, attributes), find(node.b, x, names))
 
 
 @op("TfIdfVectorizer", since=9, strings=True)

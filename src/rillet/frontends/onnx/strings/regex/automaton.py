@@ -216,8 +216,9 @@ def _byte_classes(graph: _Graph) -> np.ndarray:
 
 def _deterministic(graph: _Graph, start: int) -> Automaton:
     classes = _byte_classes(graph)
-    members = [int(np.argmax(classes == c)) for c in range(int(classes[-1]) + 1)]
-    asserts = any(at is not None for edges in graph.empty for at, _ in edges)
+    kinds = [_kind(int(np.argmax(classes == c))) for c in range(int(classes[-1]) + 1)]
+    edges = [[(int(classes[a]), int(classes[b]), target) for a, b, target in of] for of in graph.bytes]
+    asserts = any(at is not None for empty in graph.empty for at, _ in empty)
     first = (frozenset([start]), _Kind.EDGE)
     numbers = {first: 0}
     states = [first]
@@ -225,14 +226,17 @@ def _deterministic(graph: _Graph, start: int) -> Automaton:
     accepts: list[bool] = []
     for nodes, before in states:  # grows while it is walked
         accepts.append(graph.final in _closure(graph, nodes, before, _Kind.EDGE))
-        closed = {after: _closure(graph, nodes, before, after) for after in _Kind} if asserts else {}
-        plain = _closure(graph, nodes, before, _Kind.OTHER)
+        targets: list[set[int]] = [set() for _ in kinds]
+        for after in (_Kind.NEWLINE, _Kind.WORD, _Kind.OTHER) if asserts else (None,):
+            for node in _closure(graph, nodes, before, after or _Kind.OTHER):
+                for low, high, target in edges[node]:
+                    for number in range(low, high + 1):
+                        if after is None or kinds[number] is after:
+                            targets[number].add(target)
         row = []
-        for byte in members:
-            after = _kind(byte)
-            reached = closed.get(after, plain)
-            targets = frozenset(t for n in reached for low, high, t in graph.bytes[n] if low <= byte <= high)
-            key = (targets, after if asserts and targets else _Kind.OTHER)
+        for reached, kind in zip(targets, kinds, strict=True):
+            # What came before matters to assertions only, and not where nothing can match any more.
+            key = (frozenset(reached), kind if asserts and reached else _Kind.OTHER)
             if key not in numbers:
                 numbers[key] = len(states)
                 states.append(key)

@@ -24,7 +24,7 @@ from rillet.frontends.onnx.strings.regex.syntax import (
 )
 
 _MAX_COUNT = 1000  # of a counted repetition, as in RE2
-_MAX_DEPTH = 200  # of nested groups
+_MAX_DEPTH = 100  # of nested groups
 _CONTROL = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
 _PLACES = {"A": At.TEXT_BEGIN, "z": At.TEXT_END, "b": At.WORD_BOUNDARY, "B": At.NO_WORD_BOUNDARY}
 _NOT_REGULAR = {
