@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from torch_mlir import ir
 
 from rillet.codegen.cpu.body import is_vectorizable
@@ -28,10 +30,23 @@ _CHEAP_MATH = frozenset(
 )
 
 
-def is_costly(generic: Generic) -> bool:
-    """True when computing the body again would cost more than reading its result from the cache."""
-    names = [op.operation.name for op in generic.body.operations]
-    return any(n == "arith.divf" or (n.startswith("math.") and n not in _CHEAP_MATH) for n in names)
+def is_costly(generic: Generic, uniform: Set[ir.Value] = frozenset()) -> bool:
+    """True when computing the body again would cost more than reading its result from the cache.
+
+    ``uniform``: inputs that are the same all along a loop; what is computed from these alone is computed once.
+    """
+    same = {a for a, v in zip(generic.body.arguments, generic.inputs, strict=False) if v in uniform}
+    for op in generic.body.operations:
+        operands = [v for v in op.operation.operands if isinstance(v.owner, ir.Block) or v.owner.parent == generic.op]
+        if operands and all(v in same for v in operands):
+            same.update(op.operation.results)
+        elif _is_costly_op(op.operation.name):
+            return True
+    return False
+
+
+def _is_costly_op(name: str) -> bool:
+    return name == "arith.divf" or (name.startswith("math.") and name not in _CHEAP_MATH)
 
 
 def _bits(type_: ir.Type) -> int:

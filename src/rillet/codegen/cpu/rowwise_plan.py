@@ -50,7 +50,7 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan:
 
 
 def _rows_together(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension], target: Target) -> int:
-    """As many rows as a quarter of the L1 cache holds with what is read and written of them, at most ``_TOGETHER`` and
+    """As many rows as less than half of the L1 cache holds with what is read and written of them, at most ``_TOGETHER`` and
     no more than there are. In longer rows the ends of reductions hardly count, and fewer streams are read faster."""
     if target.is_bare_metal:
         return 1  # small code
@@ -64,7 +64,7 @@ def _rows_together(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimens
         outside = [_TOGETHER if e == _DYNAMIC else e for d, e in extents.items() if d in fixed]
         rows = max(rows, math.prod(outside))
     together = _TOGETHER
-    while together > 1 and (together * row_bytes > target.l1d_bytes // 4 or together > rows):
+    while together > 1 and (together * row_bytes >= target.l1d_bytes // 2 or together > rows):
         together //= 2
     return together
 

@@ -40,7 +40,11 @@ class Stages:
     @cached_property
     def _first(self) -> dict[ir.Value, int]:
         candidates = [
-            r for g in self._dispatch.generics if g.is_parallel and is_costly(g) for r in g.results if self._has_row(r)
+            r
+            for g in self._dispatch.generics
+            if g.is_parallel and is_costly(g, {v for v in g.inputs if not self._has_row(v)})
+            for r in g.results
+            if self._has_row(r)
         ]
         chosen: dict[ir.Value, int] = {}
         for value in reversed(candidates):
