@@ -97,10 +97,15 @@ class _Rewriter:
             self._dim(op)
             return False
         # Everything else reads its operands as the model wrote them.
-        plain = {v: self.get(v, identity(rank_of(v))) for v in (*op.operands, *captures(op)) if v in self.current}
+        plain = {v: self._as_written(v) for v in (*op.operands, *captures(op)) if v in self.current}
         if plain:
             remap(op, plain)
         return False
+
+    def _as_written(self, value: ir.Value) -> ir.Value:
+        """``value`` in its own layout and of its own type, which may tell less than what holds it now."""
+        plain = self.get(value, identity(rank_of(value)))
+        return builders.cast(plain, ir.RankedTensorType(value.type).shape)
 
     def _touches(self, op: ir.Operation) -> bool:
         values = (*op.operands, *op.results, *captures(op))
