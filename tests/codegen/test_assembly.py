@@ -88,7 +88,7 @@ def _toml(tables: dict[str, dict[str, str | int]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "aarch64"])
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
 @pytest.mark.parametrize("case", [*CONTRACTIONS, WINDOWS[0]], ids=lambda case: case.name)
 def test_accumulators_stay_in_registers(case: KernelCase, target: str) -> None:
     """Every loop that multiplies: nothing is stored in contractions', nothing goes through the stack in any."""

@@ -7,6 +7,8 @@ import pytest
 from harness import Kernel, executable
 from kernels import assert_close, matmul, pack, reduction, zero_init
 
+from rillet.codegen.cpu import tiles
+
 
 def _check(m: int, n: int, k: int, target: str) -> Kernel:
     rng = np.random.default_rng(m * 1000 + n * 10 + k)
@@ -41,6 +43,34 @@ def test_odd_sizes(m: int, n: int, k: int) -> None:
 @pytest.mark.parametrize(("m", "n", "k"), [(7, 17, 33), (26, 31, 12)])
 def test_targets(target: str, m: int, n: int, k: int) -> None:
     _check(m, n, k, target)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(4, 32, 1), (9, 40, 37), (31, 45, 600), (70, 300, 256)])
+def test_left_hand_elements_are_spread_where_loads_do_not_broadcast(m: int, n: int, k: int) -> None:
+    """One part of the reduction, and several; a last tile of fewer rows and of fewer columns."""
+    kernel = _check(m, n, k, "x86-64-v2")
+    assert kernel.executable.local_memory_size >= 4 * 4 * min(m, 4) * min(k, 200)
+
+
+@pytest.mark.parametrize("m", [1, 4, 7, 33])
+def test_spread_rows_of_unknown_number(m: int) -> None:
+    rng = np.random.default_rng(m)
+    x, y = rng.standard_normal((1, m, 300), np.float32), rng.standard_normal((1, 300, 40), np.float32)
+    text = _batched(("1x?x300", "1x300x40", "1x?x40"), ("b, m, k", "b, k, n", "b, m, n"), "2||2", "nm")
+    [z] = Kernel(text, "x86-64-v2")([x, y], [((1, m, 40), np.float32)], [m])
+    assert_close(z, x.astype(np.float64) @ y)
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-v2"])
+@pytest.mark.parametrize(("m", "n", "k"), [(31, 45, 50), (64, 70, 129)])
+def test_long_reductions_are_done_in_parts(
+    target: str, m: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Kernel(matmul(m, n, k), "host").executable.local_memory_size
+    monkeypatch.setattr(tiles, "BLOCKED_STEPS", 16)
+    monkeypatch.setattr(tiles, "SPREAD_STEPS", 16)
+    monkeypatch.setattr(tiles, "blocks_reduction", lambda *_: True)
+    assert _check(m, n, k, target).executable.local_memory_size > whole
 
 
 def test_a_long_product_is_split_into_workgroups() -> None:

@@ -33,7 +33,7 @@ class Target:
     l1d_bytes: int = 32 * 1024
     l2_bytes: int = 512 * 1024
     l3_bytes: int = 8 * 1024 * 1024
-    fma_ports: int = 2
+    fma_ports: int = 2  # without fma: ports that multiply and ports that add, together
     broadcast_loads: bool = True  # an element is loaded into all lanes of a vector at no extra cost
     fma_by_element: bool = False  # multiply-add takes one lane of a register as a factor for all lanes
     os: str = "linux"  # "linux", "none" (bare metal) or "wasi"

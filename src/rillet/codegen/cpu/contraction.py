@@ -66,6 +66,9 @@ class Workgroup:
     def block(self, batch: dict[int, Index], rows: Span, columns: Span) -> None:
         """The tiles of a block of rows and columns of one batch (loop → coordinate)."""
         plan, tiles = self.plan, self.tiles
+        if plan.reduction_block and not plan.pack:
+            self._blocked(batch, rows, columns)
+            return
 
         def column_tile(n: Index, vectors: int, width: Index) -> None:
             if plan.reduction_block:
@@ -76,32 +79,65 @@ class Workgroup:
             self._over_rows(rows, lambda m, count, valid: tiles.tile(batch, m, count, valid, n, vectors, width))
 
         def row_tile(m: Index, count: int, valid: Index) -> None:
+            if plan.spread:
+                tiles.spread(batch, m, count, valid, Segment.whole(tiles.reduction_sizes))
             self._over_columns(columns, lambda n, vectors, width: tiles.tile(batch, m, count, valid, n, vectors, width))
 
-        if plan.blocks.rows_outer and not plan.pack and not plan.reduction_block:
+        if plan.spread or (plan.blocks.rows_outer and not plan.pack and not plan.reduction_block):
             self._over_rows(rows, row_tile)
         else:
             self._over_columns(columns, column_tile)
 
     def _blocked_column_tile(self, batch: dict[int, Index], rows: Span, n: Index, vectors: int, width: Index) -> None:
-        """One column tile, a block of the reduction at a time, partial sums in scratch."""
-        plan, tiles = self.plan, self.tiles
+        """One column tile, a packed block of the reduction at a time, partial sums in scratch."""
+        tiles = self.tiles
         tiles.begin_sums(batch, rows, n, vectors, width)
-        total = tiles.reduction_sizes[0]
 
-        def segment(start: Index) -> None:
-            block = plan.reduction_block
-            exact = isinstance(total, int) and total % block == 0
-            part = Segment(start, block if exact else index.minimum(block, index.sub(total, start)))
-            if plan.pack:
-                tiles.pack(batch, n, vectors, width, part)
+        def segment(part: Segment) -> None:
+            tiles.pack(batch, n, vectors, width, part)
             self._over_rows(
                 rows,
                 lambda m, count, valid: tiles.add_to_sums(batch, rows, m, count, valid, n, vectors, width, part),
             )
 
-        each(self.kernel, (0, total), plan.reduction_block, segment)
+        self._over_segments(segment)
         tiles.finish_sums(batch, rows, n, vectors, width)
+
+    def _blocked(self, batch: dict[int, Index], rows: Span, columns: Span) -> None:
+        """All tiles a block of the reduction at a time, so that both operands stay in the caches; sums in scratch."""
+        tiles = self.tiles
+
+        def begin(n: Index, vectors: int, width: Index) -> None:
+            tiles.begin_sums(batch, rows, n, vectors, width, columns[0])
+
+        def segment(part: Segment) -> None:
+            def add(m: Index, count: int, valid: Index, n: Index, vectors: int, width: Index) -> None:
+                tiles.add_to_sums(batch, rows, m, count, valid, n, vectors, width, part, columns[0])
+
+            def row_tile(m: Index, count: int, valid: Index) -> None:
+                tiles.spread(batch, m, count, valid, part)
+                self._over_columns(columns, lambda n, *column: add(m, count, valid, n, *column))
+
+            if self.plan.spread:
+                self._over_rows(rows, row_tile)
+            else:
+                self._over_columns(columns, lambda *column: self._over_rows(rows, lambda *row: add(*row, *column)))
+
+        def finish(n: Index, vectors: int, width: Index) -> None:
+            tiles.finish_sums(batch, rows, n, vectors, width, columns[0])
+
+        self._over_columns(columns, begin)
+        self._over_segments(segment)
+        self._over_columns(columns, finish)
+
+    def _over_segments(self, body: Callable[[Segment], None]) -> None:
+        total, block = self.tiles.reduction_sizes[0], self.plan.reduction_block
+        exact = isinstance(total, int) and total % block == 0
+
+        def segment(start: Index) -> None:
+            body(Segment(start, block if exact else index.minimum(block, index.sub(total, start))))
+
+        each(self.kernel, (0, total), block, segment)
 
     def _over_rows(self, span: Span, body: Callable[[Index, int, Index], None]) -> None:
         each_row_tile(self.kernel, span, index.product(self.tiles.row_sizes), self.plan.tile.rows, body)

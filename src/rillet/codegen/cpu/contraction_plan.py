@@ -47,6 +47,13 @@ class Plan:
     pack: bool  # copy the right-hand side's panel to scratch first
     reduction_block: int  # iterations of the first reduction axis done at a time, partial sums in scratch; 0 for all
     run: int  # elements along the innermost reduction axis that are read together from the left operand; 0: one by one
+    spread: bool  # copy the left-hand rows of a block to scratch first, each element into all lanes of a vector
+
+    @property
+    def steps(self) -> int:
+        """The most steps of the reduction that are done at a time (extents known)."""
+        first, *inner = [a.extent for a in self.reductions] or [1]
+        return (self.reduction_block or first) * math.prod(inner)
 
 
 def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
@@ -55,11 +62,16 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
     if contraction is None:
         return None
     after = epilogue.plan(dispatch, contraction.root)
-    return None if after is None else plan_for(dispatch, contraction, after, target)
+    return None if after is None else plan_for(dispatch, contraction, after, target, cache_blocks=True)
 
 
-def plan_for(dispatch: Dispatch, contraction: Contraction, after: Epilogue, target: Target) -> Plan | None:
-    """The plan for a contraction with this epilogue; None when its right-hand side cannot be packed."""
+def plan_for(
+    dispatch: Dispatch, contraction: Contraction, after: Epilogue, target: Target, *, cache_blocks: bool = False
+) -> Plan | None:
+    """The plan for a contraction with this epilogue; None when its right-hand side cannot be packed.
+
+    With ``cache_blocks`` long reductions may be done in parts, which keeps sums of a block of rows and columns.
+    """
     extents = contraction.extents
     left, right = contraction.left_access, contraction.right_access
 
@@ -81,14 +93,19 @@ def plan_for(dispatch: Dispatch, contraction: Contraction, after: Epilogue, targ
     m, n, k = guess(rows), guess_extent(extents[contraction.column_loop]), guess(reductions)
     left_bytes, right_bytes = (element_bytes(element(contraction, x)) for x in (contraction.left, contraction.right))
     knobs = dispatch.knobs
+    accumulator_bytes = element_bytes(contraction.product.accumulator_type)
+    pack = not right.panel and right.static_stride(contraction.column_loop) != 1
+    blockable = cache_blocks and not pack and left.padding is None and not any(a.extent == DYNAMIC for a in reductions)
+    spread = blockable and tiles.spreads(target, m, n)
     chosen = tiles.choose_tile(
         target,
         m,
         n,
         k,
         element_bytes=right_bytes,
-        accumulator_bytes=element_bytes(contraction.product.accumulator_type),
+        accumulator_bytes=accumulator_bytes,
         gather=len(rows) > 1,
+        spread=spread,
     )
     tile = Tile(knobs.tile_rows or chosen.rows, knobs.tile_vectors or chosen.vectors, chosen.lanes)
     left_is_flat = len(merge(contraction.row_loops, extents, left_merge)) == 1
@@ -103,7 +120,6 @@ def plan_for(dispatch: Dispatch, contraction: Contraction, after: Epilogue, targ
         right_bytes=right_bytes * n * k,
         element_bytes=right_bytes,
     ).overruled(tile, m, n, knobs)
-    pack = not right.panel and right.static_stride(contraction.column_loop) != 1
     inner = [a.extent for a in reductions[1:]]
     if pack and DYNAMIC in inner:
         return None
@@ -111,8 +127,12 @@ def plan_for(dispatch: Dispatch, contraction: Contraction, after: Epilogue, targ
     block = 0
     if pack:
         block = tiles.choose_reduction_block(target, first, math.prod(inner), tile, right_bytes)
+    elif blockable and (spread or tiles.blocks_reduction(target, m, n, k, right_bytes)):
+        block, blocks = tiles.choose_cache_blocks(
+            target, tile, m, n, first, math.prod(inner), accumulator_bytes=accumulator_bytes, spread=spread
+        )
     run = tile.lanes if _reads_runs(contraction, reductions, target) else 0
-    return Plan(contraction, after, batches, rows, reductions, left_is_flat, tile, blocks, pack, block, run)
+    return Plan(contraction, after, batches, rows, reductions, left_is_flat, tile, blocks, pack, block, run, spread)
 
 
 def _reads_runs(contraction: Contraction, reductions: Sequence[Axis], target: Target) -> bool:

@@ -20,7 +20,7 @@ from rillet.codegen.cpu.epilogue import Writer
 from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
-from rillet.codegen.cpu.packing import pack_panel
+from rillet.codegen.cpu.packing import each_step, pack_panel
 from rillet.codegen.cpu.padding import Padded
 from rillet.codegen.cpu.tiles import Tile
 
@@ -64,12 +64,17 @@ class TileEmitter:
         self.reduction_sizes = [axis_size(a, self.sizes) for a in plan.reductions]
         self.sum_type = c.product.accumulator_type
         self._panel: ir.Value | None = None
+        self._left_panel: memory.Buffer | None = None
         self._scratch: memory.Buffer | None = None
+        self._pitch = plan.blocks.columns if plan.reduction_block and not plan.pack else plan.tile.columns
         if plan.pack:
             inner = guess(plan.reductions[1:])
             first = plan.reductions[0].extent if plan.reductions else 1
             steps = inner * (plan.reduction_block or first)
             self._panel = kernel.local([steps * plan.tile.columns], element(c, c.right))
+        if plan.spread:
+            panel = kernel.local([plan.steps * self._left_pitch], self.sum_type)
+            self._left_panel = memory.Buffer.whole(panel, self.sum_type)
         if plan.reduction_block:
             self._scratch = self._sums(plan.blocks.rows)
         elif self._is_costly(plan.tile.rows, plan.tile.vectors):
@@ -92,7 +97,7 @@ class TileEmitter:
         return Padded(self.kernel, which, self.left.memref, innermost)
 
     def _sums(self, rows: int) -> memory.Buffer:
-        local = self.kernel.local([rows * self.plan.tile.columns], self.sum_type)
+        local = self.kernel.local([rows * self._pitch], self.sum_type)
         return memory.Buffer.whole(local, self.sum_type)
 
     def _is_costly(self, rows: int, vectors: int) -> bool:
@@ -120,14 +125,19 @@ class TileEmitter:
             with self.kernel.when(exists):
                 self._store_row(row, batch, w, n, masks)
 
-    def begin_sums(self, batch: Batch, rows: Span, n: Index, vectors: int, width: Index) -> None:
-        """Put the initial values of a block of rows in scratch."""
+    def begin_sums(
+        self, batch: Batch, rows: Span, n: Index, vectors: int, width: Index, origin: Index | None = None
+    ) -> None:
+        """Put the initial values of a block of rows in scratch. Sums in scratch begin with column ``origin``, or with
+        ``n``.
+        """
+        shift = self._shift(n, origin)
         masks = column_masks(self.lanes, width, vectors)
         with self.kernel.loop(rows[0], rows[1]) as loop:
             row = self._coordinates(self.plan.rows, index.delinearize(loop.iv, self.row_sizes))
             for j in range(vectors):
                 value = self._initial(self._at(batch, row, n, j), masks[j])
-                self._store_sum(index.sub(loop.iv, rows[0]), j, value)
+                self._store_sum(index.sub(loop.iv, rows[0]), j, value, shift)
 
     def add_to_sums(
         self,
@@ -140,25 +150,53 @@ class TileEmitter:
         vectors: int,
         width: Index,
         segment: Segment,
+        origin: Index | None = None,
     ) -> None:
         """Add one segment of the reduction to a tile's sums in scratch."""
-        first = index.sub(m, rows[0])
-        spots = [(index.add(first, r), j) for r in range(count) for j in range(vectors)]
+        first, shift = index.sub(m, rows[0]), self._shift(n, origin)
+        spots = [(index.add(first, r), j, shift) for r in range(count) for j in range(vectors)]
         sums = [self._load_sum(*spot) for spot in spots]
         where = self._rows_at(m, count, valid)
         left = self._left_rows(batch, where, m, valid)
         masks = column_masks(self.lanes, width, vectors)
         sums = self._reduce(batch, where, left, n, vectors, masks, sums, segment)
-        for spot, value in zip(spots, sums, strict=True):
-            self._store_sum(*spot, value)
+        for (row, j, _), value in zip(spots, sums, strict=True):
+            self._store_sum(row, j, value, shift)
 
-    def finish_sums(self, batch: Batch, rows: Span, n: Index, vectors: int, width: Index) -> None:
+    def finish_sums(
+        self, batch: Batch, rows: Span, n: Index, vectors: int, width: Index, origin: Index | None = None
+    ) -> None:
         """Apply the epilogue to the sums in scratch and store the results."""
+        shift = self._shift(n, origin)
         masks = column_masks(self.lanes, width, vectors)
         with self.kernel.loop(rows[0], rows[1]) as loop:
             row = self._coordinates(self.plan.rows, index.delinearize(loop.iv, self.row_sizes))
             spot = index.sub(loop.iv, rows[0])
-            self._store_row([self._load_sum(spot, j) for j in range(vectors)], batch, row, n, masks)
+            self._store_row([self._load_sum(spot, j, shift) for j in range(vectors)], batch, row, n, masks)
+
+    @staticmethod
+    def _shift(n: Index, origin: Index | None) -> Index:
+        return 0 if origin is None else index.sub(n, origin)
+
+    def spread(self, batch: Batch, m: Index, count: int, valid: Index, segment: Segment) -> None:
+        """Copy a row tile of the left operand to scratch, each element into all lanes of a vector: step by step, and
+        row by row within a step.
+        """
+        sources = self._source_rows(batch, self._rows_at(m, count, valid), m, valid)
+        sizes = [segment.length, *self.reduction_sizes[1:]][: len(self.plan.reductions)]
+        strides = [self.left.strides[a.inner] for a in self.plan.reductions]
+        if strides:
+            sources = [index.add(r, index.mul(segment.start, strides[0])) for r in sources]
+
+        def store(offsets: Sequence[Index], target: Index) -> None:
+            assert self._left_panel is not None
+            for r, offset in enumerate(offsets):
+                value = broadcast(self._load_left(self.left.memref, offset), self.lanes)
+                spot = self._vector_at(index.add(target, r * self.lanes))
+                memory.store(self._left_panel, spot, value, self.lanes)
+
+        axes = list(zip(sizes, strides, strict=True))
+        each_step(self.kernel, axes, sources, 0, self._left_pitch, store)
 
     def pack(self, batch: Batch, n: Index, vectors: int, width: Index, segment: Segment) -> None:
         """Copy a column tile's panel of the right-hand side to scratch."""
@@ -191,6 +229,17 @@ class TileEmitter:
         return [self._coordinates(self.plan.rows, p) for p in self._row_positions(m, count, valid)]
 
     def _left_rows(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
+        """Where each of the tile's rows starts in the left operand, or in the panel it was copied to."""
+        if self._left_panel is None:
+            return self._source_rows(batch, where, m, valid)
+        return [r * self.lanes for r in range(len(where))]
+
+    @property
+    def _left_pitch(self) -> int:
+        """Elements from one step to the next in the left panel."""
+        return self.plan.tile.rows * self.lanes
+
+    def _source_rows(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
         """Where each of the tile's rows starts in the left operand."""
         if not self.plan.left_is_flat:
             return [self.left.offset(batch | w) for w in where]
@@ -274,7 +323,8 @@ class TileEmitter:
         columns = self._column_offsets(batch, n, vectors)
         axes = self._reduction_axes(segment)
         if axes:
-            rows = [index.add(r, index.mul(segment.start, axes[0].left_stride)) for r in rows]
+            if self._left_panel is None:
+                rows = [index.add(r, index.mul(segment.start, axes[0].left_stride)) for r in rows]
             if self._panel is None:
                 columns = [index.add(c, index.mul(segment.start, axes[0].right_stride)) for c in columns]
         operands = self._operands(masks)
@@ -315,11 +365,14 @@ class TileEmitter:
     def _reduction_axes(self, segment: Segment) -> list[microkernel.ReductionAxis]:
         axes = []
         for number, axis in enumerate(self.plan.reductions):
-            right = self.right.strides[axis.inner]
+            left, right = self.left.strides[axis.inner], self.right.strides[axis.inner]
+            inside = index.product(self.reduction_sizes[number + 1 :])
             if self._panel is not None:
-                right = index.mul(index.product(self.reduction_sizes[number + 1 :]), self.plan.tile.columns)
+                right = index.mul(inside, self.plan.tile.columns)
+            if self._left_panel is not None:
+                left = index.mul(inside, self._left_pitch)
             size = self.reduction_sizes[number] if number else segment.length
-            axes.append(microkernel.ReductionAxis(size, self.left.strides[axis.inner], right))
+            axes.append(microkernel.ReductionAxis(size, left, right))
         return axes
 
     def _operands(self, masks: Sequence[ir.Value | None]) -> microkernel.Operands:
@@ -330,6 +383,8 @@ class TileEmitter:
         guarded = self._panel is None and not self.c.right_access.panel
 
         def left(offset: Index, number: int) -> ir.Value:
+            if self._left_panel is not None:
+                return memory.load(self._left_panel, self._vector_at(offset), self.lanes)
             return self._load_left(self.left.memref, offset)
 
         def right(offset: Index, number: int) -> ir.Value:
@@ -406,16 +461,16 @@ class TileEmitter:
             row = self._coordinates(self.plan.rows, index.delinearize(index.add(m, loop.iv), self.row_sizes))
             self._store_row([self._load_sum(loop.iv, j) for j in range(len(masks))], batch, row, n, masks)
 
-    def _sum_at(self, row: Index, number: int) -> list[Coordinate]:
-        return self._vector_at(index.add(index.mul(row, self.plan.tile.columns), number * self.lanes))
+    def _sum_at(self, row: Index, number: int, shift: Index) -> list[Coordinate]:
+        return self._vector_at(index.add(index.add(index.mul(row, self._pitch), shift), number * self.lanes))
 
-    def _load_sum(self, row: Index, number: int) -> ir.Value:
+    def _load_sum(self, row: Index, number: int, shift: Index = 0) -> ir.Value:
         assert self._scratch is not None
-        return memory.load(self._scratch, self._sum_at(row, number), self.lanes)
+        return memory.load(self._scratch, self._sum_at(row, number, shift), self.lanes)
 
-    def _store_sum(self, row: Index, number: int, value: ir.Value) -> None:
+    def _store_sum(self, row: Index, number: int, value: ir.Value, shift: Index = 0) -> None:
         assert self._scratch is not None
-        memory.store(self._scratch, self._sum_at(row, number), value, self.lanes)
+        memory.store(self._scratch, self._sum_at(row, number, shift), value, self.lanes)
 
 
 def _coordinate(form: Form, at: dict[int, Index]) -> Index:

@@ -30,11 +30,12 @@ class ReductionAxis:
 
 @dataclass(frozen=True)
 class Operands:
-    """Reads factors: ``left(offset, row number)`` gives a scalar, ``right(offset, column vector number)`` a vector.
+    """Reads factors: ``left(offset, row number)`` gives a scalar or a vector with the factor in all lanes,
+    ``right(offset, column vector number)`` a vector.
 
-    ``left_run(offset, row number)``, where neighbours along the innermost loop are read together, gives ``run`` scalars.
-    ``enter`` is called where the innermost loop begins, with the positions of the loops around it and the rows' offsets
-    there; it gives what to read inside and the offsets to start from.
+    ``left_run(offset, row number)``, where neighbours along the innermost loop are read together, gives ``run``
+    scalars. ``enter`` is called where the innermost loop begins, with the positions of the loops around it and the
+    rows' offsets there; it gives what to read inside and the offsets to start from.
     """
 
     left: Callable[[Index, int], ir.Value]

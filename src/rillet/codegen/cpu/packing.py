@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import memref, vector
@@ -37,10 +37,15 @@ def pack_panel(
     # Shuffles of narrower elements than 32 bits would need more steps than they save.
     transposable = lanes > 1 and lanes & (lanes - 1) == 0 and element.width >= 32
     if not axes or axes[-1][1] != 1 or not transposable:
+
+        def copy(sources: Sequence[Index], target: Index) -> None:
+            element = memref.LoadOp(source, [index.value(sources[0])]).result
+            memref.StoreOp(element, panel, [index.value(target)])
+
         with kernel.loop(0, columns) as loop:
             column = loop.iv if valid == columns else index.minimum(loop.iv, last)
             start = index.add(base, index.mul(column, column_stride))
-            _copy(kernel, source, start, list(axes), panel, loop.iv, pitch)
+            each_step(kernel, axes, [start], loop.iv, pitch, copy)
         return
     with kernel.loop(0, columns, lanes) as loop:
         group = [index.add(loop.iv, n) for n in range(lanes)]
@@ -50,25 +55,25 @@ def pack_panel(
         _transpose(kernel, source, starts, list(axes), panel, loop.iv, pitch)
 
 
-def _copy(
+def each_step(
     kernel: Kernel,
-    source: ir.Value,
-    start: Index,
-    axes: list[tuple[Index, Index]],
-    panel: ir.Value,
+    axes: Sequence[tuple[Index, Index]],
+    sources: Sequence[Index],
     target: Index,
     pitch: int,
+    body: Callable[[Sequence[Index], Index], None],
 ) -> None:
-    """One column."""
+    """``body(sources, target)`` for each step of the reduction loops ``axes``, (extent, stride in the source) each,
+    outermost first; the target moves by ``pitch`` a step.
+    """
     if not axes:
-        element = memref.LoadOp(source, [index.value(start)]).result
-        memref.StoreOp(element, panel, [index.value(target)])
+        body(sources, target)
         return
     (extent, stride), *inner = axes
     target_stride = index.mul(index.product([e for e, _ in inner]), pitch)
     with kernel.loop(0, extent) as loop:
-        moved = index.add(start, index.mul(loop.iv, stride))
-        _copy(kernel, source, moved, inner, panel, index.add(target, index.mul(loop.iv, target_stride)), pitch)
+        moved = [index.add(s, index.mul(loop.iv, stride)) for s in sources]
+        each_step(kernel, inner, moved, index.add(target, index.mul(loop.iv, target_stride)), pitch, body)
 
 
 def _transpose(

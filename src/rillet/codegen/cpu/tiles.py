@@ -61,24 +61,24 @@ class Blocks:
         )
 
 
-def fits(target: Target, rows: int, vectors: int) -> bool:
+def fits(target: Target, rows: int, vectors: int, spread: bool = False) -> bool:
     """Whether accumulators, one step's right-hand vectors and the left-hand elements under way fit the registers.
 
     With a single row each right-hand vector is used once, as a memory operand, and needs no register of its own.
-    Without fused multiply-add products need two. Machines without memory operands, if
-    they have registers for it, load a few left-hand elements ahead; those that multiply by one lane of a register keep
-    a vector of each row.
+    Without fused multiply-add products need two, or four to keep up with spread left-hand elements. Machines without
+    memory operands, if they have registers for it, load a few left-hand elements ahead; those that multiply by one lane
+    of a register keep a vector of each row.
     """
     held = vectors if rows > 1 else 1
     left = 1 if target.arch == "x86_64" or target.tile_registers < 32 else 3
     if target.fma_by_element:
         left = rows
-    product = 0 if target.fma else 2
+    product = 0 if target.fma else 4 if spread else 2
     return rows * vectors + held + left + product <= target.tile_registers
 
 
-def step_cycles(target: Target, tile: Tile, k: int, element_bytes: int) -> float:
-    """Cycles of one k step of ``tile`` inside a loop of ``k`` steps."""
+def step_cycles(target: Target, tile: Tile, k: int, element_bytes: int, spread: bool = False) -> float:
+    """Cycles of one k step of ``tile`` inside a loop of ``k`` steps; ``spread``: left-hand elements fill vectors."""
     operations = 1 if target.fma else 2
     arithmetic = tile.rows * tile.vectors * operations / target.fma_ports
     rows_read = tile.rows / tile.lanes if target.fma_by_element else tile.rows
@@ -87,19 +87,28 @@ def step_cycles(target: Target, tile: Tile, k: int, element_bytes: int) -> float
     streamed = panel_bytes / L2_BYTES_PER_CYCLE if k * panel_bytes > target.l1d_bytes // 2 else 0.0
     # Without fused multiply-add there are no three-operand instructions and no broadcasting loads either (SSE): a
     # product is a copy, a multiplication and an addition, a broadcast a load and a shuffle.
-    per_product, per_broadcast = (1, 1) if target.fma else (3, 2)
+    per_product, per_broadcast = (1, 1) if target.fma else (3, 1 if spread else 2)
     issue = (tile.vectors + per_broadcast * rows_read + per_product * tile.rows * tile.vectors) / ISSUE_WIDTH
     terms = (arithmetic, loads, issue, streamed, FMA_LATENCY)
     return (1 - OVERLAP_LOSS) * max(terms) + OVERLAP_LOSS * sum(terms)
 
 
-def tile_cycles(target: Target, tile: Tile, k: int, element_bytes: int, gather: bool) -> float:
+def tile_cycles(target: Target, tile: Tile, k: int, element_bytes: int, gather: bool, spread: bool = False) -> float:
     """Cycles of one whole tile, address computation and stores included."""
     setup = TILE_OVERHEAD + tile.rows * tile.vectors + (GATHER_OVERHEAD * tile.rows if gather else 0)
-    return k * step_cycles(target, tile, k, element_bytes) + setup
+    return k * step_cycles(target, tile, k, element_bytes, spread) + setup
 
 
-def grid_cycles(target: Target, tile: Tile, m: int, n: int, k: int, element_bytes: int, gather: bool = False) -> float:
+def grid_cycles(
+    target: Target,
+    tile: Tile,
+    m: int,
+    n: int,
+    k: int,
+    element_bytes: int,
+    gather: bool = False,
+    spread: bool = False,
+) -> float:
     """Cycles of an ``m`` x ``n`` x ``k`` contraction tiled by ``tile``, with smaller tiles at the ends of rows and
     columns.
     """
@@ -108,7 +117,9 @@ def grid_cycles(target: Target, tile: Tile, m: int, n: int, k: int, element_byte
     row_parts = [(full_rows, tile.rows), (1, tail_rows)]
     column_parts = [(full_columns, tile.vectors), (1, math.ceil(tail_columns / tile.lanes))]
     return sum(
-        row_count * column_count * tile_cycles(target, Tile(rows, vectors, tile.lanes), k, element_bytes, gather)
+        row_count
+        * column_count
+        * tile_cycles(target, Tile(rows, vectors, tile.lanes), k, element_bytes, gather, spread)
         for row_count, rows in row_parts
         for column_count, vectors in column_parts
         if row_count and rows and column_count and vectors
@@ -116,7 +127,15 @@ def grid_cycles(target: Target, tile: Tile, m: int, n: int, k: int, element_byte
 
 
 def choose_tile(
-    target: Target, m: int, n: int, k: int, *, element_bytes: int, accumulator_bytes: int, gather: bool = False
+    target: Target,
+    m: int,
+    n: int,
+    k: int,
+    *,
+    element_bytes: int,
+    accumulator_bytes: int,
+    gather: bool = False,
+    spread: bool = False,
 ) -> Tile:
     """The register tile with the lowest modelled time for an ``m`` x ``n`` x ``k`` contraction.
 
@@ -128,9 +147,9 @@ def choose_tile(
         Tile(rows, vectors, lanes)
         for rows in range(1, min(m, target.tile_registers) + 1)
         for vectors in range(1, min(math.ceil(n / lanes), 8) + 1)
-        if fits(target, rows, vectors)
+        if fits(target, rows, vectors, spread)
     ]
-    cost = {tile: grid_cycles(target, tile, m, n, k, element_bytes, gather) for tile in candidates}
+    cost = {tile: grid_cycles(target, tile, m, n, k, element_bytes, gather, spread) for tile in candidates}
     bound = 1.02 * min(cost.values())
     return min(
         (tile for tile in candidates if cost[tile] <= bound),
@@ -228,6 +247,58 @@ def choose_reduction_block(target: Target, first: int, inner: int, tile: Tile, e
     if 0 <= first <= room:
         return 0
     return min(room, max(1, 512 // inner)) if first < 0 else math.ceil(first / math.ceil(first / room))
+
+
+# --- blocks of the caches: a part of the reduction at a time, sums of a block of results in scratch -------------------
+
+SPREAD_ROWS, SPREAD_COLUMNS = 4, 32  # fewer do not repay the copy of the left-hand side
+BLOCKED_STEPS = 512  # of the reduction: the right-hand panel of a tile stays in L1
+SPREAD_STEPS = 256  # likewise, and the left-hand rows, whose elements fill vectors
+BLOCKED_REDUCTION = 1536  # shorter reductions are done at once
+BLOCKED_SIZE = 4  # times L2: smaller operands come from L3 fast enough
+
+
+def spreads(target: Target, m: int, n: int) -> bool:
+    """Whether to copy left-hand elements into all lanes of a vector before they are used.
+
+    Where no instruction broadcasts what it loads, each use would cost a shuffle, and shuffles compete with
+    multiplications for their ports.
+    """
+    return not target.broadcast_loads and target.vector_bits > 0 and m >= SPREAD_ROWS and n >= SPREAD_COLUMNS
+
+
+def blocks_reduction(target: Target, m: int, n: int, k: int, element_bytes: int) -> bool:
+    """Whether the reduction is worth doing in parts: long, and both operands much larger than L2."""
+    smaller = min(m, n) * k * element_bytes
+    return k >= BLOCKED_REDUCTION and smaller > BLOCKED_SIZE * target.l2_bytes > 0
+
+
+def choose_cache_blocks(
+    target: Target, tile: Tile, m: int, n: int, first: int, inner: int, *, accumulator_bytes: int, spread: bool
+) -> tuple[int, Blocks]:
+    """How many iterations of the first reduction axis (``inner`` steps each) are done at a time, 0 for all, and what
+    one workgroup does.
+
+    One side takes half of L2, the sums a quarter: the left-hand rows, which each column tile reads again, or where a
+    row tile is spread and passes all column tiles, the right-hand columns.
+    """
+    parts = math.ceil(first / max(1, (SPREAD_STEPS if spread else BLOCKED_STEPS) // inner))
+    block = math.ceil(first / parts)
+    half, quarter = (target.l2_bytes // share // accumulator_bytes for share in (2, 4))
+    if spread:
+        columns = _even(n, tile.columns, half // (block * inner))
+        rows = _even(m, tile.rows, quarter // columns)
+    else:
+        rows = _even(m, tile.rows, half // (block * inner))
+        columns = _even(n, tile.columns, quarter // rows)
+    return block if parts > 1 else 0, Blocks(1, rows, columns, False)
+
+
+def _even(total: int, multiple: int, limit: int) -> int:
+    """A multiple near ``limit`` that cuts ``total`` into blocks of nearly the same size."""
+    most = max(1, limit // multiple)
+    units = math.ceil(total / multiple)
+    return math.ceil(units / math.ceil(units / most)) * multiple
 
 
 # --- windows: depthwise convolutions, pooling, sums that keep the vectorized axis -------------------------------------
