@@ -73,7 +73,8 @@ class Module:
                 prepared = tuple(inputs.prepare(s, a) for s, a in zip(self._tensors, arrays, strict=True))
                 results = self._invoke(_MAIN, prepared)
         except RunError as error:
-            raise failures.explained(error, {e["name"]: e["sources"] for e in self.entries}) from None
+            explained = failures.explained(error, {e["name"]: e["sources"] for e in self.entries})
+            raise strings.renamed(self._inputs, explained) if self._has_strings else explained from None
         return strings.join(self._outputs, results) if self._has_strings else results
 
     @property

@@ -47,6 +47,15 @@ def join(specs: Sequence[TensorSpec], values: Sequence[np.ndarray]) -> tuple[np.
     return tuple(_unpack(next(parts), next(parts)) if spec.dtype == OBJECT else next(parts) for spec in specs)
 
 
+def renamed(specs: Sequence[TensorSpec], error: RunError) -> RunError:
+    """The error with the names of tensors of strings that callers know."""
+    text = str(error)
+    for spec in specs:
+        if spec.dtype == OBJECT:
+            text = text.replace(f"'{spec.name}{_ENDS}'", f"'{spec.name}'")
+    return RunError(text)
+
+
 def _pack(spec: TensorSpec, value: Any) -> tuple[np.ndarray, np.ndarray]:
     array = np.asarray(value)
     if array.dtype.kind not in "UOT" and array.size:
