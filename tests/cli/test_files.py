@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import onnx
 import pytest
@@ -83,3 +85,36 @@ def test_options_of_compiling_are_refused_for_compiled_files(artifact, capsys, c
 def test_shapes_with_fractions(model, capsys):
     assert main(["run", str(model), "--shape", "x=1.5x4"]) == 1
     assert "--shape x=1.5x4: '1.5' is neither a number nor a name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compile", "MODEL", "-o", "/nowhere/x.rlm"], "cannot write /nowhere/x.rlm: there is no folder /nowhere"),
+        (["compile", "MODEL", "-o", "FOLDER"], "it is a folder"),
+        (["check", "RLM"], "compiled already, so load it with rillet.load, or give the model it came from"),
+        (["verify", "RLM"], "compiled already"),
+        (["run", "MODEL", "--input", "x=MODEL"], "it is no .npy file; write one with numpy.save"),
+        (["run", "MODEL", "--input", "x=absent.npy"], "cannot read an array"),
+    ],
+)
+def test_files_that_do_not_fit(model, artifact, tmp_path, capsys, arguments, message):
+    for word, path in (("MODEL", model), ("RLM", artifact), ("FOLDER", tmp_path)):
+        arguments = [a.replace(word, str(path)) for a in arguments]
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("arguments", [["run", "--seed", "-1"], ["bench", "--seconds", "-1"], ["bench", "--seed", "x"]])
+def test_numbers_that_do_not_fit(model, capsys, arguments):
+    with pytest.raises(SystemExit) as info:
+        main([arguments[0], str(model), *arguments[1:]])
+    assert info.value.code == 2
+    assert f"argument {arguments[1]}: invalid" in capsys.readouterr().err
+
+
+def test_fetching_models_warns_of_nothing():
+    command = [sys.executable, "-W", "error", "-m", "models.fetch", "--help"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0

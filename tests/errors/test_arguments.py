@@ -37,7 +37,7 @@ def test_sources(source: Any, message: str) -> None:
 
 def test_compiled_file_as_source(module: rillet.Module, tmp_path: Path) -> None:
     module.save(tmp_path / "m.rlm")
-    with pytest.raises(rillet.CompileError, match=r"m\.rlm is compiled already: load it with rillet\.load"):
+    with pytest.raises(rillet.CompileError, match=r"m\.rlm': compiled already, so load it with rillet\.load"):
         rillet.compile(tmp_path / "m.rlm")
 
 

@@ -210,3 +210,8 @@ if child:
     assert os.waitpid(child, 0)[1] == 0
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_saving_where_there_is_no_folder_names_the_file(blob: bytes, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"'.*nowhere/add\.rlm'"):
+        load(blob).save(tmp_path / "nowhere" / "add.rlm")

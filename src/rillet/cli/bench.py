@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rillet.cli import profile
-from rillet.cli.common import add_source, open_module, print_json, read_inputs
+from rillet.cli.common import add_source, duration, natural, open_module, print_json, read_inputs
 from rillet.runtime import Module, load
 
 
@@ -22,8 +22,8 @@ def register(commands: Any) -> None:
     parser.add_argument(
         "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input (default: random)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long to measure")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of random inputs")
+    parser.add_argument("--seconds", type=duration, default=2.0, help="how long to measure")
     parser.add_argument("--profile", action="store_true", help="where the time goes, kernel by kernel, on one thread")
     parser.add_argument("--trace", metavar="FILE", help="with --profile: write a trace that Perfetto opens")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")

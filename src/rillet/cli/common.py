@@ -44,6 +44,30 @@ def open_module(options: argparse.Namespace) -> Module:
     return module
 
 
+def natural(text: str) -> int:
+    """The type of an argument that is a whole number from 0 on."""
+    value = int(text)
+    if value < 0:
+        raise ValueError
+    return value
+
+
+def duration(text: str) -> float:
+    """The type of an argument that is a number of seconds."""
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError
+    return value
+
+
+def check_output(path: Path) -> None:
+    """Before long work: whether a file can be written there at all. Raises ``CompileError``."""
+    if path.is_dir():
+        raise CompileError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise CompileError(f"cannot write {path}: there is no folder {path.parent}")
+
+
 def parse_shapes(texts: list[str]) -> dict[str, tuple[int | str, ...]]:
     """Parse ``NAME=1x3xHx224``: numbers are fixed, names and -1 dynamic."""
     shapes: dict[str, tuple[int | str, ...]] = {}
@@ -73,6 +97,9 @@ def read_arrays(texts: list[str]) -> dict[str, np.ndarray]:
         if not separator:
             raise RunError(f"--input {text}: expected NAME=FILE.npy")
         try:
+            with open(path, "rb") as file:
+                if file.read(6) != b"\x93NUMPY":
+                    raise ValueError("it is no .npy file; write one with numpy.save")
             given[name] = np.load(Path(path), allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise RunError(f"--input {text}: cannot read an array: {error}") from error

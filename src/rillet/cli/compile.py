@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rillet.cli.common import add_source, parse_shapes, print_json, print_stats
+from rillet.cli.common import add_source, check_output, parse_shapes, print_json, print_stats
 
 
 def register(commands: Any) -> None:
@@ -35,6 +35,8 @@ def handle(options: argparse.Namespace) -> int:
         program = lower_until(options.model, options.until, target=resolve_targets(target)[0], inputs=shapes)
         print(program.module)
         return 0
+    output = Path(options.output) if options.output else Path(options.model).with_suffix(".rlm")
+    check_output(output)
     started = time.perf_counter()
     module = rillet.compile(
         options.model,
@@ -47,7 +49,6 @@ def handle(options: argparse.Namespace) -> int:
         optimize_for_size=options.optimize_for_size,
         tuning=options.tuning,
     )
-    output = Path(options.output) if options.output else Path(options.model).with_suffix(".rlm")
     module.save(output)
     facts = {
         "output": str(output),

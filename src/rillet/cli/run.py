@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rillet.cli.common import add_source, open_module, print_json, read_inputs
+from rillet.cli.common import add_source, natural, open_module, print_json, read_inputs
 
 
 def register(commands: Any) -> None:
@@ -19,7 +19,7 @@ def register(commands: Any) -> None:
         "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input (default: random)"
     )
     parser.add_argument("--output", metavar="DIR", help="write each output as DIR/NAME.npy")
-    parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of random inputs")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     parser.set_defaults(handler=handle)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rillet.cli.common import parse_shapes, print_json, random_input, read_arrays
+from rillet.cli.common import natural, parse_shapes, print_json, random_input, read_arrays
 from rillet.errors import CompileError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def register(commands: Any) -> None:
     parser.add_argument(
         "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input (default: random)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of random inputs")
     parser.add_argument("-o", "--output", metavar="RECORD", help="the record to add to (default: the one compile uses)")
     parser.add_argument("--threads", type=int, help="threads of the whole-model times reported (default: one a core)")
     parser.add_argument("--jobs", type=int, help="processes that compile (default: one a core)")

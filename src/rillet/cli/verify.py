@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rillet.cli.common import parse_shapes, print_json, read_arrays
+from rillet.cli.common import natural, parse_shapes, print_json, read_arrays
 
 if TYPE_CHECKING:
     from rillet.verify import Report
@@ -18,7 +18,7 @@ def register(commands: Any) -> None:
     parser.add_argument(
         "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input (default: random)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of random inputs")
     parser.add_argument("--outputs-only", action="store_true", help="compare the model's outputs only")
     parser.add_argument("--bisect", metavar="OUT.onnx", help="write the smallest part that departs, and its inputs")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")

@@ -40,7 +40,8 @@ def import_source(source: Source, inputs: Shapes | None = None, values: Values |
     if hasattr(source, "SerializeToString") and hasattr(source, "graph"):
         return _import_onnx(source, inputs, values)
     raise CompileError(
-        f"cannot compile an object of type {type(source).__name__}: give a path, ONNX bytes, an onnx.ModelProto, or MLIR text"
+        f"cannot compile an object of type {type(source).__name__}: "
+        "give a path, ONNX bytes, an onnx.ModelProto, or MLIR text"
     )
 
 
@@ -59,8 +60,6 @@ def _import_path(source: str | os.PathLike[str], inputs: Shapes | None, values: 
         raise CompileError(f"{path}: no such file")
     if path.suffix == ".mlir":
         return mlir.import_text(_read_text(path), inputs)
-    if _is_module_file(path):
-        raise CompileError(f"{path} is compiled already: load it with rillet.load, or give the model it came from")
     return _import_onnx(path, inputs, values)
 
 
@@ -71,14 +70,6 @@ def _read_text(path: Path) -> str:
         raise CompileError(
             f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is no UTF-8 text'}"
         ) from error
-
-
-def _is_module_file(path: Path) -> bool:
-    """Whether a file that can be read starts like a ``.rlm``."""
-    if not path.is_file() or not os.access(path, os.R_OK):
-        return False
-    with open(path, "rb") as file:
-        return file.read(4) == b"RLM1"
 
 
 def _import_onnx(source: Path | bytes | onnx.ModelProto, inputs: Shapes | None, values: Values | None) -> Program:

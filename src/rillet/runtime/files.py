@@ -20,7 +20,10 @@ def write_atomically(path: str | os.PathLike[str], data: memoryview) -> None:
         return
     folder, name = os.path.split(target)
     beside = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
-    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
     try:
         try:
             _write_all(file, data)

@@ -50,7 +50,7 @@ _UNARY = (
     "IsInf",
 )
 # Their attributes (or, in onnx's evaluator, constants) are float32; float64 results may or may not show it.
-_FLOAT32_CONSTANTS = {"HardSigmoid", "Gelu", "LeakyRelu", "Selu", "HardSwish", "Mish", "Elu", "Celu", "Shrink"}
+_FLOAT32_CONSTANTS = {"Erf", "HardSigmoid", "Gelu", "LeakyRelu", "Selu", "HardSwish", "Mish", "Elu", "Celu", "Shrink"}
 _COMPARE = ("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual")
 
 
