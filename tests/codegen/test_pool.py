@@ -31,6 +31,12 @@ def _jobs(names: str) -> list[Job]:
     return [Job(name, _TEXT.format(name=name), targets.get("x86-64-v3"), CodegenOptions()) for name in names]
 
 
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers start for any job."""
+    monkeypatch.setattr(pool, "_JOBS_WORTH_A_PROCESS", 1)
+
+
 def test_outcomes_come_with_the_number_of_their_job() -> None:
     jobs = _jobs("abc")
     jobs[1] = Job("bad", "not MLIR", jobs[1].target, jobs[1].options)
@@ -45,10 +51,10 @@ def test_outcomes_come_with_the_number_of_their_job() -> None:
 def test_a_dead_worker_is_named_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     real, started = pool._start, []
 
-    def start():  # the first worker of each is dead on arrival
+    def start():  # the first one is dead on arrival
         process = real()
         started.append(process)
-        if len(started) <= 2:
+        if len(started) == 1:
             process.kill()
             process.wait()
         return process
@@ -57,7 +63,18 @@ def test_a_dead_worker_is_named_and_replaced(monkeypatch: pytest.MonkeyPatch) ->
     found: dict[int, CompiledExecutable | CompileError] = {}
     with Pool(2) as workers:
         workers.compile(_jobs("abcd"), found.__setitem__)
-    failed = [outcome for outcome in found.values() if isinstance(outcome, CompileError)]
-    assert len(found) == 4 and 1 <= len(failed) <= 2
-    assert "the compiler process died (status -9) while compiling executable" in str(failed[0])
+    (failed,) = [outcome for outcome in found.values() if isinstance(outcome, CompileError)]
+    assert len(found) == 4 and len(started) == 2
+    assert "the compiler process died (status -9) while compiling executable" in str(failed)
     assert all(process.poll() is not None for process in started)
+
+
+def test_a_bug_of_the_code_generator_comes_with_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("surprise")
+
+    monkeypatch.setattr("rillet.codegen.compile_executable", broken)
+    found: dict[int, CompiledExecutable | CompileError] = {}
+    with Pool(1) as workers:
+        workers.compile(_jobs("a"), found.__setitem__)
+    assert "internal error in code generation" in str(found[0]) and "KeyError: 'surprise'" in str(found[0])

@@ -1,4 +1,4 @@
-"""Worker processes that compile executables."""
+"""Compiles executables in this process and in worker processes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import queue
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,8 @@ from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.errors import CompileError
 from rillet.targets import Target
 
-# Below this many jobs a worker's start-up costs more than it saves.
-_JOBS_WORTH_WORKERS = 3
+# A process costs about as much to start as this many jobs.
+_JOBS_WORTH_A_PROCESS = 6
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ Finish = Callable[[int, CompiledExecutable | CompileError], None]  # (number of 
 
 
 class Pool:
-    """At most ``workers`` processes (None: one a core), started when there is work for them and ended by ``close``."""
+    """At most ``workers`` processes, this one included (None: one a core). The others start when there is work for them
+    and end with ``close``."""
 
     def __init__(self, workers: int | None = None):
         self._workers = workers or os.cpu_count() or 1
@@ -48,17 +50,18 @@ class Pool:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self.close()
 
     def compile(self, jobs: Sequence[Job], finish: Finish) -> None:
         """Compile all jobs, calling ``finish`` with each outcome as it comes. When ``finish`` raises, the pool must be
-        closed."""
-        if min(self._workers, len(jobs)) <= 1 or (not self._processes and len(jobs) < _JOBS_WORTH_WORKERS):
-            _compile_here(jobs, finish)
-            return
-        self._processes += [_start() for _ in range(min(self._workers, len(jobs)) - len(self._processes))]
+        closed.
+
+        This process compiles too, and begins while the others still start.
+        """
+        wanted = min(self._workers - 1, len(jobs) // _JOBS_WORTH_A_PROCESS)
+        self._processes += [_start() for _ in range(wanted - len(self._processes))]
         # Long texts first: they tend to be the long compiles, and the tail of the schedule stays short.
         pending: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in sorted(range(len(jobs)), key=lambda n: -len(jobs[n].text)):
@@ -67,6 +70,10 @@ class Pool:
         for slot in range(len(self._processes)):
             threading.Thread(target=self._drive, args=(slot, pending, finished, jobs), daemon=True).start()
         for _ in jobs:
+            with contextlib.suppress(queue.Empty):
+                number = pending.get_nowait()
+                job = jobs[number]
+                finished.put((number, outcome_of(job.text, job.target, job.options)))
             finish(*finished.get())
 
     def close(self) -> None:
@@ -106,16 +113,16 @@ class Pool:
                 finished.put((number, CompileError(message)))
 
 
-def _compile_here(jobs: Sequence[Job], finish: Finish) -> None:
+def outcome_of(text: str, target: Target, options: CodegenOptions) -> CompiledExecutable | CompileError:
+    """Compile an executable's text; what goes wrong is returned, a bug of the code generator with its traceback."""
     from rillet import codegen
 
-    for number, job in enumerate(jobs):
-        outcome: CompiledExecutable | CompileError
-        try:
-            outcome = codegen.compile_executable(job.text, job.target, job.options)
-        except CompileError as error:
-            outcome = error
-        finish(number, outcome)
+    try:
+        return codegen.compile_executable(text, target, options)
+    except CompileError as error:
+        return error
+    except Exception:
+        return CompileError(f"internal error in code generation:\n{traceback.format_exc()}")
 
 
 def _start() -> subprocess.Popen[bytes]:

@@ -9,30 +9,19 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-import traceback
 
-from rillet.codegen.result import CompiledExecutable
-from rillet.errors import CompileError
+from rillet.codegen.pool import outcome_of
 
 
 def main() -> None:
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not corrupt the replies
-    from rillet import codegen
-
     while True:
         try:
             text, target, options = pickle.load(requests)
         except EOFError:
             return
-        reply: CompiledExecutable | CompileError
-        try:
-            reply = codegen.compile_executable(text, target, options)
-        except CompileError as error:
-            reply = error
-        except Exception:
-            reply = CompileError(f"internal error in code generation:\n{traceback.format_exc()}")
-        pickle.dump(reply, replies)
+        pickle.dump(outcome_of(text, target, options), replies)
         replies.flush()
 
 
