@@ -45,7 +45,9 @@ def passes(panel: int, compact: bool = False, scratch: int = 0) -> list[Pass]:
     """The passes for a target whose packed panels have ``panel`` columns; ``compact``: prefer less memory; ``scratch``:
     see ``Limits``.
     """
-    options = {"pack-rhs": pack_rhs.Options(panel=panel), "form-regions": Limits(scratch=scratch, compact=compact)}
+    # Copies of computed operands take memory.
+    packing = pack_rhs.Options(panel=panel, bytes=128 * 1024) if compact else pack_rhs.Options(panel=panel)
+    options = {"pack-rhs": packing, "form-regions": Limits(scratch=scratch, compact=compact)}
     return [dataclasses.replace(p, options=options.get(p.name, p.options)) for p in PASSES]
 
 

@@ -18,6 +18,7 @@ from rillet.codegen.cpu.contraction_form import Contraction, recognize
 from rillet.codegen.cpu.dimensions import Dimension
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.kernel import storage_bytes, storage_type
+from rillet.codegen.cpu.tiles import SPLIT_CYCLES, grid_cycles
 from rillet.targets import Target
 
 _MOST_ROWS = 64  # of a block; more only leave fewer blocks to share
@@ -105,8 +106,7 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
     first = planned[0]
     if not isinstance(first, ContractionStage):
         return None
-    total = first.plan.contraction.extents[first.rows]
-    return Plan(tuple(planned), _rows_of_a_workgroup(total, planned, tiles, target), tuple(tiles))
+    return Plan(tuple(planned), _rows_of_a_workgroup(first, planned, tiles, target), tuple(tiles))
 
 
 def _has_root(stage: Stage) -> bool:
@@ -216,15 +216,35 @@ def _tile(value: ir.Value, axes: Axes, row: int) -> Tile | None:
 
 
 def _rows_of_a_workgroup(
-    total: int, stages: Sequence[ContractionStage | RowStage], tiles: Sequence[Tile], target: Target
+    first: ContractionStage, stages: Sequence[ContractionStage | RowStage], tiles: Sequence[Tile], target: Target
 ) -> int:
     """Rows of a block: whole register tiles of every contraction, in blocks of about the same size that fit half of
-    L2.
+    L2, as many blocks as two workers share evenly.
     """
-    step = math.lcm(*(s.plan.tile.rows for s in stages if isinstance(s, ContractionStage)))
+    contractions = [s.plan for s in stages if isinstance(s, ContractionStage)]
+    step = math.lcm(*(plan.tile.rows for plan in contractions))
     room = target.l2_bytes // 2 // sum(t.bytes for t in tiles if t.over is None)
     most = max(1, min(room, _MOST_ROWS) // step)
+    extents = first.plan.contraction.extents
+    total, points = extents[first.rows], math.prod(extents[n] for n in first.fixed if n is not None)
     if total == DYNAMIC:
         return most * step
     steps = math.ceil(total / step)
-    return math.ceil(steps / math.ceil(steps / most)) * step
+    blocks = math.ceil(steps / most)
+    if points % 2 and blocks % 2 and blocks < steps and _is_long(contractions, total, target):
+        blocks += 1
+    return math.ceil(steps / blocks) * step
+
+
+def _is_long(contractions: Sequence[contraction_plan.Plan], rows: int, target: Target) -> bool:
+    """Whether a chain of so many rows is worth more than one worker."""
+    cycles = 0.0
+    for plan in contractions:
+        c = plan.contraction
+        columns, depth = (
+            contraction_plan.guess_extent(c.extents[c.column_loop]),
+            contraction_plan.guess(plan.reductions),
+        )
+        element_bytes = contraction_plan.element_bytes(contraction_plan.element(c, c.right))
+        cycles += grid_cycles(target, plan.tile, rows, columns, depth, element_bytes)
+    return target.threads and cycles >= SPLIT_CYCLES
