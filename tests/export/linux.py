@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from rillet.codegen.cache import default_directory
-from rillet.export import objects, runtime_library
+from rillet.export import CrossModule, Exported, objects, runtime_library
 from rillet.targets import Target
 
 PLATFORM = Path(__file__).resolve().parents[2] / "runtime" / "platforms" / "linux"
@@ -69,9 +70,60 @@ def run(target: Target, module: Path, arrays: list[np.ndarray], like: list[np.nd
     done = call(target, module, output, *paths)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == len(like)
-    data, results, offset = output.read_bytes(), [], 0
+    return split(output.read_bytes(), like)
+
+
+def link(target: Target, module: CrossModule, exported: Exported) -> Path:
+    """A program around a model in static mode: reads its inputs from ``input.bin``, writes ``output.bin``."""
+    folder, name = exported.directory, exported.name
+    specs = [*module.inputs, *module.outputs]
+    sizes = [int(np.prod(s.shape, dtype=int)) * s.dtype.itemsize for s in specs]
+    arrays = "".join(f"static _Alignas(8) unsigned char t{n}[{size}];\n" for n, size in enumerate(sizes))
+    steps = ["", ""]
+    for n in range(len(specs)):
+        is_output = n >= len(module.inputs)
+        operation = "write" if is_output else "read"
+        steps[is_output] += f"  if (!system_{operation}(file, t{n}, sizeof t{n})) return 99;\n"
+    arguments = ", ".join(f"(void*)t{n}" for n in range(len(specs)))
+    text = _PROGRAM.format(name=name, arrays=arrays, reads=steps[0], arguments=arguments, writes=steps[1])
+    (folder / "program.c").write_text(text)
+    flags = [*target.c_flags, *objects.C_FLAGS, "-static", "-nostdlib", "-I", ".", "-I", str(PLATFORM)]
+    flags += [f"-D{d}" for d in runtime_library.STATIC.definitions]
+    sources = ["program.c", f"{name}.c", str(PLATFORM / "start.c"), str(PLATFORM / "system.c")]
+    libraries = [f"lib{name}_kernels.a", "librillet_runtime.a"]
+    objects.zig(["cc", *flags, *sources, *libraries, "-o", "program"], "linking", folder)
+    return folder / "program"
+
+
+def run_program(target: Target, program: Path, arrays: list[np.ndarray], like: list[np.ndarray]) -> list[np.ndarray]:
+    """Run what ``link`` has made."""
+    folder = program.parent
+    (folder / "input.bin").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays))
+    command = [*emulator(target), program]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return split((folder / "output.bin").read_bytes(), like)
+
+
+def split(data: bytes, like: list[np.ndarray]) -> list[np.ndarray]:
+    """Arrays with the types and shapes of ``like`` that lie one after the other."""
+    results, offset = [], 0
     for array in like:
         results.append(np.frombuffer(data[offset : offset + array.nbytes], array.dtype).reshape(array.shape))
         offset += array.nbytes
     assert offset == len(data)
     return results
+
+
+_PROGRAM = """#include "{name}.h"
+#include "system.h"
+{arrays}
+int main(int argc, char** argv) {{
+  (void)argc, (void)argv;
+  int file = system_open("input.bin", false);
+{reads}  const int status = {name}_run({arguments});
+  if (status != 0) return status;
+  file = system_open("output.bin", true);
+{writes}  return 0;
+}}
+"""

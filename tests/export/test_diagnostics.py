@@ -61,6 +61,17 @@ def test_unknown_layout(tmp_path: Path) -> None:
         compiled().export(tmp_path, layout="make")
 
 
+def test_unknown_mode(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match="unknown mode 'jit'; modes: c, static"):
+        compiled().export(tmp_path, mode="jit")
+
+
+@pytest.mark.parametrize("layout", ["zephyr", "arduino"])
+def test_layouts_without_a_place_for_the_runtime(layout: str, tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=f"layout '{layout}' is for mode 'c'; mode 'static' has layouts cmake and"):
+        compiled().export(tmp_path, mode="static", layout=layout)
+
+
 def test_calling_and_saving_what_cannot_run_here(tmp_path: Path) -> None:
     module = compiled()
     with pytest.raises(RunError, match="compiled for cortex-m4, which this machine cannot run: export"):

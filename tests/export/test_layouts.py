@@ -26,6 +26,18 @@ def test_cmake_builds_the_example(tmp_path: Path) -> None:
     subprocess.run([build / "dense_example"], check=True)
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64" or shutil.which("cc") is None, reason="needs cc for x86-64")
+def test_cmake_builds_the_example_in_static_mode(tmp_path: Path) -> None:
+    folder, build = tmp_path / "dense", tmp_path / "build"
+    exported = cross_compile(graphs.dense(), target="x86-64-v2", jobs=1).export(folder, mode="static")
+    assert {"dense.h", "dense.c", "librillet_runtime.a", "rillet/session.h"} <= set(exported.files)
+    cmake = shutil.which("cmake")
+    assert cmake is not None
+    subprocess.run([cmake, "-S", folder, "-B", build], check=True, capture_output=True)
+    subprocess.run([cmake, "--build", build], check=True, capture_output=True)
+    subprocess.run([build / "dense_example"], check=True)
+
+
 def test_example_is_short(tmp_path: Path) -> None:
     rillet.compile(graphs.dense(), target="cortex-m4", jobs=1).export(tmp_path / "dense")
     main = (tmp_path / "dense" / "main.c").read_text()

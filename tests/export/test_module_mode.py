@@ -44,7 +44,7 @@ def test_reference_networks(target: str, name: str, tmp_path: Path) -> None:
     check(models.build(name), list(models.inputs(name).values()), target_of(target), tmp_path)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", [*TARGETS, "aarch64-dotprod"])
 def test_blocks_and_control_flow(target: str, tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     image = random.standard_normal((1, 8, 14, 14)).astype(np.float32)
@@ -62,6 +62,18 @@ def test_processors_with_32_bits(tmp_path: Path) -> None:
     path.write_bytes(compile_to_bytes(graphs.lstm(), targets=[target]))
     wanted = list(rillet.compile(graphs.lstm())(x))
     for a, b in zip(linux.run(target, path, [x], wanted), wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_static_mode_on_linux(tmp_path: Path) -> None:
+    """The runtime and the kernels linked into a program for AArch64, without a heap and a C library."""
+    target = get("aarch64")
+    linux.emulator(target)
+    module = rillet.compile(graphs.lstm(), target=target.name)
+    x = np.random.default_rng(1).standard_normal((5, 2, 3)).astype(np.float32)
+    program = linux.link(target, module, module.export(tmp_path / "model", mode="static"))
+    wanted = list(rillet.compile(graphs.lstm())(x))
+    for a, b in zip(linux.run_program(target, program, [x], wanted), wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 

@@ -45,11 +45,11 @@ def require_node() -> str:
     return found
 
 
-def run(model: object, arrays: list[np.ndarray], folder: Path) -> list[np.ndarray]:
+def run(model: object, arrays: list[np.ndarray], folder: Path, mode: str = "c") -> list[np.ndarray]:
     """Compile for WebAssembly and call it in Node."""
     node = require_node()
     module = rillet.compile(model, target="wasm32")
-    module.export(folder, layout="web", name="model")
+    module.export(folder, mode=mode, layout="web", name="model")
     (folder / "runner.mjs").write_text(_RUNNER)
     (folder / "input.bin").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays))
     done = subprocess.run([node, "runner.mjs"], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
@@ -62,10 +62,10 @@ def run(model: object, arrays: list[np.ndarray], folder: Path) -> list[np.ndarra
     return results
 
 
-def check(model: object, arrays: list[np.ndarray], folder: Path) -> None:
+def check(model: object, arrays: list[np.ndarray], folder: Path, mode: str = "c") -> None:
     """Without fused multiply-adds sums round otherwise than here, in proportion to the largest values."""
     wanted = rillet.compile(model)(*arrays)
-    for a, b in zip(run(model, arrays, folder), wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+    for a, b in zip(run(model, arrays, folder, mode), wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6 * max(1, np.abs(b).max()))
 
 
@@ -74,9 +74,10 @@ def test_reference_networks(name: str, tmp_path: Path) -> None:
     check(models.build(name), list(models.inputs(name).values()), tmp_path)
 
 
-def test_integers_and_control_flow(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["c", "static"])
+def test_integers_and_control_flow(mode: str, tmp_path: Path) -> None:
     x = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
-    check(graphs.loop(), [x, np.array(5)], tmp_path)
+    check(graphs.loop(), [x, np.array(5)], tmp_path, mode)
 
 
 def test_data_errors_throw(tmp_path: Path) -> None:
