@@ -7,6 +7,7 @@ traffic. Where an argument is contiguous along another axis, square tiles are tr
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.codegen.cpu import coordinates as coords
-from rillet.codegen.cpu import index, memory
+from rillet.codegen.cpu import index, memory, streaming
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dimensions import Dimensions
 from rillet.codegen.cpu.dispatch import Dispatch, Port
@@ -22,6 +23,7 @@ from rillet.codegen.cpu.epilogue import insertion
 from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, reshape_memref, storage_bytes, storage_type
+from rillet.codegen.cpu.lanes import is_costly
 from rillet.codegen.cpu.transpose import interleave
 from rillet.codegen.cpu.vector_loop import Shape, shape_for, vector_loop
 from rillet.codegen.cpu.views import PAD_INTERIOR, parts, slice_parameters
@@ -76,7 +78,11 @@ class _Elementwise:
             for plan in plans:
                 row_blocks, column_blocks = plan.blocks()
                 if len(plans) == 1:
-                    plan.emit(kernel.workgroup(0), kernel.workgroup(1))
+                    block = functools.partial(plan.emit, kernel.workgroup(0), kernel.workgroup(1))
+                    if any(map(is_costly, dispatch.generics)):
+                        block()
+                    else:
+                        streaming.emit(kernel, block)
                     continue
                 last = index.add(first, row_blocks)
                 mine = _all_of(

@@ -63,6 +63,7 @@ class Kernel:
         self.choice: Choice | None = None  # what the strategy decided, if it decides anything that may be overruled
         self.module = ir.Module.create(ir.Location.unknown())
         self.tiles: Mapping[ir.Value, Buffer] = {}  # arguments and results of a stage that are no bindings
+        self.streaming: frozenset[int] = frozenset()  # bindings that are written past the caches (cpu.streaming)
         self._scalars: dict[ir.Value, ir.Value] = {}  # of the function being built
         self._has_status = False
         self._runs = 0
@@ -115,7 +116,8 @@ class Kernel:
 
         if port.value in self.tiles:
             return self.tiles[port.value]
-        return Buffer.whole(self._memrefs[port.binding], port.type.element_type)
+        streaming = port.binding in self.streaming
+        return Buffer.whole(self._memrefs[port.binding], port.type.element_type, streaming=streaming)
 
     def workgroup(self, axis: int) -> ir.Value:
         """This workgroup's position on grid axis 0, 1 or 2, as ``index``."""

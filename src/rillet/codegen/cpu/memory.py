@@ -13,7 +13,9 @@ from rillet.codegen.cpu import index
 from rillet.codegen.cpu.body import broadcast, constant
 from rillet.codegen.cpu.coordinates import Coordinate, Lane, is_uniform, lane
 from rillet.codegen.cpu.index import Index
-from rillet.codegen.cpu.kernel import storage_type
+from rillet.codegen.cpu.kernel import storage_bytes, storage_type
+
+_LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -21,18 +23,20 @@ class Buffer:
     """Where a tensor's elements lie: element ``c`` of the tensor is at ``memref[c[axes[0]] - origin[0], ...]``.
 
     A binding has all axes and origin 0; a row kept in scratch has only the axes that vary within the row.
+    ``streaming``: vectors are stored past the caches, aligned to their size or a cache line (see ``cpu.streaming``).
     """
 
     memref: ir.Value
     element: ir.Type  # the tensor's element type (the memref holds its storage type)
     axes: tuple[int, ...]
     origin: tuple[Index, ...]
+    streaming: bool = False
 
     @staticmethod
-    def whole(memref_: ir.Value, element: ir.Type) -> Buffer:
+    def whole(memref_: ir.Value, element: ir.Type, *, streaming: bool = False) -> Buffer:
         """A memref that holds the whole tensor."""
         rank = ir.MemRefType(memref_.type).rank
-        return Buffer(memref_, element, tuple(range(rank)), (0,) * rank)
+        return Buffer(memref_, element, tuple(range(rank)), (0,) * rank, streaming)
 
     def locate(self, coordinates: Sequence[Coordinate]) -> list[Coordinate]:
         """The position in the memref of a tensor element."""
@@ -92,7 +96,10 @@ def store(
     stored = broadcast(stored, lanes)
     if is_contiguous(where):
         start = [index.value(lane(c, 0)) for c in where]
-        if mask is None:
+        if mask is None and buffer.streaming:
+            alignment = min(_LINE_BYTES, lanes * storage_bytes(ir.VectorType(stored.type).element_type))
+            vector.StoreOp(stored, buffer.memref, start, nontemporal=True, alignment=alignment)
+        elif mask is None:
             vector.StoreOp(stored, buffer.memref, start)
         else:
             vector.MaskedStoreOp(buffer.memref, start, mask, stored)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 
 from torch_mlir import ir
 
-from rillet.codegen.cpu import index
+from rillet.codegen.cpu import index, streaming
 from rillet.codegen.cpu.blocks import Span
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dimensions import Dimension
@@ -48,7 +48,10 @@ class _Rowwise:
         plan = make_plan(dispatch, target)
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
-            _emit_block(kernel, plan)
+            if plan.stages.are_costly:
+                _emit_block(kernel, plan)
+            else:
+                streaming.emit(kernel, lambda: _emit_block(kernel, plan))
 
 
 def _emit_block(kernel: Kernel, plan: Plan) -> None:

@@ -50,8 +50,8 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan:
 
 
 def _rows_together(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension], target: Target) -> int:
-    """As many rows as less than half of the L1 cache holds with what is read and written of them, at most ``_TOGETHER`` and
-    no more than there are. In longer rows the ends of reductions hardly count, and fewer streams are read faster."""
+    """As many rows as fill less than half of the L1 cache with what is read and written of them, at most ``_TOGETHER``
+    and no more than there are. In longer rows the ends of reductions hardly count, and fewer streams read faster."""
     if target.is_bare_metal:
         return 1  # small code
     row_bytes, rows = 0, 1

@@ -42,7 +42,7 @@ class Stages:
         candidates = [
             r
             for g in self._dispatch.generics
-            if g.is_parallel and is_costly(g, {v for v in g.inputs if not self._has_row(v)})
+            if g.is_parallel and self._is_costly(g)
             for r in g.results
             if self._has_row(r)
         ]
@@ -52,6 +52,14 @@ class Stages:
             if len(readers) >= 2 and self._covers(readers[0], value):
                 chosen[value] = readers[0]
         return dict(reversed(chosen.items()))
+
+    @property
+    def are_costly(self) -> bool:
+        """Whether there is more to compute along a row than memory keeps pace with."""
+        return any(map(self._is_costly, self._dispatch.generics))
+
+    def _is_costly(self, generic: Generic) -> bool:
+        return is_costly(generic, {v for v in generic.inputs if not self._has_row(v)})
 
     def _has_row(self, value: ir.Value) -> bool:
         return any(d not in self._fixed for d in self._dimensions.axes(value))
