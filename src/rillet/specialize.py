@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 MAX_VARIANTS = 32
 _MAX_ELEMENTS = 256  # an input with more elements is data, whatever its type
 
-# Ops whose first input decides what is computed, and those that take it from a floating-point input.
+# Ops whose first input decides what is computed.
 _FIRST = {"If", "Loop", "Range", "ConstantOfShape", "SequenceAt", "SplitToSequence"}
-_REAL = {"Resize", "Upsample"}
 _INTEGERS = (2, 3, 4, 5, 6, 7, 9, 12, 13)
-_FLOATS = (1, 10, 11, 16)
 
 
 class _Retry(Exception):
@@ -161,13 +159,12 @@ def _shaping_inputs(model: onnx.ModelProto, error: UnsupportedError) -> tuple[st
             first = {member.input[0]} if operands and member.op_type not in _FIRST else set()
             _reach([n for n in operands if n not in first], producers, reached)
     held = {i.name for i in graph.initializer}
-    kinds = (*_INTEGERS, *_FLOATS) if refused_ops & _REAL else _INTEGERS
     return tuple(
         i.name
         for i in graph.input
         if i.name in reached
         and i.name not in held
-        and i.type.tensor_type.elem_type in kinds
+        and i.type.tensor_type.elem_type in _INTEGERS
         and len(i.type.tensor_type.shape.dim) <= 1
     )
 

@@ -401,6 +401,21 @@ def test_dropout_of_opset_6_drops_unless_it_is_told_not_to() -> None:
     assert 700 < kept.sum() < 800
 
 
+def test_the_declared_rank_of_a_result_tells_the_length_of_its_shape() -> None:
+    node = helper.make_node("Reshape", ["x", "s"], ["y"], name="node")
+    infos = [helper.make_tensor_value_info(n, t, [d]) for n, t, d in (("x", 1, "n"), ("s", 7, "k"))]
+    result = helper.make_tensor_value_info("y", 1, ["a", "b"])
+    proto = helper.make_model(
+        helper.make_graph([node], "g", infos, [result]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    module = rillet.compile(proto, jobs=1, threads=1)
+    x = np.arange(6, dtype=np.float32)
+    for shape in ((2, 3), (-1, 2), (6, 1)):
+        np.testing.assert_array_equal(module(x, np.array(shape)), x.reshape(shape))
+    with pytest.raises(rillet.RunError, match="node 'node': dimensions 3 and 2 do not agree"):
+        module(x, np.array([1, 2, 3]))
+
+
 def without_dimensions(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with every dimension of its inputs and outputs unknown."""
     copy = onnx.ModelProto()
