@@ -297,6 +297,21 @@ def test_ops_that_cannot_work_on_strings_are_all_named() -> None:
     assert "a lookahead '(?='" in str(caught.value)
 
 
+def test_sums_of_strings() -> None:
+    with pytest.raises(rillet.UnsupportedError, match="reduction 'add' is not supported on tensors of strings"):
+        single("ScatterND", {"x": N3, "i": (INT, [1, 1]), "y": ONE3}, reduction="add")
+
+
+def test_a_sequence_of_strings_and_numbers() -> None:
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x"], ["first"]),
+        helper.make_node("SequenceInsert", ["first", "i"], ["s"]),
+        helper.make_node("ConcatFromSequence", ["s"], ["y"], "node", axis=0),
+    ]
+    with pytest.raises(rillet.CompileError, match="ConcatFromSequence 'node': the sequence holds strings and numbers"):
+        compiled(nodes, {"x": N3, "i": (INT, [1, 3])}, ["y"])
+
+
 def test_types_are_checked() -> None:
     with pytest.raises(rillet.CompileError, match="Add 'node': input 'A' is string, which the op does not take"):
         single("Add", {"x": N3, "y": N3})

@@ -36,7 +36,7 @@ from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.sequences import Structured, all_tensors, flatten
 from rillet.frontends.onnx.strings.branches import Unpacked
 from rillet.frontends.onnx.strings.checks import received
-from rillet.frontends.onnx.strings.moves import hands_on, move, touches_strings
+from rillet.frontends.onnx.strings.moves import hands_on, move, moves, touches_strings
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_array
 from rillet.frontends.onnx.validate import check_node
 from rillet.frontends.tensors import Tensor
@@ -318,9 +318,12 @@ class GraphImporter:
         node = Node(proto, name, opset, self.b, operands, plain_node.attributes, run, ranks)
         strings = touches_strings(proto.op_type, attributes, inputs)
         entry = registry.lookup(domain, proto.op_type, opset, strings)
-        if strings and entry is None and not hands_on(proto.op_type):
+        if strings and entry is None and moves(proto, opset):
             return move(self.b, proto, opset, inputs, attributes, lambda v: self._lower(proto, name, list(v), scope))
-        entry = entry or registry.lookup(domain, proto.op_type, opset)
+        if entry is None:
+            entry = registry.lookup(domain, proto.op_type, opset)
+            if strings and entry is not None and not hands_on(proto.op_type):
+                raise UnsupportedFeature("it is not supported on tensors of strings")
         result: Any = symbolic.apply(node) if plain and not strings else None
         if result is None and entry is not None:
             result = entry.importer(node, *operands)

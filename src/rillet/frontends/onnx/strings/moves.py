@@ -68,7 +68,9 @@ _FROM_STRINGS = {"ConcatFromSequence", "SplitToSequence"}  # their results are s
 
 def holds_strings(value: object) -> bool:
     """Whether a value is a tensor of strings or a sequence of such."""
-    return isinstance(value, StringTensor) or (isinstance(value, TensorSequence) and value.dtype == STRING)
+    if isinstance(value, TensorSequence):
+        return value.dtype == STRING or any(isinstance(item, StringTensor) for item in value.items)
+    return isinstance(value, StringTensor)
 
 
 def touches_strings(op_type: str, attributes: dict[str, Any], inputs: Sequence[object]) -> bool:
@@ -88,6 +90,13 @@ def hands_on(op_type: str) -> bool:
     return op_type in _STRUCTURAL
 
 
+def moves(proto: onnx.NodeProto, opset: int) -> bool:
+    """Whether the op works on strings as ``move`` does it."""
+    import onnx
+
+    return proto.op_type in _MOVES and onnx.defs.has(proto.op_type, opset, proto.domain)
+
+
 def move(
     b: Builder,
     proto: onnx.NodeProto,
@@ -98,12 +107,12 @@ def move(
 ) -> list[Any]:
     """Import a moving op on strings: ``lower`` imports the same node on the entries' numbers.
 
-    Raises UnsupportedFeature for an op that does not move.
+    Raises UnsupportedFeature where it would compute with them.
     """
     import onnx
 
-    if proto.op_type not in _MOVES or attributes.get("reduction", "none") != "none":
-        raise UnsupportedFeature("it is not supported on tensors of strings")
+    if attributes.get("reduction", "none") != "none":
+        raise UnsupportedFeature(f"reduction '{attributes['reduction']}' is not supported on tensors of strings")
     operands = list(inputs)
     if proto.op_type == "Pad" and attributes.get("mode", "constant") == "constant":
         operands += [None] * (3 - len(operands))
@@ -114,6 +123,8 @@ def move(
     ]
     if not holders:
         raise InvalidNode("the sequence is empty")
+    if any(isinstance(v, TensorSequence) and not all(map(holds_strings, v.items)) for v in operands):
+        raise InvalidNode("the sequence holds strings and numbers")
     table = merged(b, holders)  # type: ignore[arg-type]
     numbers = iter(table)
     results = lower([_on_numbers(value, numbers) for value in operands])
@@ -132,7 +143,7 @@ def move(
 
 
 def _on_numbers(value: Structured | None, numbers: Any) -> Structured | None:
-    if isinstance(value, TensorSequence) and value.dtype == STRING:
+    if isinstance(value, TensorSequence):
         return TensorSequence("int64", tuple(next(numbers).ids for _ in value.items))
     return next(numbers).ids if isinstance(value, StringTensor) else value
 
