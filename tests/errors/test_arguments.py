@@ -131,3 +131,12 @@ def test_domain_without_an_opset() -> None:
     with pytest.raises(rillet.UnsupportedError) as info:
         rillet.compile(model)
     assert "com.foo.Bar 'Bar_1': the model imports no opset for domain 'com.foo'" in str(info.value)
+
+
+def test_default_domain_without_an_opset() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["other" : 1]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
+    )
+    with pytest.raises(rillet.UnsupportedError) as info:
+        rillet.compile(model)
+    assert "Relu 'Relu_1': the model imports no opset for domain 'ai.onnx'; add it to opset_import" in str(info.value)

@@ -56,7 +56,7 @@ def row_wise(g: Maker) -> None:
         p = g.integer(1, 2)  # of signed numbers with p=1, the reference evaluator takes the sum
         g.add(op, [g.add("Abs", [x])[0] if p == 1 else x], axis=g.axis(x), p=p)
     else:
-        g.add(op, [x], axis=g.axis(x))
+        g.add(op, [g.number(x) if op == "Hardmax" else x], axis=g.axis(x))
 
 
 @applies(2)

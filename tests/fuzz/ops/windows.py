@@ -75,7 +75,9 @@ def pool(g: Maker) -> None:
     if op.startswith("Global"):
         g.add(op, [x])
         return
-    attributes = _spatial(g, x, dilate=op != "LpPool")  # ONNX Runtime forgets the dilations in its automatic padding
+    attributes = _spatial(g, x)
+    if "auto_pad" in attributes:
+        attributes.pop("dilations", None)  # ONNX Runtime forgets them there
     attributes["ceil_mode"] = g.integer(0, 1) if "auto_pad" not in attributes else 0
     if op == "AveragePool":
         attributes["count_include_pad"] = g.integer(0, 1)

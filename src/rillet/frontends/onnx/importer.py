@@ -267,7 +267,7 @@ class GraphImporter:
         import onnx
 
         if not opset:
-            return f"the model imports no opset for domain '{domain}'", "add it to opset_import"
+            return f"the model imports no opset for domain '{domain or 'ai.onnx'}'", "add it to opset_import"
         if onnx.defs.has(proto.op_type, domain):
             return "the op has no implementation for this opset", "convert the model to a newer opset"
         what = f"domain '{domain}' is not known" if domain else "ONNX has no op of this name"
@@ -302,6 +302,8 @@ class GraphImporter:
         local = self._functions.get((proto.domain, proto.op_type, proto.overload))
         if local is not None:
             return self._call(local, {}, proto, inputs, scope)
+        if not opset:
+            raise UnsupportedFeature(*self._unknown(proto, domain, opset))
         check_node(proto, domain, opset, inputs)
         plain = all_tensors(inputs)
         if plain and all(t is None or t.array is not None for t in inputs):
