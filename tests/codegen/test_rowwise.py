@@ -86,6 +86,35 @@ def test_softmax(target: str, shape: tuple[int, int], axis: int) -> None:
     np.testing.assert_allclose(r, numpy_softmax(a, axis), rtol=2e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(600, 100), (1024, 32), (515, 700), (2049, 1030)])
+def test_softmax_down_long_columns(target: str, shape: tuple[int, int]) -> None:
+    if target == "x86-64-v2" and shape[0] > 1024:
+        pytest.skip("the same code on narrower vectors")
+    a = random(*shape) * 5
+    a[3, 5], a[7, 6] = -np.inf, np.nan
+    (r,) = Kernel(softmax(*shape, 0), target)([a], [(shape, F32)])
+    e = np.exp(a - a.max(0))
+    np.testing.assert_allclose(r, e / e.astype(np.float64).sum(0), rtol=2e-6, atol=1e-9)
+
+
+def test_long_columns_read_along_memory_in_bands() -> None:
+    """The maximum and the sum are results as well; the last columns are cut off by a mask."""
+    text = softmax(1000, 45, 0).replace(
+        "-> (tensor<1000x45xf32>)", "-> (tensor<1000x45xf32>, tensor<45xf32>, tensor<45xf32>)", 1
+    )
+    text = text.replace(
+        "return %r : tensor<1000x45xf32>", "return %r, %max, %sum : tensor<1000x45xf32>, tensor<45xf32>, tensor<45xf32>"
+    )
+    kernel = Kernel(text)
+    assert kernel.executable.grid == (1, 1, 1)
+    a = random(1000, 45)
+    r, largest, total = kernel([a], [((1000, 45), F32), ((45,), F32), ((45,), F32)])
+    np.testing.assert_allclose(r, numpy_softmax(a, 0), rtol=3e-6)
+    np.testing.assert_array_equal(largest, a.max(0))
+    np.testing.assert_allclose(total, np.exp(a - a.max(0)).astype(np.float64).sum(0), rtol=1e-6)
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("shape", [(1, 1), (5, 13), (20, 100), (0, 4)])
 def test_softmax_with_dynamic_extents(shape: tuple[int, int], axis: int) -> None:

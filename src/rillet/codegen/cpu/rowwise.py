@@ -28,6 +28,7 @@ from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.memory import Buffer
+from rillet.codegen.cpu.rowwise_columns import Columns
 from rillet.codegen.cpu.rowwise_plan import Plan, blocking, extent_of, grid, make_plan
 from rillet.codegen.cpu.rowwise_reduction import Row, Scratch, reduce, with_coordinate
 from rillet.codegen.cpu.vector_loop import Shape, tail_mask, vector_loop
@@ -111,6 +112,10 @@ def _emit_across(
     extent = extent_of(kernel, plan, plan.across)
     start = index.mul(kernel.workgroup(1), columns)
     end = index.minimum(index.add(start, columns), extent)
+    if plan.has_long_columns:
+        assert isinstance(columns, int)
+        Columns(kernel, plan, fixed, (start, end), columns, kept).emit()
+        return
     whole = index.add(start, index.mul(index.floordiv(index.sub(end, start), plan.lanes), plan.lanes))
     with kernel.loop(start, whole, plan.lanes) as block:
         point = {**fixed, plan.across: Lane(block.iv)}

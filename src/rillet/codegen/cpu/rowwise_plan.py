@@ -17,6 +17,7 @@ from rillet.codegen.cpu.vector_loop import Shape, shape_for
 from rillet.targets import Target
 
 _BLOCK_BYTES = 32 * 1024
+_LONG_COLUMNS = 512  # columns of a workgroup where they are long: runs that are worth reading ahead
 _TOGETHER = 4  # rows that go through the stages side by side, so that the ends of their reductions overlap
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -31,6 +32,7 @@ class Plan:
     lanes: int  # of a vector across rows
     shape: Shape  # of runs along a row
     together: int  # rows that go through the stages side by side
+    has_long_columns: bool  # lanes across rows, along which so much lies that it is read in bands (rowwise_columns)
     stages: Stages
 
 
@@ -46,7 +48,37 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan:
     shares.mark(dispatch, dimensions, set(shared))
     stages = Stages(dispatch, dimensions, set(shared))
     together = 1 if along is None else _rows_together(dispatch, dimensions, set(outer), target)
-    return Plan(dispatch, dimensions, outer, across, along, lanes, shape, together, stages)
+    long = across is not None and _has_long_columns(dispatch, dimensions, set(outer), across, lanes, target)
+    return Plan(dispatch, dimensions, outer, across, along, lanes, shape, together, long, stages)
+
+
+def _has_long_columns(
+    dispatch: Dispatch, dimensions: Dimensions, outer: set[Dimension], across: Dimension, lanes: int, target: Target
+) -> bool:
+    """Whether a vector of columns takes more than the L1 cache, where all stages run down the same single dimension."""
+    if target.is_bare_metal:
+        return False  # small code
+    fixed = {*outer, across}
+    down: set[Dimension] = set()
+    size, extent = 0, 0
+    for generic in dispatch.reductions:
+        extents = dict(enumerate(generic.loop_extents))
+        loops = [n for n in generic.reduction_loops if extents[n] != 1]
+        inner = [n for n in generic.parallel_loops if extents[n] != 1 and dimensions.loop(generic, n) not in fixed]
+        elements = [ir.RankedTensorType(r.type).element_type for r in generic.results]
+        if len(loops) != 1 or inner or any(across not in dimensions.axes(r) for r in generic.results):
+            return False
+        if any(storage_bytes(storage_type(e)) < 4 for e in elements):
+            return False  # accumulators would be rounded on their way through memory
+        down.add(dimensions.loop(generic, loops[0]))
+        extent = extents[loops[0]]
+        size = max(size, *(storage_bytes(storage_type(e)) for e in elements))
+    reduced = {r for g in dispatch.reductions for r in g.results}
+    for port in dispatch.results:
+        axes = [d for d in dimensions.axes(port.value) if d not in fixed]
+        if port.value not in reduced and (len(axes) != 1 or axes[0] not in down):
+            return False
+    return len(down) == 1 and extent != _DYNAMIC and extent * lanes * size >= target.l1d_bytes
 
 
 def _rows_together(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension], target: Target) -> int:
@@ -127,6 +159,8 @@ def blocking(kernel: Kernel, plan: Plan) -> tuple[Index, Index]:
     per_row = index.maximum(1, index.floordiv(budget, index.maximum(1, _row_elements(kernel, plan))))
     if plan.across is None:
         return per_row, 1
+    if plan.has_long_columns:
+        return 1, max(plan.lanes, _LONG_COLUMNS)
     vectors = index.maximum(1, index.floordiv(per_row, plan.lanes))
     extent = extent_of(kernel, plan, plan.across)
     vectors = index.minimum(vectors, index.maximum(1, index.ceildiv(extent, plan.lanes)))

@@ -48,7 +48,7 @@ class Row:
 
 def reduce(kernel: Kernel, plan: Plan, rows: list[Row], generic: Generic, number: int) -> None:
     """One reduction of these rows: its results end up in registers, in scratch, or in the function's results."""
-    emitters = [_Reduction(kernel, plan, row, generic, number) for row in rows]
+    emitters = [Reduction(kernel, plan, row, generic, number) for row in rows]
     if all(e.is_one_run for e in emitters):
         evaluators = [row.evaluator for row in rows]
         for emitter, values in zip(emitters, _along(emitters, [e.where for e in emitters], evaluators), strict=True):
@@ -102,7 +102,7 @@ def _target(
     return Buffer(row.scratch.buffer(value, shape, element), element, tuple(axes), tuple(origin))
 
 
-class _Reduction:
+class Reduction:
     """Emits the loops of one reduction of one row."""
 
     def __init__(self, kernel: Kernel, plan: Plan, row: Row, generic: Generic, number: int):
@@ -238,7 +238,7 @@ class _Reduction:
 
 
 def _along(
-    emitters: list[_Reduction], wheres: list[list[Coordinate]], evaluators: list[Evaluator]
+    emitters: list[Reduction], wheres: list[list[Coordinate]], evaluators: list[Evaluator]
 ) -> list[list[ir.Value]]:
     """Reduce elements of several rows in one loop along the contiguous dimension: lanes accumulate apart and are
     combined at its end. Where there are several rows, that many vectors are in flight; else several of one row."""
@@ -260,7 +260,7 @@ def _along(
 
 
 def _runs(
-    emitters: list[_Reduction],
+    emitters: list[Reduction],
     combiners: list[Combiner],
     loops: list[int],
     wheres: list[list[Coordinate]],
