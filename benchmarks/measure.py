@@ -50,6 +50,8 @@ def in_fresh_process(kind: str, engine: str, file: Path, folder: Path, *threads:
     root = Path(__file__).resolve().parent.parent
     paths = [str(root), str(root / "src"), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    # Installed packages come with their bytecode; a checkout makes its own the first time, unless it is told not to.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-m", "benchmarks.worker", kind, engine, str(file), str(folder), *map(str, threads)]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=root

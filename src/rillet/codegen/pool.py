@@ -20,7 +20,7 @@ from rillet.errors import CompileError
 from rillet.targets import Target
 
 # A process costs about as much to start as this many jobs.
-_JOBS_WORTH_A_PROCESS = 6
+_JOBS_WORTH_A_PROCESS = 10
 
 
 @dataclass(frozen=True)
