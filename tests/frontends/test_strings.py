@@ -375,3 +375,8 @@ def test_bare_metal_takes_no_strings() -> None:
     proto = model([helper.make_node("Size", ["x"], ["y"])], {"x": N3}, ["y"])
     with pytest.raises(rillet.CompileError, match="has static memory, but input 'x' holds strings"):
         rillet.compile(proto, target="cortex-m4", inputs={"x": (2, 3)}).export("unused")  # type: ignore[union-attr]
+
+
+def test_sequences_of_too_many_parts() -> None:
+    with pytest.raises(rillet.UnsupportedError, match=r"it makes 1,000,000 parts; at most 4,096 are supported"):
+        single("SplitToSequence", {"x": (STRING, [1_000_000])})

@@ -9,6 +9,8 @@ from rillet.frontends.onnx.sequences import ABSENT, Absent, Structured, TensorSe
 from rillet.frontends.tensors import Tensor
 from rillet.ir.builders import Extent
 
+_MAX_PARTS = 4096  # of SplitToSequence, each of which becomes operations of its own
+
 
 @op("SequenceConstruct", since=11)
 def sequence_construct(node: Node, *tensors: Tensor) -> TensorSequence:
@@ -72,6 +74,8 @@ def split_to_sequence(node: Node, x: Tensor, split: Tensor | None = None) -> Ten
             raise UnsupportedFeature("the number of parts depends on a run-time dimension", "pin the input shapes")
         if chunk <= 0:
             raise InvalidNode(f"split is {chunk}")
+        if extent > _MAX_PARTS * chunk:
+            raise UnsupportedFeature(f"it makes {-(-extent // chunk):,} parts; at most {_MAX_PARTS:,} are supported")
         sizes = [min(chunk, extent - at) for at in range(0, extent, chunk)]
     parts = []
     offset: Extent = 0

@@ -80,7 +80,7 @@ def touches_strings(op_type: str, attributes: dict[str, Any], inputs: Sequence[o
     if op_type in ("Cast", "SequenceEmpty"):
         return attributes.get("to", attributes.get("dtype")) in (8, "STRING")
     return any(
-        name.endswith(("_strings", "_string")) or (isinstance(value, np.ndarray) and value.dtype == object)
+        str(name).endswith(("_strings", "_string")) or (isinstance(value, np.ndarray) and value.dtype == object)
         for name, value in attributes.items()
     )
 
