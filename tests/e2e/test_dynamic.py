@@ -59,3 +59,34 @@ def test_reshape_from_dynamic_to_static(dims):
     np.testing.assert_array_equal(model(x), x.reshape(2, 3))
     with pytest.raises(rillet.RunError):
         model(np.zeros([8] if len(dims) == 1 else [4, 3], np.float32))
+
+
+@pytest.mark.parametrize("batch", [0, 1, 3])
+def test_a_dimension_that_follows_from_the_others_of_any_batch(batch):
+    shape = numpy_helper.from_array(np.array([0, 4, -1], np.int64), "shape")
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "shape"], ["y"])],
+        "reshape",
+        [helper.make_tensor_value_info("x", 1, ["batch", "sequence", 6])],
+        [helper.make_tensor_value_info("y", 1, ["batch", 4, "rest"])],
+        [shape],
+    )
+    model = rillet.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), threads=1)
+    x = np.arange(batch * 12, dtype=np.float32).reshape(batch, 2, 6)
+    np.testing.assert_array_equal(model(x), x.reshape(batch, 4, 3))
+
+
+@pytest.mark.parametrize("values", [[0, 0, 0], [0, 1, -2], [3, 4, 5]])
+def test_dynamic_quantization_also_of_zeros(values):
+    outputs = [helper.make_empty_tensor_value_info(n) for n in "ysz"]
+    graph = helper.make_graph(
+        [helper.make_node("DynamicQuantizeLinear", ["x"], list("ysz"))],
+        "quantize",
+        [helper.make_tensor_value_info("x", 1, ["n"])],
+        outputs,
+    )
+    model = rillet.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), threads=1)
+    x = np.array(values, np.float32)
+    quantized, scale, zero = model(x)
+    assert scale == (1.0 if not x.any() else np.float32(max(*x, 0) - min(*x, 0)) / np.float32(255))
+    np.testing.assert_allclose((quantized.astype(np.float32) - zero) * scale, x, atol=scale / 2)

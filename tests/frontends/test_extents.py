@@ -80,3 +80,13 @@ def test_values_of_a_region_are_forgotten(dims: tuple[Extents, ir.Value, ir.Valu
     inside = e.add(n, 1)
     e.pop()
     assert e.add(n, 1) != inside
+
+
+def test_what_divisor_and_dividend_have_in_common_is_not_divided_by(dims: tuple[Extents, ir.Value, ir.Value]) -> None:
+    """It may be zero at run time: a batch of no elements."""
+    e, n, m = dims
+    quotient = e.floordiv(e.mul(e.mul(n, m), 6), e.mul(n, 4))
+    assert e.equal(quotient, e.floordiv(e.mul(m, 6), 4))
+    assert e.equal(e.floordiv(e.mul(e.mul(n, m), m), n), e.mul(m, m))
+    divisions = [op.operation for op in n.owner.operations if op.operation.name == "arith.floordivsi"]
+    assert [str(op.operands[1].owner.attributes["value"]) for op in divisions] == ["4 : index"]

@@ -10,6 +10,7 @@ Flags (results of comparisons) are ``bool`` or ``i1`` values.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
@@ -17,7 +18,16 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.ir.builders import Extent, as_index
-from rillet.ir.polynomials import Polynomial, added, exact_quotient, frozen, multiplied, scaled, subtracted
+from rillet.ir.polynomials import (
+    Polynomial,
+    added,
+    common_factor,
+    exact_quotient,
+    frozen,
+    multiplied,
+    scaled,
+    subtracted,
+)
 
 Flag: TypeAlias = bool | ir.Value
 
@@ -38,6 +48,7 @@ class Extents:
         self._forms: dict[ir.Value, Polynomial] = {}
         self._memo: list[dict[object, ir.Value | None]] = [{}]
         self._atoms = 0
+        self._values: dict[int, ir.Value] = {}  # of the atoms
         self._non_negative: set[int] = set()
         self._clamped: dict[ir.Value, list[Extent]] = {}  # min(x, c) with a constant c > 1 -> [x]
 
@@ -64,6 +75,7 @@ class Extents:
         self._atoms += 1
         form: Polynomial = {(self._atoms,): 1}
         self._forms[value] = form
+        self._values[self._atoms] = value
         # In the outermost scope: only forms of values of the same region can contain this atom.
         self._memo[0][frozen(form)] = value
         if non_negative:
@@ -102,6 +114,17 @@ class Extents:
         self._forms[value] = form
         self._remember(key, value)
         return value
+
+    def _value(self, form: Polynomial) -> Extent:
+        """The extent of a form, computed from its atoms where it is not there yet."""
+        found = self._lookup(frozen(form))
+        if found is not None:
+            return found
+        terms = (
+            functools.reduce(self.mul, (self._values[atom] for atom in monomial), coefficient)
+            for monomial, coefficient in form.items()
+        )
+        return self.sum(terms)
 
     def _is_non_negative(self, form: Polynomial) -> bool:
         return all(c >= 0 and all(a in self._non_negative for a in m) for m, c in form.items())
@@ -161,8 +184,18 @@ class Extents:
             return fold(a, b)
         quotient = exact_quotient(self._form(a), self._form(b))
         if quotient is not None:
-            return self._from_form(quotient, lambda: emit(as_index(a), as_index(b)))
-        return self._opaque(name, a, b, emit)
+            return self._value(quotient)
+        upper, lower = self.reduced(a, b)
+        if isinstance(upper, int) and isinstance(lower, int) and lower:
+            return fold(upper, lower)
+        return self._opaque(name, upper, lower, emit)
+
+    def reduced(self, a: Extent, b: Extent) -> tuple[Extent, Extent]:
+        """The fraction a / b without the dimensions that both are multiples of, which may be zero at run time."""
+        forms = [self._form(a), self._form(b)]
+        common = common_factor(forms)
+        upper, lower = (self._value(exact_quotient(form, {common: 1}) or {}) for form in forms)
+        return upper, lower
 
     def mod(self, a: Extent, b: Extent) -> Extent:
         """The remainder of floordiv: it has the sign of ``b``."""

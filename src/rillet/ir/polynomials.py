@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+import operator
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -330,6 +332,12 @@ def exact_quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
             return None
         result[tuple(rest)] = coefficient // scale
     return result
+
+
+def common_factor(forms: Sequence[Polynomial]) -> Monomial:
+    """The atoms that are in every term of every form."""
+    terms = [Counter(monomial) for form in forms for monomial in form]
+    return tuple(sorted(functools.reduce(operator.and_, terms).elements())) if terms else ()
 
 
 def frozen(a: Polynomial) -> frozenset[tuple[Monomial, int]]:

@@ -18,7 +18,7 @@ from rillet.frontends.onnx.ops.elementwise import convert_float8
 from rillet.frontends.onnx.ops.matmul import multiply
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.onnx.windows import kernel_of, window_of
-from rillet.frontends.scalars import Scalar, convert, maximum, minimum, roundeven
+from rillet.frontends.scalars import Scalar, constant, convert, maximum, minimum, roundeven, select
 from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Expr
@@ -110,7 +110,8 @@ def dynamic_quantize_linear(node: Node, x: Tensor) -> list[Tensor]:
     axes = list(range(x.rank))
     low = b.reduce(x, axes, 0.0, lambda v, acc: minimum(acc, v))
     high = b.reduce(x, axes, 0.0, lambda v, acc: maximum(acc, v))
-    scale = b.map(lambda h, lo: (h - lo) / 255.0, high, low)
+    # Of nothing but zeros the scale is 1.
+    scale = b.map(lambda h, lo: select(h == lo, constant(1.0, h.dtype), (h - lo) / 255.0), high, low)
 
     def zero(least: Scalar, s: Scalar) -> Scalar:
         return saturate(roundeven(-least / s), "uint8")

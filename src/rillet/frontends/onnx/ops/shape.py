@@ -63,7 +63,9 @@ def _reshape(node: Node, x: Tensor, target: Sequence[Extent]) -> Tensor:
         total = e.product(x.shape)
         if isinstance(rest, int) and isinstance(total, int) and rest and total % rest:
             raise InvalidNode(f"{total} elements do not fit the shape {dims}")
-        dims[unknown[0]] = 0 if rest == 0 else e.floordiv(total, rest)
+        # A zero-size tensor has no dimension left to infer; dividing by at least 1 keeps the division defined.
+        upper, lower = e.reduced(total, rest)
+        dims[unknown[0]] = 0 if rest == 0 else e.floordiv(upper, e.maximum(lower, 1))
     elif x.is_static and sum(1 for d in dims if not isinstance(d, int)) == 1:
         # Exactly one unknown dimension of a static tensor follows from the others.
         known = e.product(d for d in dims if isinstance(d, int))
