@@ -68,12 +68,23 @@ def test_blocks_are_whole_tiles_and_cover_everything(m: int, n: int, k: int) -> 
     assert workgroups >= 2 and cycles < 2.5 * tiles.WORKGROUP_CYCLES
 
 
-def test_short_contractions_are_not_split() -> None:
-    tile = _tile(V3, 36, 128, 128)
+# 36 x 128 x 128 takes 12 microseconds, worth two threads' while; a quarter of it is not.
+@pytest.mark.parametrize(("n", "workgroups"), [(32, 1), (128, 2), (1024, 4)])
+def test_contractions_are_split_as_they_are_long(n: int, workgroups: int) -> None:
+    tile = _tile(V3, 36, n, 128)
     blocks = tiles.choose_blocks(
-        V3, tile, batches=1, m=36, n=128, k=128, left_bytes=18432, right_bytes=65536, element_bytes=4
+        V3, tile, batches=1, m=36, n=n, k=128, left_bytes=18432, right_bytes=512 * n, element_bytes=4
     )
-    assert blocks.rows >= 36 and blocks.columns >= 128
+    assert -(-36 // blocks.rows) * -(-n // blocks.columns) == workgroups
+
+
+def test_one_core_gets_one_workgroup() -> None:
+    alone = dataclasses.replace(V3, threads=False)
+    tile = _tile(alone, 256, 256, 256)
+    blocks = tiles.choose_blocks(
+        alone, tile, batches=1, m=256, n=256, k=256, left_bytes=1 << 18, right_bytes=1 << 18, element_bytes=4
+    )
+    assert blocks.rows >= 256 and blocks.columns >= 256
 
 
 def test_batches_are_split_first() -> None:
