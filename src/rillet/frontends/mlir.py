@@ -86,7 +86,8 @@ def _annotate(main: ir.Operation) -> None:
     """Give arguments and results the names and dtypes that the module file records."""
     type_ = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     for kind, key, types in (("argument", "arg_attrs", type_.inputs), ("result", "res_attrs", type_.results)):
-        old = [dict(d) for d in main.attributes[key]] if key in main.attributes else [{} for _ in types]
+        given = main.attributes[key] if key in main.attributes else [()] * len(types)
+        old = [{named.name: named.attr for named in attributes} for attributes in given]
         attributes = []
         for ordinal, (tensor, known) in enumerate(zip(types, old, strict=True)):
             if not isinstance(tensor, ir.RankedTensorType):

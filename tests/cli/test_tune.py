@@ -1,0 +1,135 @@
+"""``rillet tune``: what it prints and writes, that ``compile`` picks it up, and how it fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rillet.cli import main
+from rillet.cli.tune import parse_duration
+from rillet.tuning import Record, measure, space
+
+MATMUL = """
+func.func @main(%a: tensor<{rows}x40xf32> {{rillet.name = "a"}}, %b: tensor<40x64xf32> {{rillet.name = "b"}})
+    -> tensor<{rows}x64xf32> {{
+  %zero = arith.constant 0.0 : f32
+  {empty}
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<{rows}x64xf32>) -> tensor<{rows}x64xf32>
+  %0 = linalg.matmul ins(%a, %b : tensor<{rows}x40xf32>, tensor<40x64xf32>)
+    outs(%f : tensor<{rows}x64xf32>) -> tensor<{rows}x64xf32>
+  return %0 : tensor<{rows}x64xf32>
+}}
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RILLET_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("RILLET_TUNING", raising=False)
+    path = tmp_path / "matmul.mlir"
+    path.write_text(MATMUL.format(rows=48, empty="%e = tensor.empty() : tensor<48x64xf32>"))
+    return path
+
+
+@pytest.fixture
+def dynamic(source: Path) -> Path:
+    empty = """%c0 = arith.constant 0 : index
+  %n = tensor.dim %a, %c0 : tensor<?x40xf32>
+  %e = tensor.empty(%n) : tensor<?x64xf32>"""
+    path = source.with_name("dynamic.mlir")
+    path.write_text(MATMUL.format(rows="?", empty=empty))
+    return path
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock for which the last build is the fastest, and a small space."""
+
+    def kernel_times(modules, inputs, clock):
+        names = [entry["name"] for entry in modules[0].entries]
+        return [
+            {name: 1e-3 if n > 1 and n == len(modules) - 1 else 2e-3 for name in names} for n in range(len(modules))
+        ]
+
+    monkeypatch.setattr(measure, "kernel_times", kernel_times)
+    monkeypatch.setattr(measure, "call_times", lambda modules, inputs, clock: [2e-3, 1e-3])
+    monkeypatch.setattr(space, "_MOST_TILES", 2)
+    monkeypatch.setattr(space, "_UNROLLS", (1, 2))
+
+
+def test_tune_writes_the_record_that_compile_uses(source: Path, clock: None, capsys, tmp_path: Path) -> None:
+    assert main(["compile", str(source), "--json"]) == 0
+    before = source.with_suffix(".rlm").read_bytes()
+    capsys.readouterr()
+    assert main(["tune", str(source), "--time-budget", "5m", "--threads", "1", "--jobs", "1"]) == 0
+    printed = capsys.readouterr()
+    record = tmp_path / "cache" / "tuning.json"
+    assert f"record: {record}" in printed.out and "1 kernels improved" in printed.out
+    assert "2000.0 us ->     1000.0 us  contraction batches=1 rows=48 columns=64 steps=40" in printed.out
+    assert "by the cost model" in printed.out and "on 1 thread(s)" in printed.out
+    assert "kernel 0 of 1, 0 variants measured" in printed.err
+    (entry,) = Record.load(record).entries.values()
+    assert entry.knobs.given()
+
+    assert main(["compile", str(source)]) == 0
+    assert source.with_suffix(".rlm").read_bytes() != before
+    assert main(["compile", str(source), "--no-tuning"]) == 0
+    assert source.with_suffix(".rlm").read_bytes() == before
+    record.rename(tmp_path / "shared.json")
+    assert main(["compile", str(source), "--tuning", str(tmp_path / "shared.json")]) == 0
+    assert source.with_suffix(".rlm").read_bytes() != before
+
+
+def test_tune_adds_to_a_record_and_reports_json(source: Path, clock: None, capsys, tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text('{"format": "rillet-tuning", "version": 1, "kernels": {}}')
+    options = ["--threads", "1", "--jobs", "1", "-o", str(path), "--json"]
+    assert main(["tune", str(source), *options]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["record"] == str(path) and facts["kernels"] == 1 and facts["improved"] == 1
+    assert (facts["model_ms"], facts["tuned_ms"]) == (2.0, 1.0) and not facts["interrupted"]
+    assert len(Record.load(path).entries) == 1
+
+
+def test_dynamic_dimensions_need_a_size(dynamic: Path, clock: None, capsys, tmp_path: Path) -> None:
+    assert main(["tune", str(dynamic)]) == 1
+    error = capsys.readouterr().err
+    assert "input 'a' has a dynamic dimension" in error and "--input a=FILE.npy" in error
+    np.save(tmp_path / "a.npy", np.ones((24, 40), np.float32))
+    options = ["--jobs", "1", "--threads", "1", "--input", f"a={tmp_path / 'a.npy'}"]
+    assert main(["tune", str(dynamic), *options]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--time-budget", "soon"], "--time-budget soon: expected a time such as 90s, 5m or 1h"),
+        (["--time-budget", "0s"], "--time-budget 0s: expected a time"),
+        (["--dim", "n"], "--dim n: expected NAME=SIZE"),
+        (["--target", "cortex-m4"], "target cortex-m4 cannot run on this machine, so nothing can be measured for it"),
+        (["--input", "z=x.npy"], "--input z=x.npy: cannot read an array"),
+    ],
+)
+def test_bad_arguments_are_named(source: Path, capsys, options: list[str], message: str) -> None:
+    assert main(["tune", str(source), *options]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_an_unknown_input_is_named(source: Path, capsys, tmp_path: Path) -> None:
+    np.save(tmp_path / "z.npy", np.ones(1, np.float32))
+    assert main(["tune", str(source), "--input", f"z={tmp_path / 'z.npy'}"]) == 1
+    assert "the model has no input z; its inputs: a, b" in capsys.readouterr().err
+
+
+def test_a_bad_record_is_not_overwritten(source: Path, capsys, tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text("precious")
+    assert main(["tune", str(source), "-o", str(path)]) == 1
+    assert "is no JSON" in capsys.readouterr().err and path.read_text() == "precious"
+
+
+def test_durations() -> None:
+    assert [parse_duration(text) for text in ("90", "1.5s", "5m", "1h")] == [90, 1.5, 300, 3600]
