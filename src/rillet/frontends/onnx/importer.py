@@ -325,7 +325,7 @@ class GraphImporter:
         if entry is None:
             entry = registry.lookup(domain, proto.op_type, opset)
             if strings and entry is not None and not hands_on(proto.op_type):
-                raise UnsupportedFeature("it is not supported on tensors of strings")
+                raise UnsupportedFeature("it is not supported on tensors of strings", "number the strings before")
         result: Any = symbolic.apply(node) if plain and not strings else None
         if result is None and entry is not None:
             result = entry.importer(node, *operands)
@@ -379,7 +379,7 @@ class GraphImporter:
         results = [self._output(o.name, inner) for o in graph.output]
         tensors = [r for r in results if not isinstance(r, _Skipped)]
         if len(tensors) != len(results):
-            raise UnsupportedFeature("its subgraph has nodes that are not supported (listed too)")
+            raise UnsupportedFeature("its subgraph has nodes that are not supported", "see the others in this list")
         return tensors
 
     @contextmanager
@@ -400,7 +400,9 @@ def _check_attributes(node: Node, entry: registry.Entry) -> None:
         default = schema.attributes[name].default_value if name in schema.attributes else None
         given = next(a for a in node.proto.attribute if a.name == name)
         if default is None or functions.attribute_value(default) != functions.attribute_value(given):
-            raise UnsupportedFeature(f"attribute '{name}' is not implemented")
+            raise UnsupportedFeature(
+                f"attribute '{name}' is not implemented", "remove it, or convert the model to an older opset"
+            )
 
 
 def _without_inputs(proto: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:

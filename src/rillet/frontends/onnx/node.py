@@ -114,7 +114,7 @@ class Node:
 def dtype_name(code: int) -> str:
     """The dtype name of an ONNX element type code. Raises UnsupportedFeature for types without tensors in Rillet."""
     if code not in dtypes.by_code:
-        raise UnsupportedFeature(f"element type {_type_name(code)}")
+        raise UnsupportedFeature(f"element type {_type_name(code)}", "convert the tensor to another type")
     return dtypes.by_code[code].name
 
 

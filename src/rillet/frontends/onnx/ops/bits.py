@@ -17,7 +17,7 @@ def bit_cast(node: Node, x: Tensor) -> Tensor:
     b = node.b
     dtype = node.dtype_attr("to")
     if scalars.is_complex(x.dtype) or scalars.is_complex(dtype):
-        raise UnsupportedFeature(f"bits of {x.dtype} as {dtype}")
+        raise UnsupportedFeature(f"bits of {x.dtype} as {dtype}", "split complex numbers into their parts before")
     if "bool" in (x.dtype, dtype):
         # A bool is a byte of 0 or 1.
         if scalars.bits(x.dtype if dtype == "bool" else dtype) not in (1, 8):

@@ -26,7 +26,7 @@ def constant_node(node: Node) -> Tensor:
     ):
         if node.has(attribute):
             return node.b.constant(np.asarray(node.attr(attribute)), dtype, name)
-    raise UnsupportedFeature("a constant that is a string, or sparse")
+    raise UnsupportedFeature("a constant that is a string, or sparse", "make it a dense tensor of numbers")
 
 
 @op("ConstantOfShape", since=9)

@@ -117,7 +117,7 @@ def binary(node: Node, a: Tensor, b: Tensor) -> Tensor:
 @op(*_COMPARE)
 def compare(node: Node, a: Tensor, b: Tensor) -> Tensor:
     if "string" in (a.dtype, b.dtype):
-        raise UnsupportedFeature("comparison of strings")
+        raise UnsupportedFeature("comparison of strings", "number the strings before the model")
     return node.b.map(_COMPARE[node.op_type], a, _legacy_broadcast(node, a, b), dtype="bool")
 
 
@@ -219,7 +219,7 @@ def cast(node: Node, x: Tensor) -> Tensor:
     to = node.attr("to")
     if isinstance(to, str):  # opsets 1-5 name the type
         if to not in _CODES:
-            raise UnsupportedFeature(f"cast to {to}")
+            raise UnsupportedFeature(f"cast to {to}", "cast to a type that newer opsets have")
         to = _CODES[to]
     return cast_to(node, x, dtype_name(to))
 
@@ -252,7 +252,9 @@ def cast_to(node: Node, x: Tensor, dtype: str) -> Tensor:
     if x.dtype == dtype:
         return x
     if scalars.is_complex(dtype) or scalars.is_complex(x.dtype):
-        raise UnsupportedFeature(f"cast from {x.dtype} to {dtype}")
+        raise UnsupportedFeature(
+            f"cast from {x.dtype} to {dtype}", "split complex numbers into real and imaginary parts before"
+        )
     saturate = bool(node.attr("saturate", 1))
     if dtype == e8m0.DTYPE:
         rounding = node.attr("round_mode", "up")

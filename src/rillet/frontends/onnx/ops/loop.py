@@ -123,7 +123,10 @@ def _unrolled(
         for scan, element in zip(scans, elements, strict=True):
             scan.append(b.unsqueeze(element, [0]))
         if going.array is None:
-            raise UnsupportedFeature("a loop over sequences whose condition is not known at compile time")
+            raise UnsupportedFeature(
+                "a loop over sequences whose condition is not known at compile time",
+                "make the trip count an initializer",
+            )
         if not bool(going.array.reshape(-1)[0]):
             break
     return [*carried, *(_joined(node, graph, number, scan) for number, scan in enumerate(scans, 1 + len(carried)))]

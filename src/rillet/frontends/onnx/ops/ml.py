@@ -74,11 +74,11 @@ def label_encoder(node: Node, x: Tensor) -> Tensor:
 def _attribute(node: Node, kind: str) -> np.ndarray | None:
     """keys_* or values_*: a tensor, or a list of int64 or float32."""
     if node.has(f"{kind}_strings"):
-        raise UnsupportedFeature(f"{kind} that are strings")
+        raise UnsupportedFeature(f"{kind} that are strings", "number the strings before the model")
     if node.has(f"{kind}_tensor"):
         array = node.attr(f"{kind}_tensor")
         if array.dtype == object:
-            raise UnsupportedFeature(f"{kind} that are strings")
+            raise UnsupportedFeature(f"{kind} that are strings", "number the strings before the model")
         return array
     if node.has(f"{kind}_int64s"):
         return np.asarray(node.attr(f"{kind}_int64s"), np.int64)

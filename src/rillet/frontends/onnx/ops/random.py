@@ -78,7 +78,7 @@ def _random(node: Node, shape: list[Extent], dtype: str) -> Tensor:
     b, key = node.b, _seed(node)
     compute = scalars.compute_dtype(dtype)
     if not scalars.is_float(dtype):
-        raise UnsupportedFeature(f"random numbers of type {dtype}")
+        raise UnsupportedFeature(f"random numbers of type {dtype}", "make them float32 and cast")
     if "Uniform" in node.op_type:
         low, high = float(node.attr("low", 0.0)), float(node.attr("high", 1.0))
 

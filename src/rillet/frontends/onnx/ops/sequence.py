@@ -75,7 +75,9 @@ def split_to_sequence(node: Node, x: Tensor, split: Tensor | None = None) -> Ten
         if chunk <= 0:
             raise InvalidNode(f"split is {chunk}")
         if extent > _MAX_PARTS * chunk:
-            raise UnsupportedFeature(f"it makes {-(-extent // chunk):,} parts; at most {_MAX_PARTS:,} are supported")
+            raise UnsupportedFeature(
+                f"it makes {-(-extent // chunk):,} parts; at most {_MAX_PARTS:,} are supported", "make larger parts"
+            )
         sizes = [min(chunk, extent - at) for at in range(0, extent, chunk)]
     parts = []
     offset: Extent = 0

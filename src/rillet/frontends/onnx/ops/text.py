@@ -23,7 +23,7 @@ def tf_idf_vectorizer(node: Node, x: Tensor) -> Tensor:
     """
     b = node.b
     if node.has("pool_strings"):
-        raise UnsupportedFeature("n-grams of strings")
+        raise UnsupportedFeature("n-grams of strings", "number the strings before the model")
     mode = node.attr("mode")
     if mode not in ("TF", "IDF", "TFIDF"):
         raise InvalidNode(f"mode '{mode}' is not one of TF, IDF, TFIDF")

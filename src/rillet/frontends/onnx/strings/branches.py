@@ -25,7 +25,7 @@ class Unpacked:
         self._body: onnx.GraphProto | None = None  # of a loop
         self._carried: list[bool] = []
         if op_type == "Scan" and any(_flags(inputs)):
-            raise UnsupportedFeature("it scans or carries strings")
+            raise UnsupportedFeature("it scans or carries strings", "number the strings before")
         if op_type == "Loop":
             self._unpack_loop()
 
@@ -54,8 +54,10 @@ class Unpacked:
 
     def _expect(self, strings: list[bool]) -> None:
         if self._strings not in (None, strings):
-            what = "its branches disagree on which outputs are strings"
-            raise UnsupportedFeature("it collects strings or a carried value becomes one" if self._body else what)
+            if self._body:
+                what = "it collects strings or a carried value becomes one"
+                raise UnsupportedFeature(what, "number the strings before")
+            raise UnsupportedFeature("its branches disagree on which outputs are strings", "make their types the same")
         self._strings = strings
 
     def outputs(self, results: Sequence[Any]) -> list[Any]:

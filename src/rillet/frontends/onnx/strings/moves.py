@@ -112,7 +112,9 @@ def move(
     import onnx
 
     if attributes.get("reduction", "none") != "none":
-        raise UnsupportedFeature(f"reduction '{attributes['reduction']}' is not supported on tensors of strings")
+        raise UnsupportedFeature(
+            f"reduction '{attributes['reduction']}' is not supported on tensors of strings", "use reduction 'none'"
+        )
     operands = list(inputs)
     if proto.op_type == "Pad" and attributes.get("mode", "constant") == "constant":
         operands += [None] * (3 - len(operands))

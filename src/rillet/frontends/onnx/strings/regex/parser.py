@@ -185,7 +185,9 @@ class _Parser:
             if self._peek(opening):
                 raise self._unsupported(f"{_NOT_REGULAR[opening]} '{opening}'")
         if self._depth == _MAX_DEPTH:
-            raise UnsupportedFeature(f"pattern {self._pattern!r} has groups nested deeper than {_MAX_DEPTH}")
+            raise UnsupportedFeature(
+                f"pattern {self._pattern!r} has groups nested deeper than {_MAX_DEPTH}", "simplify the pattern"
+            )
         scoped = _FLAGS.match(self._pattern, self._at)
         named = _GROUP_NAME.match(self._pattern, self._at)
         if scoped is not None:
