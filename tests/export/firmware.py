@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rillet.export import CrossModule, Exported, runtime_library
-from rillet.targets import get
+from rillet.codegen.cache import default_directory
+from rillet.export import CrossModule, Exported, objects, runtime_library
+from rillet.targets import Target, get
 
 ROOT = Path(__file__).resolve().parents[2]
 PLATFORM = ROOT / "runtime" / "platforms" / "qemu"
@@ -78,6 +79,42 @@ _PEAK = """  const size_t peak = {name}_arena_peak();
 """
 
 
+_LOADER = """#include "rillet/arena.h"
+#include "rillet/session.h"
+#include "semihosting.h"
+extern const uint8_t module_file[];
+static _Alignas(64) uint8_t memory[262144];
+static _Alignas(8) uint8_t input[{input_bytes}];
+int main(void) {{
+  long file = semihosting_open("input.bin", 0);
+  if (semihosting_read(file, input, sizeof input)) return 99;
+  rlt_error_t error = {{0}};
+  rlt_arena_t arena;
+  rlt_arena_initialize(&arena, memory, sizeof memory);
+  rlt_session_t* session = NULL;
+  rlt_status_t status =
+      rlt_session_create(module_file, {length}, NULL, NULL, NULL, rlt_arena_allocator(&arena), &error, &session);
+  rlt_buffer_view_t *view = NULL, *output = NULL;
+  int64_t dims[RLT_VIEW_MAX_RANK];
+  if (status == RLT_OK) {{
+    const rlt_module_tensor_t tensor =
+        rlt_module_tensor(rlt_module_export(rlt_session_module(session), 0).inputs, 0);
+    for (uint32_t i = 0; i < tensor.dims.count; ++i) dims[i] = rlt_module_dim(tensor.dims, i);
+    status = rlt_session_wrap(session, tensor.dtype, tensor.dims.count, dims, input, sizeof input, &error, &view);
+  }}
+  if (status == RLT_OK) status = rlt_session_run(session, 0, 1, &view, 1, &output, &error);
+  if (status != RLT_OK) {{
+    semihosting_print(error.message);
+    return (int)status;
+  }}
+  file = semihosting_open("output.bin", 1);
+  (void)semihosting_write(file, output->buffer->data, (size_t)output->length);
+  rlt_buffer_view_release(output), rlt_buffer_view_release(view), rlt_session_release(session);
+  return 0;
+}}
+"""
+
+
 def require_emulator(target: str) -> str:
     """The emulator of a target; skips the test where it is not installed, fails under CI, which installs it."""
     emulator = BOARDS[target].emulator
@@ -99,8 +136,7 @@ def zig(*arguments: object) -> None:
 
 def link(module: CrossModule, exported: Exported) -> Path:
     """Build firmware that runs the model once."""
-    target, board, folder = get(module.targets[0]), BOARDS[module.targets[0]], exported.directory
-    name = exported.name
+    folder, name = exported.directory, exported.name
     specs = [*((s, True) for s in module.inputs), *((s, False) for s in module.outputs)]
     sizes = [int(np.prod(s.shape, dtype=int)) * s.dtype.itemsize for s, _ in specs]
     arrays = "\n".join(f"static _Alignas(8) unsigned char t{n}[{size}];" for n, size in enumerate(sizes))
@@ -113,8 +149,13 @@ def link(module: CrossModule, exported: Exported) -> Path:
         writes += _PEAK.format(name=name)
     text = _MAIN.format(name=name, arrays=arrays, reads=reads, writes=writes, arguments=arguments)
     (folder / "firmware.c").write_text(text)
-    image = folder / "firmware.elf"
-    sources = [folder / "firmware.c", folder / f"{name}.c", PLATFORM / "semihosting.c", PLATFORM / board.startup]
+    return build(module.targets[0], folder, name, "firmware.c", f"{name}.c")
+
+
+def build(target_name: str, folder: Path, name: str, *own: str) -> Path:
+    """Compile a folder's C files ``own`` and link them with the start-up code and the libraries of model ``name``."""
+    target, board, image = get(target_name), BOARDS[target_name], folder / "firmware.elf"
+    sources = [*(folder / c for c in own), PLATFORM / "semihosting.c", PLATFORM / board.startup]
     flags = [*target.c_flags, *COMPILE, "-I", folder, "-I", PLATFORM]
     libraries = [folder / f"lib{name}_kernels.a"]
     if (folder / "librillet_runtime.a").exists():
@@ -125,6 +166,21 @@ def link(module: CrossModule, exported: Exported) -> Path:
             zig("cc", *flags, "-c", source, "-o", folder / f"{source.stem}.o")
         flags, sources = [*board.link_flags], [folder / f"{source.stem}.o" for source in sources]
     zig("cc", *flags, *LINK, "-T", PLATFORM / board.script, *sources, *libraries, "-o", image)
+    return image
+
+
+def link_loader(target: Target, file: bytes, input_bytes: int, folder: Path) -> Path:
+    """Build firmware with the runtime and its ELF loader. It loads a module file, its kernels into RAM, and runs it."""
+    board, configuration = BOARDS[target.name], runtime_library.MODULE
+    (folder / "runtime.a").write_bytes(runtime_library.build(target, configuration, default_directory()))
+    (folder / "module.o").write_bytes(objects.data_object(file, "module_file", target))
+    (folder / "firmware.c").write_text(_LOADER.format(length=len(file), input_bytes=input_bytes))
+    sources = [folder / "firmware.c", *(PLATFORM / s for s in ("semihosting.c", "code_memory.c", board.startup))]
+    flags = [*target.c_flags, *COMPILE, "-I", PLATFORM, "-I", runtime_library.root() / "include"]
+    flags += [f"-D{d}" for d in configuration.definitions]
+    image = folder / "firmware.elf"
+    objects_and_libraries = [folder / "module.o", folder / "runtime.a"]
+    zig("cc", *flags, *LINK, "-T", PLATFORM / board.script, *sources, *objects_and_libraries, "-o", image)
     return image
 
 

@@ -6,6 +6,8 @@ has to keep, from what the best other compilers for ONNX on bare metal reach und
 
 from __future__ import annotations
 
+import dataclasses
+import subprocess
 from pathlib import Path
 
 import firmware
@@ -15,6 +17,8 @@ import pytest
 
 import models
 import rillet
+from rillet.compiler import compile_to_bytes
+from rillet.targets import get
 
 # Instructions for each multiply-accumulate, at most.
 RATIOS = {
@@ -100,6 +104,22 @@ def test_sizes_of_the_keyword_spotter(tmp_path: Path) -> None:
     assert exported.figures.code is not None
     assert exported.figures.code <= 2048
     assert exported.figures.kernels <= 24 * 1024
+
+
+def test_kernels_are_loaded_into_ram(tmp_path: Path) -> None:
+    """A module file in flash: the runtime loads its kernels, an ELF, into memory that the platform has for code."""
+    emulator = firmware.require_emulator("cortex-m4")
+    target = get("cortex-m4")
+    model, (x,) = models.build("ds_cnn"), models.inputs("ds_cnn").values()
+    independent = dataclasses.replace(target, os="linux")  # of its position
+    image = firmware.link_loader(target, bytes(compile_to_bytes(model, targets=[independent])), x.nbytes, tmp_path)
+    (tmp_path / "input.bin").write_bytes(x.tobytes())
+    command = [emulator, *firmware.BOARDS[target.name].machine, *firmware.SEMIHOSTING, "-kernel", str(image)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wanted = rillet.compile(model)(x)
+    got = np.fromfile(tmp_path / "output.bin", np.float32).reshape(wanted.shape)
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("target", firmware.BOARDS)

@@ -24,7 +24,7 @@ def readme(build: Build, name: str, parts: Parts, layout: str) -> str:
         for p in group
     ]
     unknown = "not computed for this target"
-    stack = unknown if figures.stack is None else f"{figures.stack:,}"
+    stack = "not computed" if figures.stack is None else f"{figures.stack:,}"
     code = unknown if figures.code is None else f"{figures.code:,}"
     convention = f", floats in {'floating-point' if target.float_abi == 'hard' else 'integer'} registers"
     lines = [
