@@ -47,6 +47,7 @@ class _Rowwise:
 
     def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
         plan = make_plan(dispatch, target)
+        kernel.choice = plan.shape.choice
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
             if plan.stages.are_costly:
@@ -93,6 +94,8 @@ def _emit_rows(
     with kernel.loop(first, middle, plan.together) as it:
         points = [point(index.add(it.iv, n)) for n in range(plan.together)]
         rows = [Row(Evaluator(kernel), p, *place) for p, place in zip(points, places, strict=True)]
+        for n, row in enumerate(rows if plan.fetches_ahead else ()):
+            row.ahead = point(index.minimum(index.add(it.iv, plan.together + n), index.sub(last, 1)))
         _emit_together(kernel, plan, rows)
     if plan.together == 1 or whole:
         return

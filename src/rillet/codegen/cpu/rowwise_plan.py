@@ -32,6 +32,7 @@ class Plan:
     lanes: int  # of a vector across rows
     shape: Shape  # of runs along a row
     together: int  # rows that go through the stages side by side
+    fetches_ahead: bool  # whether a row's last reduction, whose data is in the L1 cache by then, fetches the next row
     has_long_columns: bool  # lanes across rows, along which so much lies that it is read in bands (rowwise_columns)
     stages: Stages
 
@@ -49,7 +50,17 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan:
     stages = Stages(dispatch, dimensions, set(shared))
     together = 1 if along is None else _rows_together(dispatch, dimensions, set(outer), target)
     long = across is not None and _has_long_columns(dispatch, dimensions, set(outer), across, lanes, target)
-    return Plan(dispatch, dimensions, outer, across, along, lanes, shape, together, long, stages)
+    ahead = along is not None and len(dispatch.reductions) > 1 and _is_beyond_l2(dispatch, target)
+    return Plan(dispatch, dimensions, outer, across, along, lanes, shape, together, ahead, long, stages)
+
+
+def _is_beyond_l2(dispatch: Dispatch, target: Target) -> bool:
+    """Whether arguments are known not to come from the L2 cache. The hardware fetches ahead within a page only, and
+    rests while a row is computed."""
+    if target.is_bare_metal or any(not p.type.has_static_shape for p in dispatch.arguments):
+        return False
+    sizes = (math.prod(p.type.shape) * storage_bytes(storage_type(p.type.element_type)) for p in dispatch.arguments)
+    return sum(sizes) > target.l2_bytes
 
 
 def _has_long_columns(

@@ -5,21 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, vector
+from torch_mlir.dialects import arith, memref, vector
 
 from rillet.codegen.cpu import coordinates as coords
+from rillet.codegen.cpu import index
 from rillet.codegen.cpu.combiners import Combiner, combiners_of, fast_extremum, sum_in_parts
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dimensions import Dimension
 from rillet.codegen.cpu.dispatch import Generic
 from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
-from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
 from rillet.codegen.cpu.memory import Buffer
 from rillet.codegen.cpu.rowwise_plan import Plan
 from rillet.codegen.cpu.vector_loop import Shape, reduction_loop, vector_loop
 from rillet.errors import CompileError
 
+_LINE_BYTES = 64
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
@@ -44,6 +46,7 @@ class Row:
     fixed: dict[Dimension, Coordinate]
     kept: dict[ir.Value, Buffer]  # where costly values go that several stages read
     scratch: Scratch
+    ahead: dict[Dimension, Coordinate] | None = None  # where the next row is, if it is to be fetched meanwhile
 
 
 def reduce(kernel: Kernel, plan: Plan, rows: list[Row], generic: Generic, number: int) -> None:
@@ -280,9 +283,14 @@ def _runs(
     def fold(values: list[ir.Value]) -> list[ir.Value]:
         return [c.narrow(v, shape.lanes) for c, v in zip(combiners, values, strict=True)]
 
+    is_last = first.number == len(first.plan.dispatch.reductions) - 1
+
     def emit(c: Coordinate, lanes: int, mask: ir.Value | None, carried: list[ir.Value]) -> list[ir.Value]:
         count = len(carried) // len(emitters)
         new = []
+        for emitter in emitters if mask is None and is_last else ():
+            if emitter.row.ahead is not None:
+                _fetch_ahead(kernel, emitter.plan, emitter.row.ahead, c, lanes)
         for n, (emitter, where) in enumerate(zip(emitters, wheres, strict=True)):
             evaluator = emitter.row.evaluator.fork(lanes, mask)
             new += emitter.body(with_coordinate(where, along, c), carried[n * count : (n + 1) * count], evaluator)
@@ -291,6 +299,19 @@ def _runs(
         return [arith.SelectOp(mask, n, old).result for n, old in zip(new, carried, strict=True)]
 
     return reduction_loop(kernel, first.extents[along], shape, carried, fold, emit)
+
+
+def _fetch_ahead(kernel: Kernel, plan: Plan, point: dict[Dimension, Coordinate], along: Coordinate, lanes: int) -> None:
+    """Start to read what another row has, in every argument, where this one is at ``along``."""
+    assert isinstance(along, Lane)
+    for number, port in enumerate(plan.dispatch.arguments):
+        axes = plan.dimensions.axes(port.value)
+        if not axes or axes[-1] != plan.along or not all(d in point for d in axes[:-1]):
+            continue
+        step = max(1, _LINE_BYTES // storage_bytes(storage_type(port.type.element_type)))
+        for n in range(0, lanes, step):
+            where = [index.value(c) for c in (*(point[d] for d in axes[:-1]), index.add(along.base, n))]
+            memref.PrefetchOp(kernel.argument(number), where, False, 3, True)
 
 
 def loop_extents(kernel: Kernel, generic: Generic) -> list[Index]:

@@ -1,0 +1,210 @@
+"""Softmax against numpy, along rows and down columns, and what its kernels make of what they know about it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from harness import Kernel, executable, generic
+
+from rillet import targets
+from rillet.codegen import CodegenOptions, compile_executable
+
+F32 = np.float32
+TARGETS = ["x86-64-v2", "x86-64-v3", "host"]
+ID = "(d0,d1)->(d0,d1)"
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(F32)
+
+
+def softmax(n: int | str, m: int | str, axis: int, attributes: str = "") -> str:
+    """Softmax of an n x m matrix; ``"?"`` makes an extent dynamic."""
+    t, kept = f"tensor<{n}x{m}xf32>", "(d0,d1)->(d0)" if axis == 1 else "(d0,d1)->(d1)"
+    r = f"tensor<{n if axis == 1 else m}xf32>"
+    kinds = "pr" if axis == 1 else "rp"
+    sizes = ", ".join(s for s, e in (("%n", n), ("%m", m)) if e == "?")
+    row = ("%n" if n == "?" else "") if axis == 1 else ("%m" if m == "?" else "")
+    dims = [str(1 + i) for i, e in enumerate((n, m)) if e == "?"]
+    note = f" {{flow.dims = array<i64: {', '.join(dims)}>}}" if dims else ""
+    scalars = "".join(f", {s}: index" for s, e in (("%n", n), ("%m", m)) if e == "?")
+    body = f"""
+    %ninf = arith.constant 0xFF800000 : f32
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty({sizes}) : {t}
+    %re = tensor.empty({row}) : {r}
+    %i0 = linalg.fill ins(%ninf : f32) outs(%re : {r}) -> {r}
+    %i1 = linalg.fill ins(%zero : f32) outs(%re : {r}) -> {r}
+    %max = {
+        generic(
+            f"{ID}|{kept}", kinds, f"%a:{t}", f"%i0:{r}", "%x:f32,%o:f32", "%s = arith.maximumf %x, %o : f32", "%s:f32"
+        )
+    }
+    %exp = {
+        generic(
+            f"{ID}|{kept}|{ID}",
+            "pp",
+            f"%a,%max:{t},{r}",
+            f"%e:{t}",
+            "%x:f32,%y:f32,%o:f32",
+            "%d = arith.subf %x, %y : f32;%s = math.exp %d : f32",
+            "%s:f32",
+        )
+    }
+    %sum = {
+        generic(
+            f"{ID}|{kept}", kinds, f"%exp:{t}", f"%i1:{r}", "%x:f32,%o:f32", "%s = arith.addf %x, %o : f32", "%s:f32"
+        )
+    }
+    %r = {
+        generic(
+            f"{ID}|{kept}|{ID}",
+            "pp",
+            f"%exp,%sum:{t},{r}",
+            f"%e:{t}",
+            "%x:f32,%y:f32,%o:f32",
+            "%s = arith.divf %x, %y : f32",
+            "%s:f32",
+        )
+    }
+    return %r : {t}"""
+    return executable("softmax", f"%a: {t}{note}{scalars}", f"{t}{note}", body, attributes)
+
+
+def numpy_softmax(a: np.ndarray, axis: int) -> np.ndarray:
+    e = np.exp(a - a.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 1), (4, 10), (3, 8), (37, 1001), (50, 64)])
+def test_softmax(target: str, shape: tuple[int, int], axis: int) -> None:
+    a = random(*shape) * 5
+    (r,) = Kernel(softmax(*shape, axis), target)([a], [(shape, F32)])
+    np.testing.assert_allclose(r, numpy_softmax(a, axis), rtol=2e-6, atol=1e-9)
+
+
+def test_next_row_is_fetched_where_the_caches_do_not_hold_all_rows() -> None:
+    options = CodegenOptions(keep_assembly=True)
+    target = targets.get("x86-64-v3")
+    assert "prefetch" not in compile_executable(softmax(64, 128, 1), target, options).assembly
+    small = dataclasses.replace(target, l2_bytes=16 * 1024)
+    kernel = Kernel(softmax(64, 128, 1), small, options)
+    assert kernel.executable.assembly.count("prefetcht0") == 4 * 128 // 128
+    a = random(64, 128)
+    (r,) = kernel([a], [((64, 128), F32)])
+    np.testing.assert_allclose(r, numpy_softmax(a, 1), rtol=2e-6)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(600, 100), (1024, 32), (515, 700), (2049, 1030)])
+def test_softmax_down_long_columns(target: str, shape: tuple[int, int]) -> None:
+    if target == "x86-64-v2" and shape[0] > 1024:
+        pytest.skip("the same code on narrower vectors")
+    a = random(*shape) * 5
+    a[3, 5], a[7, 6] = -np.inf, np.nan
+    (r,) = Kernel(softmax(*shape, 0), target)([a], [(shape, F32)])
+    e = np.exp(a - a.max(0))
+    np.testing.assert_allclose(r, e / e.astype(np.float64).sum(0), rtol=2e-6, atol=1e-9)
+
+
+def test_long_columns_read_along_memory_in_bands() -> None:
+    """The maximum and the sum are results as well; the last columns are cut off by a mask."""
+    text = softmax(1000, 45, 0).replace(
+        "-> (tensor<1000x45xf32>)", "-> (tensor<1000x45xf32>, tensor<45xf32>, tensor<45xf32>)", 1
+    )
+    text = text.replace(
+        "return %r : tensor<1000x45xf32>", "return %r, %max, %sum : tensor<1000x45xf32>, tensor<45xf32>, tensor<45xf32>"
+    )
+    kernel = Kernel(text)
+    assert kernel.executable.grid == (1, 1, 1)
+    a = random(1000, 45)
+    r, largest, total = kernel([a], [((1000, 45), F32), ((45,), F32), ((45,), F32)])
+    np.testing.assert_allclose(r, numpy_softmax(a, 0), rtol=3e-6)
+    np.testing.assert_array_equal(largest, a.max(0))
+    np.testing.assert_allclose(total, np.exp(a - a.max(0)).astype(np.float64).sum(0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 13), (20, 100), (0, 4)])
+def test_softmax_with_dynamic_extents(shape: tuple[int, int], axis: int) -> None:
+    a = random(*shape) * 5
+    (r,) = Kernel(softmax("?", "?", axis))([a], [(shape, F32)], shape)
+    if a.size:
+        np.testing.assert_allclose(r, numpy_softmax(a, axis), rtol=2e-6, atol=1e-9)
+
+
+def test_softmax_in_place() -> None:
+    a = random(9, 100)
+    want = numpy_softmax(a, 1)
+    kernel = Kernel(softmax(9, 100, 1, "attributes {flow.may_alias = array<i64: 0, 0>}"))
+    assert kernel.run([a, a]) == 0
+    np.testing.assert_allclose(a, want, rtol=2e-6)
+
+
+def test_softmax_of_infinities_and_nan() -> None:
+    a = random(3, 20)
+    a[0, 3], a[1, 4], a[1, 5] = -np.inf, np.nan, 1.0
+    (r,) = Kernel(softmax(3, 20, 1))([a], [((3, 20), F32)])
+    assert r[0, 3] == 0 and np.isnan(r[1]).all()
+    np.testing.assert_allclose(r[[0, 2]], numpy_softmax(a[[0, 2]], 1), rtol=2e-6)
+
+
+def test_maximum_of_a_softmax_looks_for_nan_only_where_somebody_would_see_it() -> None:
+    text = softmax(8, 64, 1)
+    target, options = targets.get("x86-64-v3"), CodegenOptions(keep_assembly=True)
+    assert "vcmpunordps" not in compile_executable(text, target, options).assembly
+    seen = text.replace("-> (tensor<8x64xf32>)", "-> (tensor<8x64xf32>, tensor<8xf32>)", 1)
+    seen = seen.replace("return %r : tensor<8x64xf32>", "return %r, %max : tensor<8x64xf32>, tensor<8xf32>")
+    assert "vcmpunordps" in compile_executable(seen, target, options).assembly
+    a = random(8, 64)
+    a[2, 5], a[3], a[4, 60:], a[5] = np.nan, np.nan, np.inf, -np.inf
+    with np.errstate(all="ignore"):
+        want = numpy_softmax(a, 1)
+    (r,) = Kernel(text, "x86-64-v3")([a], [((8, 64), F32)])
+    np.testing.assert_allclose(r, want, rtol=2e-6, atol=1e-9)
+    shares, largest = Kernel(seen, "x86-64-v3")([a], [((8, 64), F32), ((8,), F32)])
+    np.testing.assert_allclose(shares, want, rtol=2e-6, atol=1e-9)
+    np.testing.assert_array_equal(largest, a.max(1))
+
+
+def test_a_sum_that_starts_at_one_gets_exponentials_as_they_are() -> None:
+    """Attention that may attend to nothing: exp(x - max) / (1 + sum)."""
+    text = softmax(8, 64, 1).replace("%zero = arith.constant 0.0 : f32", "%zero = arith.constant 1.0 : f32")
+    a = random(8, 64)
+    e = np.exp(a - a.max(1, keepdims=True))
+    (r,) = Kernel(text)([a], [((8, 64), F32)])
+    np.testing.assert_allclose(r, e / (1 + e.sum(1, keepdims=True)), rtol=2e-6)
+
+
+def test_exponentials_and_sum_that_are_results_come_as_they_are() -> None:
+    text = softmax(8, 64, 1).replace(
+        "-> (tensor<8x64xf32>)", "-> (tensor<8x64xf32>, tensor<8x64xf32>, tensor<8xf32>)", 1
+    )
+    t = "tensor<8x64xf32>"
+    text = text.replace(f"return %r : {t}", f"return %r, %exp, %sum : {t}, {t}, tensor<8xf32>")
+    a = random(8, 64)
+    r, e, s = Kernel(text)([a], [((8, 64), F32), ((8, 64), F32), ((8,), F32)])
+    want = np.exp(a - a.max(1, keepdims=True))
+    np.testing.assert_allclose(e, want, rtol=2e-6)
+    np.testing.assert_allclose(s, want.sum(1), rtol=2e-6)
+    np.testing.assert_allclose(r, want / want.sum(1, keepdims=True), rtol=2e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_shares_of_a_softmax_take_one_reciprocal_a_row(axis: int) -> None:
+    """Only where divisor and dividend are known to be tame: exponentials without the maximum may overflow."""
+    text = softmax(8, 64, axis)
+    target, options = targets.get("x86-64-v3"), CodegenOptions(keep_assembly=True)
+    assert compile_executable(text, target, options).assembly.count("vfnmadd") > 0
+    untamed = text.replace("%d = arith.subf %x, %y : f32", "%d = arith.addf %x, %y : f32")
+    assert "vfnmadd" not in compile_executable(untamed, target, options).assembly
+    a = random(8, 64) * 5
+    (shares,) = Kernel(text, "x86-64-v3")([a], [((8, 64), F32)])
+    # One exponential is exactly 1, so the largest share is the rounded reciprocal of the row's sum.
+    e = np.exp((a - a.max(axis, keepdims=True)).astype(np.float64))
+    np.testing.assert_allclose(shares.max(axis), 1 / e.sum(axis), rtol=3e-7)
+    np.testing.assert_allclose(shares.sum(axis), 1, rtol=1e-6)
