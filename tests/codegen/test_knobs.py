@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from harness import Kernel
-from kernels import assert_close, matmul, pack
-from test_depthwise import _depthwise, depthwise_reference
+from kernels import assert_close, depthwise, depthwise_reference, matmul, pack
 
 from rillet.codegen import CodegenOptions
 from rillet.codegen.knobs import LIMITS, Knobs
@@ -20,6 +19,7 @@ from rillet.codegen.knobs import LIMITS, Knobs
         Knobs(tile_rows=32, tile_vectors=1, rows_outer=0),
         Knobs(unroll=64, rows_outer=1, row_tiles=1, column_tiles=1),
         Knobs(row_tiles=1 << 24, column_tiles=1 << 24),
+        Knobs(reduction_block=5),
     ],
 )
 def test_contractions_take_any_choice(knobs: Knobs) -> None:
@@ -40,7 +40,7 @@ def test_contractions_take_any_choice(knobs: Knobs) -> None:
     "knobs", [Knobs(tile_rows=1, tile_vectors=4), Knobs(tile_rows=5, tile_vectors=1, row_tiles=2, column_tiles=3)]
 )
 def test_windows_take_any_choice(knobs: Knobs) -> None:
-    text, shape = _depthwise(1, (11, 9), 40, (3, 3), 1, 1)
+    text, shape = depthwise(1, (11, 9), 40, (3, 3), 1, 1)
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((1, 11, 9, 40), np.float32), rng.standard_normal((3, 3, 40), np.float32)
     bias = np.zeros(40, np.float32)

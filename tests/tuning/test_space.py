@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -19,12 +20,13 @@ PRODUCT = Choice(
         "columns": 96,
         "steps": 64,
         "run": 64,
+        "outer_steps": 64,
         "lanes": 8,
         "element_bytes": 4,
         "accumulator_bytes": 4,
         "gather": 0,
     },
-    Knobs(tile_rows=6, tile_vectors=2, unroll=4, rows_outer=1, row_tiles=33, column_tiles=6),
+    Knobs(tile_rows=6, tile_vectors=2, unroll=4, rows_outer=1, row_tiles=33, column_tiles=6, reduction_block=0),
 )
 WINDOW = Choice(
     {"outer": 56, "rows": 56, "columns": 144, "window": 9, "lanes": 8},
@@ -44,7 +46,7 @@ def test_tiles_fit_the_registers_and_come_by_modelled_time() -> None:
 def test_later_groups_vary_the_best_so_far() -> None:
     groups = space.groups("contraction", PRODUCT, V3)
     next(groups)
-    best = Choice(PRODUCT.problem, Knobs(4, 3, 2, 1, 49, 4))
+    best = Choice(PRODUCT.problem, Knobs(4, 3, 2, 1, 49, 4, 0))
     unrolls = groups.send(best)
     assert all((k.tile_rows, k.tile_vectors) == (4, 3) and k.unroll != 2 for k in unrolls)
     (order,) = groups.send(best)
@@ -54,13 +56,30 @@ def test_later_groups_vary_the_best_so_far() -> None:
 @pytest.mark.parametrize(("strategy", "choice", "rows"), [("contraction", PRODUCT, 131), ("windowed", WINDOW, 56)])
 def test_splits_give_as_many_workgroups_or_more(strategy: str, choice: Choice, rows: int) -> None:
     groups = space.groups(strategy, choice, V3)
-    *_, splits = [next(groups), *(groups.send(choice) for _ in range(3 if strategy == "contraction" else 1))]
+    *_, splits = [next(groups), *(groups.send(choice) for _ in range(4 if strategy == "contraction" else 1))]
     columns = math.ceil(choice.problem["columns"] / 16)
     own = math.ceil(rows / choice.knobs.row_tiles) * math.ceil(columns / choice.knobs.column_tiles)
     counts = [math.ceil(rows / k.row_tiles) * math.ceil(columns / k.column_tiles) for k in splits]
     assert splits and all(own <= count for count in counts)
     with pytest.raises(StopIteration):
         groups.send(choice)
+
+
+def test_long_reductions_are_tried_in_parts_and_parts_as_a_whole() -> None:
+    groups = space.groups("contraction", PRODUCT, V3)
+    [next(groups), groups.send(PRODUCT), groups.send(PRODUCT)]
+    long = Choice(PRODUCT.problem | {"steps": 1024, "outer_steps": 1024}, PRODUCT.knobs)
+    assert [k.reduction_block for k in groups.send(long)] == [512, 256]
+    groups = space.groups("contraction", PRODUCT, V3)
+    [next(groups), groups.send(PRODUCT), groups.send(PRODUCT)]
+    parts = Choice(long.problem, dataclasses.replace(PRODUCT.knobs, reduction_block=512))
+    assert [k.reduction_block for k in groups.send(parts)] == [0, 256]
+
+
+def test_runs_vary_the_vectors_in_flight() -> None:
+    (group,) = space.groups("rowwise", Choice({"lanes": 8}, Knobs(tile_vectors=4)), V3)
+    assert [k.tile_vectors for k in group] == [1, 2, 8]
+    assert not list(space.groups("elementwise", Choice({"lanes": 1}, Knobs(tile_vectors=1)), V3))
 
 
 def test_windows_try_tiles_that_waste_nothing_first() -> None:

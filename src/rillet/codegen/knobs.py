@@ -13,7 +13,8 @@ from typing import Any
 class Knobs:
     """Choices about one kernel; None leaves one to the cost model. A strategy ignores those it does not have.
 
-    Every combination within ``LIMITS`` gives a correct kernel; blocks are counted in tiles, which they hold whole.
+    Every combination within ``LIMITS`` gives a correct kernel, or none where it would need too much scratch memory.
+    Blocks are counted in tiles, which they hold whole.
     """
 
     tile_rows: int | None = None  # of a register tile
@@ -22,6 +23,7 @@ class Knobs:
     rows_outer: int | None = None  # 1: row tiles outside, column tiles inside; 0: the other way round
     row_tiles: int | None = None  # rows of a workgroup, in tiles
     column_tiles: int | None = None  # columns of a workgroup, in tiles
+    reduction_block: int | None = None  # iterations of the outermost reduction axis done at a time; 0: all
 
     def given(self) -> dict[str, int]:
         """The choices that were made, by name."""
@@ -49,6 +51,7 @@ LIMITS: dict[str, tuple[int, int]] = {
     "rows_outer": (0, 1),
     "row_tiles": (1, 1 << 24),
     "column_tiles": (1, 1 << 24),
+    "reduction_block": (0, 1 << 24),
 }
 
 

@@ -173,7 +173,7 @@ class Search:
             if default.choice is None or spent < _SMALLEST_SHARE * total:
                 continue
             groups = space.groups(default.strategy, default.choice, self._target)
-            kernel = _Kernel(name, texts[name], default, groups, list(next(groups)), spent / total)
+            kernel = _Kernel(name, texts[name], default, groups, list(next(groups, [])), spent / total)
             if name in self._known:
                 kernel.queue.insert(0, self._known[name])
             if not kernel.queue:

@@ -1,6 +1,7 @@
 """The search space: for each kind of kernel, the alternatives worth measuring, nearest to the model's choice first.
 
-A search walks one group of choices after another (register tile, unrolling, loop order, split over workgroups), each
+A search walks one group of choices after another (register tile, unrolling, loop order, parts of the reduction,
+split over workgroups), each
 around the best found so far. No alternative gives fewer workgroups than the cost model, for kernels are measured on one
 thread and must still share well among several.
 """
@@ -21,6 +22,7 @@ _MOST_TILES = 12  # register tiles tried for one kernel
 _SLOWEST_TILE = 1.6  # tiles that the cost model takes for slower than this many times its best are not tried
 _UNROLLS = (1, 2, 3, 4, 6, 8, 12, 16)
 _IN_FLIGHT = (1, 2, 4, 8)
+_SHORTEST_PART = 256  # steps of a reduction that are worth doing at a time
 
 Groups = Generator[list[Knobs], Choice, None]
 """Yields one group of alternatives after another; takes what was decided for the best kernel so far."""
@@ -40,6 +42,7 @@ def _contraction(choice: Choice, target: Target) -> Groups:
     trip = best.problem["run"]
     best = yield [_with(best, unroll=n) for n in _UNROLLS if n <= trip and n != best.knobs.unroll]
     best = yield [_with(best, rows_outer=1 - (best.knobs.rows_outer or 0))]
+    best = yield [_with(best, reduction_block=n) for n in _reduction_blocks(best)]
     yield [
         _with(best, row_tiles=rows, column_tiles=columns)
         for rows, columns in _splits(
@@ -65,6 +68,14 @@ def _contraction_tiles(choice: Choice, target: Target) -> list[Knobs]:
     bound = _SLOWEST_TILE * min(cost.values(), default=0.0)
     order = sorted((shape for shape in cost if cost[shape] <= bound), key=cost.__getitem__)
     return _tiles(choice, order)
+
+
+def _reduction_blocks(best: Choice) -> list[int]:
+    """Other numbers of reduction iterations done at a time: half and twice as many or, of long ones, a part and all."""
+    total, own = best.problem["outer_steps"], _given(best, "reduction_block")
+    if own:
+        return [n for n in (0, own // 2, 2 * own) if n < total]
+    return [math.ceil(total / n) for n in (2, 4) if best.problem["steps"] >= n * _SHORTEST_PART and total >= n]
 
 
 def _windowed(choice: Choice, target: Target) -> Groups:
@@ -97,7 +108,8 @@ def _windowed(choice: Choice, target: Target) -> Groups:
 
 def _runs(choice: Choice) -> Groups:
     """Kernels that walk long runs: how many vectors are in flight."""
-    yield [Knobs(tile_vectors=n) for n in _IN_FLIGHT if n != choice.knobs.tile_vectors]
+    if choice.problem["lanes"] > 1:
+        yield [Knobs(tile_vectors=n) for n in _IN_FLIGHT if n != choice.knobs.tile_vectors]
 
 
 def _tiles(choice: Choice, shapes: list[tuple[int, int]]) -> list[Knobs]:

@@ -131,6 +131,9 @@ def plan_for(
         block, blocks = tiles.choose_cache_blocks(
             target, tile, m, n, first, math.prod(inner), accumulator_bytes=accumulator_bytes, spread=spread
         )
+        blocks = blocks.overruled(tile, m, n, knobs)
+    if knobs.reduction_block is not None and (pack or blockable):
+        block = 0 if 0 <= first <= knobs.reduction_block else knobs.reduction_block
     run = tile.lanes if _reads_runs(contraction, reductions, target) else 0
     return Plan(contraction, after, batches, rows, reductions, left_is_flat, tile, blocks, pack, block, run, spread)
 
@@ -152,6 +155,7 @@ def choice(plan: Plan, knobs: Knobs) -> Choice:
         "columns": guess_extent(c.extents[c.column_loop]),
         "steps": guess(plan.reductions),
         "run": guess(plan.reductions[-1:]),
+        "outer_steps": guess(plan.reductions[:1]),
         "lanes": tile.lanes,
         "element_bytes": element_bytes(element(c, c.right)),
         "accumulator_bytes": element_bytes(c.product.accumulator_type),
@@ -165,6 +169,7 @@ def choice(plan: Plan, knobs: Knobs) -> Choice:
         rows_outer=int(blocks.rows_outer),
         row_tiles=blocks.rows // tile.rows,
         column_tiles=blocks.columns // tile.columns,
+        reduction_block=plan.reduction_block,
     )
     return Choice(problem, made)
 

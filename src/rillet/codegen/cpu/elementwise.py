@@ -72,6 +72,7 @@ class _Elementwise:
                 columns = index.maximum(columns, blocks[1])
             return [rows, columns]
 
+        kernel.choice = shape.choice
         kernel.grid(grid)
         with kernel.body():
             first: Index = 0

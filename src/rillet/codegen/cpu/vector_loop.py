@@ -14,6 +14,7 @@ from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
 from rillet.codegen.cpu.lanes import lanes_for
+from rillet.codegen.knobs import Choice, Knobs
 from rillet.targets import Target
 
 # Vectors of an iteration: enough independent work to hide the latency of a chain of multiply-adds, and constants that
@@ -40,6 +41,11 @@ class Shape:
             lanes //= 2
         return Shape(max(wide if wide > lanes else lanes, lanes), lanes, self.masked)
 
+    @property
+    def choice(self) -> Choice:
+        """What was decided: how many vectors are in flight, a power of two."""
+        return Choice({"lanes": self.lanes}, Knobs(tile_vectors=self.wide // self.lanes))
+
 
 def shape_for(dispatch: Dispatch, target: Target) -> Shape:
     """The vectorization of a dispatch's runs. Masked accesses exist for elements of 32 and 64 bits."""
@@ -47,7 +53,8 @@ def shape_for(dispatch: Dispatch, target: Target) -> Shape:
     if lanes == 1:
         return Shape(1, 1, False)
     sizes = [storage_bytes(storage_type(p.type.element_type)) for p in (*dispatch.arguments, *dispatch.results)]
-    return Shape(lanes * _IN_FLIGHT, lanes, min(sizes) >= 4)
+    vectors = dispatch.knobs.tile_vectors or _IN_FLIGHT
+    return Shape(lanes << (vectors.bit_length() - 1), lanes, min(sizes) >= 4)
 
 
 Emit = Callable[[Coordinate, int, ir.Value | None], None]
