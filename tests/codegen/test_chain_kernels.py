@@ -26,8 +26,10 @@ def _product(name: str, maps: str, iterators: str, inputs: str, init: str, resul
     return f"%{name} = {ins}\n"
 
 
-def _softmax(scores: str, shape: tuple[int | str, ...], dims: str) -> str:
-    """``%p``: the softmax of ``%scores`` over its last axis."""
+def _softmax(scores: str, shape: tuple[int | str, ...], dims: str, row_dims: str) -> str:
+    """``%p``: the softmax of ``%scores`` over its last axis; ``dims`` and ``row_dims``: the scalars of the dynamic
+    extents, of all axes and of those of the rows.
+    """
     rank = len(shape)
     names = [f"d{n}" for n in range(rank)]
     whole, part = ", ".join(names), ", ".join(names[:-1])
@@ -35,7 +37,7 @@ def _softmax(scores: str, shape: tuple[int | str, ...], dims: str) -> str:
     type_, rows = tensor(shape), tensor(shape[:-1])
     parallel, reduced = "p" * rank, "p" * (rank - 1) + "r"
     two = "%x: f32, %c: f32"
-    text = _fill("low", shape[:-1], "0xFF800000", dims) + _fill("zero_row", shape[:-1], "0.0", dims)
+    text = _fill("low", shape[:-1], "0xFF800000", row_dims) + _fill("zero_row", shape[:-1], "0.0", row_dims)
     text += f"%room = tensor.empty({dims}) : {type_}\n"
 
     def step(name: str, maps: str, iterators: str, inputs: str, output: str, takes: str, body: str, made: str) -> str:
@@ -51,47 +53,47 @@ def _softmax(scores: str, shape: tuple[int | str, ...], dims: str) -> str:
     return text + step("p", maps, parallel, f"%exp, %sum:{type_}, {rows}", room, three, divided, "%t:f32")
 
 
-def attention(heads: int, rows: int | str, keys: int, depth: int, width: int, batch: int | str = 1) -> str:
+def attention(heads: int, rows: int | str, keys: int | str, depth: int, width: int, batch: int | str = 1) -> str:
     """softmax(q k / 4 + mask) v: q [batch, rows, heads, depth], k and v [batch, keys, heads, ..], mask [batch, keys];
-    the result as q is, written transposed. Dynamic extents are the scalars ``%batch`` and ``%rows``.
+    the result as q is, written transposed. Dynamic extents are the scalars ``%batch``, ``%rows`` and
+    ``%keys``, those that there are.
     """
     q, k, v = (tensor((batch, r, heads, d)) for r, d in ((rows, depth), (keys, depth), (keys, width)))
     mask, scores = tensor((batch, keys)), (batch, heads, rows, keys)
-    dims = ", ".join(f"%{name}" for name, e in (("batch", batch), ("rows", rows)) if e == "?")
+    scalars = [name for name, e in (("batch", batch), ("rows", rows), ("keys", keys)) if e == "?"]
+    all_dims = ", ".join(f"%{name}" for name in scalars)
+    dims = ", ".join(f"%{name}" for name in scalars if name != "keys")
     result, made = tensor((batch, heads, rows, width)), tensor((batch, rows, heads, width))
     s = tensor(scores)
-    body = _fill("s0", scores, "0.0", dims) + _fill("o0", (batch, heads, rows, width), "0.0", dims)
+    body = _fill("s0", scores, "0.0", all_dims) + _fill("o0", (batch, heads, rows, width), "0.0", dims)
     maps = f"{_LOOPS} -> (b, m, h, k)|{_LOOPS} -> (b, n, h, k)|{_LOOPS} -> (b, h, m, n)"
     body += _product("s1", maps, "ppppr", f"%q, %k:{q}, {k}", "%s0", s)
     same = "(b, h, m, n) -> (b, h, m, n)"
     scaled = "%t = arith.mulf %x, %quarter : f32; %u = arith.addf %t, %y : f32"
-    body += "%quarter = arith.constant 2.5e-01 : f32\n%s_room = tensor.empty(" + dims + f") : {s}\n"
+    body += "%quarter = arith.constant 2.5e-01 : f32\n%s_room = tensor.empty(" + all_dims + f") : {s}\n"
     maps = f"{same}|(b, h, m, n) -> (b, n)|{same}"
     three = "%x: f32, %y: f32, %c: f32"
     body += f"%s2 = {generic(maps, 'pppp', f'%s1, %mask:{s}, {mask}', f'%s_room:{s}', three, scaled, '%u:f32')}\n"
-    body += _softmax("%s2", scores, dims)
+    body += _softmax("%s2", scores, all_dims, dims)
     maps = f"{_LOOPS} -> (b, h, m, k)|{_LOOPS} -> (b, k, h, n)|{_LOOPS} -> (b, h, m, n)"
     body += _product("o1", maps, "ppppr", f"%p, %v:{s}, {v}", "%o0", result)
     body += f"%o_room = tensor.empty({dims}) : {made}\n"
     maps = "(b, m, h, n) -> (b, h, m, n)|(b, m, h, n) -> (b, m, h, n)"
     copied = generic(maps, "pppp", f"%o1:{result}", f"%o_room:{made}", "%x: f32, %c: f32", "", "%x:f32")
     body += f"%o = {copied}\nreturn %o : {made}"
-    scalars = [name for name, e in (("batch", batch), ("rows", rows)) if e == "?"]
-    of_batch = [4] if batch == "?" else []
-    of_rows = [4 + len(of_batch)] if rows == "?" else []
 
-    def port(name: str, type_: str, dims: list[int]) -> str:
-        attribute = f" {{flow.dims = array<i64: {', '.join(map(str, dims))}>}}" if dims else ""
-        return f"{name}{type_}{attribute}"
+    def port(name: str, type_: str, *axes: str) -> str:
+        numbers = [str(4 + scalars.index(a)) for a in axes if a in scalars]
+        return f"{name}{type_}" + (f" {{flow.dims = array<i64: {', '.join(numbers)}>}}" if numbers else "")
 
     arguments = [
-        port("%q: ", q, of_batch + of_rows),
-        port("%k: ", k, of_batch),
-        port("%v: ", v, of_batch),
-        port("%mask: ", mask, of_batch),
+        port("%q: ", q, "batch", "rows"),
+        port("%k: ", k, "batch", "keys"),
+        port("%v: ", v, "batch", "keys"),
+        port("%mask: ", mask, "batch", "keys"),
         *(f"%{name}: index" for name in scalars),
     ]
-    return executable("attention", ", ".join(arguments), port("", made, of_batch + of_rows), body)
+    return executable("attention", ", ".join(arguments), port("", made, "batch", "rows"), body)
 
 
 def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -128,6 +130,17 @@ def test_attention_with_dynamic_batch_and_rows() -> None:
         arrays = inputs(batch, 2, rows, 40, 16, 24)
         (got,) = kernel(arrays, [((batch, rows, 2, 24), np.float32)], [batch, rows])
         np.testing.assert_allclose(got, reference(*arrays), rtol=2e-5, atol=2e-6)
+
+
+def test_attention_with_dynamic_keys() -> None:
+    """Blocks have fewer rows the more keys there are, at last one."""
+    kernel = Kernel(attention(2, "?", "?", 8, 16))
+    assert kernel.executable.strategy == "chain"
+    room = targets.get("host").l2_bytes // 2
+    for rows, keys in ((1, 1), (70, 64), (131, 37), (40, 2000), (9, room // 8), (5, room // 8 + 1), (3, 131072)):
+        arrays = inputs(1, 2, rows, keys, 8, 16)
+        (got,) = kernel(arrays, [((1, rows, 2, 16), np.float32)], [rows, keys])
+        np.testing.assert_allclose(got, reference(*arrays), rtol=2e-4, atol=2e-5)
 
 
 def test_infinite_mask_and_nan() -> None:

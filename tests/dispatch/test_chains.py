@@ -54,9 +54,9 @@ def test_attention_is_one_dispatch() -> None:
     assert kinds(formed(attention, (1, 96, 64), scratch=0)) == {"matmul": 5, "elementwise": 1, "rows": 1}
 
 
-@pytest.mark.parametrize("shape", [(1, 96, 64), ("n", 40, 64)])
+@pytest.mark.parametrize("shape", [(1, 96, 64), ("n", 40, 64), ("n", "s", 64)])
 def test_results_are_the_same(shape: tuple[int | str, ...]) -> None:
-    x = np.random.default_rng(1).standard_normal([2 if isinstance(e, str) else e for e in shape]).astype(np.float32)
+    x = np.random.default_rng(1).standard_normal([3 if isinstance(e, str) else e for e in shape]).astype(np.float32)
     program = formed(attention, shape)
     assert kinds(program)["chain"] == 1
     (expected,) = evaluate(graphs.program(attention, shape), [x])
@@ -73,8 +73,12 @@ def test_stages_are_not_fused_into_each_other() -> None:
     assert len(list(chain.regions[0].blocks[0].operations)[-1].operands) == 1
 
 
-def test_keys_of_unknown_number_are_not_chained() -> None:
-    assert "chain" not in kinds(formed(attention, (1, "s", 64)))
+def test_rows_of_unknown_length_are_bounded() -> None:
+    """Only where the number of rows is unknown too, and asserted by the host."""
+    program = formed(attention, ("n", "s", 64))
+    assert kinds(program)["chain"] == 1
+    (check,) = [op for op in walk(program.main()) if op.name == "cf.assert" and "a kernel can hold" in str(op)]
+    assert "rows of {0} elements are longer than {1}" in str(check)
 
 
 def test_scores_that_are_a_result_are_not_chained() -> None:

@@ -49,6 +49,19 @@ def layers(*widths: int, between: str, rows: int = 96) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
+def growing() -> onnx.ModelProto:
+    """relu(a b) c with an unknown number of rows, and of columns between the products."""
+    shapes = {"a": ["m", 4], "b": [4, "s"], "c": ["s", 8]}
+    inputs = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in shapes.items()]
+    nodes = [
+        helper.make_node("MatMul", ["a", "b"], ["p"]),
+        helper.make_node("Relu", ["p"], ["h"]),
+        helper.make_node("MatMul", ["h", "c"], ["y"], name="second"),
+    ]
+    graph = helper.make_graph(nodes, "g", inputs, [helper.make_tensor_value_info("y", FLOAT, ["m", 8])])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
 MODELS = {
     "heads in front": attention([2, 3, 70, 24], [2, 3, 45, 24], [2, 3, 45, 33]),
     "heads behind": attention([2, 70, 72], [2, 48, 72], [2, 48, 96], q_num_heads=3, kv_num_heads=3),
@@ -88,3 +101,22 @@ def test_results(name: str) -> None:
     actual = rillet.compile(model)(**inputs)
     tolerance = 2e-3 if expected.dtype == np.float16 else 2e-5
     np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.fixture(scope="module")
+def unbounded() -> rillet.Module:
+    return rillet.compile(growing())
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (0, 5), (100, 70), (7, 9000)])
+def test_rows_of_unknown_length(unbounded: rillet.Module, rows: int, columns: int) -> None:
+    r = np.random.default_rng(2)
+    a, b, c = (r.standard_normal(s).astype(np.float32) for s in ((rows, 4), (4, columns), (columns, 8)))
+    np.testing.assert_allclose(unbounded(a, b, c), np.maximum(a @ b, 0) @ c, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_that_are_too_long(unbounded: rillet.Module) -> None:
+    columns = 2**18 + 1
+    zeros = (np.zeros(s, np.float32) for s in ((1, 4), (4, columns), (columns, 8)))
+    with pytest.raises(rillet.RunError, match="rows of 262145 elements are longer than 262144, the most that a kernel"):
+        unbounded(*zeros)

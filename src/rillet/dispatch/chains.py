@@ -8,7 +8,7 @@ a chain: no matrix of all scores is ever in memory. It pays where a block's tile
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -22,6 +22,8 @@ from rillet.ir.structured import DYNAMIC
 FEWEST_ROWS, MOST_ROWS = 16, 64  # of a block
 MOST_CONTRACTIONS = 4  # of a chain: its kernel holds the code of each, and shorter ones are more often the same
 NEARER = 2  # how much cheaper a byte of a right-hand side is than one of what passes
+_UNKNOWN = 128  # what an extent that is not known counts for
+_MOST_LONG = 3  # values that pass with rows of unknown length: each has room for the longest
 _MEMBERS = frozenset((Kind.ROOT, Kind.REDUCTION, Kind.ELEMENTWISE))
 
 
@@ -34,40 +36,63 @@ class Graph:
     group: Mapping[int, Group]  # by position
 
 
-def chain_from(first: Group, graph: Graph, scratch: int) -> tuple[Group, list[Group]]:
-    """The longest chain that begins with ``first``, ends with a contraction and pays, all in one group, and its stages;
-    ``first`` alone where there is none. ``scratch``: bytes that the tiles of a block of rows may take.
+@dataclass(frozen=True)
+class Chain:
+    """Groups one behind the other. ``long``: the values that pass between them and have rows of a length that is only
+    known at run time, by the axis along a row.
     """
-    whole, stages = first, [first]
+
+    whole: Group
+    stages: tuple[Group, ...]
+    long: dict[ir.Value, int]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One row of what passes: its bytes (estimated where not known), and the axis of which the extent is not."""
+
+    bytes: int
+    axis: int | None
+
+
+def chain_from(first: Group, graph: Graph, scratch: int) -> Chain | None:
+    """The longest chain that begins with ``first``, ends with a contraction and pays. ``scratch``: bytes that the tiles
+    of a block of rows may take.
+    """
     roles, root = _roles(first), first.root()
     loops = [n for n in roles.m if root.extents[n] != 1] if roles is not None and root is not None else []
     if root is None or not loops:
-        return whole, stages
-    union, pending, tiles, shared = first, [first], 0, _right_bytes(first)
-    passed: list[int] = []  # bytes of a row, by stage
-    while sum(Kind.ROOT in stage.kinds for stage in pending) < MOST_CONTRACTIONS:
-        if (link := _link(pending[-1], graph)) is None:
-            break
+        return None
+    found, union, stages, shared = None, first, [first], _right_bytes(first)
+    rows: dict[ir.Value, _Row] = {}
+    while (link := _link(stages[-1], graph)) is not None:
         value, user = link
         extended = _extended(union, user, value, graph)
-        if extended is None:
+        row = None if extended is None else _row(value, graph.producers[value], extended, root, loops[-1])
+        if extended is None or row is None:
             break
-        tile = _row_bytes(value, graph.producers[value], extended, extended.rows[root][loops[-1]])
-        if tile is None:
-            break
-        is_new = Kind.ROOT in pending[-1].kinds or tile != passed[-1]  # else it is written over what it is made of
-        tiles += tile if is_new else 0
-        passed.append(tile)
+        rows[value] = row
         union = extended
-        pending.append(user)
+        stages.append(user)
         if Kind.ROOT in user.kinds:
             shared += _right_bytes(user)
-            if _pays(sum(passed), tiles, shared, scratch):
-                whole, stages = union, list(pending)
-    return whole, stages
+            if _pays(sum(r.bytes for r in rows.values()), _kept(rows, stages), shared, scratch):
+                long = {v: r.axis for v, r in rows.items() if r.axis is not None}
+                found = Chain(union, tuple(stages), long) if len(long) <= _MOST_LONG else found
+    return found
 
 
-def _pays(passed: int, tiles: int, shared: float, scratch: int) -> bool:
+def _kept(rows: dict[ir.Value, _Row], stages: Sequence[Group]) -> int:
+    """Bytes that the tiles take for each row: a row-wise stage writes over what it reads where sizes are known."""
+    made = list(rows.values())
+    total = made[0].bytes
+    for maker, before, row in zip(stages[1:], made, made[1:], strict=False):
+        over = Kind.ROOT not in maker.kinds and row == before and row.axis is None
+        total += 0 if over else row.bytes
+    return total
+
+
+def _pays(passed: int, tiles: int, shared: int, scratch: int) -> bool:
     """Whether a chain reads and writes less than its stages one by one.
 
     They write and read what passes between them, ``passed`` bytes for each row, whereas each block of a chain, of as
@@ -78,13 +103,13 @@ def _pays(passed: int, tiles: int, shared: float, scratch: int) -> bool:
     return rows >= FEWEST_ROWS and shared <= 2 * NEARER * rows * passed
 
 
-def _right_bytes(group: Group) -> float:
-    """Bytes of the right-hand side of the group's root at one point of the batch; infinite when not known."""
+def _right_bytes(group: Group) -> int:
+    """Bytes of the right-hand side of the group's root at one point of the batch."""
     roles, root = _roles(group), group.root()
     assert roles is not None and root is not None and root.view is not None
-    extents = [root.extents[n] for n in (*roles.n, *roles.k)]
+    extents = [_UNKNOWN if root.extents[n] == DYNAMIC else root.extents[n] for n in (*roles.n, *roles.k)]
     element = ir.RankedTensorType(root.view.inputs[roles.rhs].type).element_type
-    return math.inf if DYNAMIC in extents else math.prod(extents) * dtypes.storage_bytes(element)
+    return math.prod(extents) * dtypes.storage_bytes(element)
 
 
 def _roles(group: Group) -> Contraction | None:
@@ -138,16 +163,20 @@ def _continues(chain: Group, user: Group, value: ir.Value, edges: list[Edge]) ->
     return only and rows and root.view.inputs[roles.lhs] == value and own[roles.n[0]] is None
 
 
-def _row_bytes(value: ir.Value, producer: Node, chain: Group, row: int | None) -> int | None:
-    """Bytes of one row of ``value``; None when rows do not lie one after the other or have no known size."""
+def _row(value: ir.Value, producer: Node, chain: Group, root: Node, loop: int) -> _Row | None:
+    """A row of ``value``; None when rows do not lie one after the other or have no size that can be bounded.
+
+    ``loop`` of ``root`` runs over the rows.
+    """
     type_ = ir.RankedTensorType(value.type)
+    row = chain.rows[root][loop]
     loops = [chain.rows[producer][e] if isinstance(e, int) else None for e in producer.result_maps[value]]
     inner = [n for n, r in enumerate(loops) if r is None and type_.shape[n] != 1]
     if row is None or row not in loops or any(n < loops.index(row) for n in inner):
         return None
-    total = dtypes.storage_bytes(type_.element_type)
-    for n in inner:
-        if type_.shape[n] == DYNAMIC:
-            return None
-        total *= type_.shape[n]
-    return total
+    size = dtypes.storage_bytes(type_.element_type)
+    if all(type_.shape[n] != DYNAMIC for n in inner):
+        return _Row(size * math.prod(type_.shape[n] for n in inner), None)
+    if len(inner) > 1 or root.extents[loop] != DYNAMIC:
+        return None
+    return _Row(size * _UNKNOWN, inner[0])

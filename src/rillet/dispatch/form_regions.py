@@ -20,6 +20,7 @@ from rillet.ir.structured import reads
 
 REGION = "flow.region"
 STAGE = "flow.stage"  # on the members of a chain, until executables are simplified
+LONG = "flow.long"  # the axis of a value, within a chain, of which a row's length must be checked at run time
 _CHECKED_RUN = 4  # elements; shorter runs are not worth a check each
 
 
@@ -84,12 +85,16 @@ class _Former:
         for group in list(dict.fromkeys(self.group.values())):
             if self.group[group.first] is not group:
                 continue
-            chain, stages = chain_from(group, graph, self.limits.scratch)
-            for number, stage in enumerate(stages if len(stages) > 1 else ()):
-                attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+            chain = chain_from(group, graph, self.limits.scratch)
+            if chain is None:
+                continue
+            i64 = ir.IntegerType.get_signless(64)
+            for number, stage in enumerate(chain.stages):
                 for member in stage.nodes:
-                    member.op.attributes[STAGE] = attribute
-                    self.group[member.index] = chain
+                    member.op.attributes[STAGE] = ir.IntegerAttr.get(i64, number)
+                    self.group[member.index] = chain.whole
+            for value, axis in chain.long.items():
+                self.producers[value].op.attributes[LONG] = ir.IntegerAttr.get(i64, axis)
         return list(dict.fromkeys(self.group.values()))
 
     def _read_padded(self) -> dict[int, int]:

@@ -11,13 +11,15 @@ import heapq
 from collections.abc import Iterable, Sequence
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith, cf
 
-from rillet.dispatch.form_regions import REGION
+from rillet.dispatch.form_regions import LONG, REGION
 from rillet.dispatch.host_views import splat
 from rillet.dispatch.nodes import guards, host_blocks, is_argument, is_source
-from rillet.ir import Program, builders
+from rillet.ir import Program, builders, dtypes, locations
 from rillet.ir.builders import Extent
 from rillet.ir.extents import extents
+from rillet.ir.limits import LONGEST_ROW
 from rillet.ir.rewrite import defining, erase_dead, fused_location, int_constant, remap, run_upstream, sweep_constants
 from rillet.ir.structured import reads, walk
 
@@ -80,6 +82,7 @@ class _Outliner:
     def _region(self, unit: list[ir.Operation]) -> None:
         tensors, scalars, sources = _inputs(unit)
         results = _results(unit)
+        self._bound_rows(unit)
         dims = {value: extents(value, self.known) for value in (*tensors, *results)}
         scalars = list(dict.fromkeys([*scalars, *(e for d in dims.values() for e in d if not isinstance(e, int))]))
         arguments = [*tensors, *scalars]
@@ -110,6 +113,21 @@ class _Outliner:
         for value, result in zip(results, call.results, strict=True):
             self.known[result] = dims[value]
         self._build(name, described, unit, arguments, sources, results, list(call.results))
+
+    def _bound_rows(self, unit: list[ir.Operation]) -> None:
+        """Assert that rows which a chain keeps in scratch memory have room there."""
+        bounds: dict[ir.Value, int] = {}
+        for op in unit:
+            if LONG in op.attributes:
+                axis = ir.IntegerAttr(op.attributes[LONG]).value
+                size = dtypes.storage_bytes(ir.RankedTensorType(op.results[0].type).element_type)
+                extent = builders.as_index(extents(op.results[0], self.known)[axis])
+                bounds[extent] = min(LONGEST_ROW // size, bounds.get(extent, LONGEST_ROW))
+                del op.attributes[LONG]
+        for extent, bound in bounds.items():
+            fits = arith.cmpi(arith.CmpIPredicate.sle, extent, builders.index(bound))
+            label = locations.label(ir.Location.current)
+            cf.assert_(fits, f"{label}: rows of {{0}} elements are longer than {{1}}, the most that a kernel can hold")
 
     def _declare(self, name: str, described: dict[str, ir.Attribute]) -> None:
         reference = ir.Attribute.parse(f"@executables::@{name}")

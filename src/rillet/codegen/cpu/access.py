@@ -201,20 +201,20 @@ def bind(kernel: Kernel, access: Access, memref: ir.Value) -> Bound:
     return Bound(reshape_memref(memref, [step]), base, tuple(strides), panel_stride)
 
 
-def bind_tile(access: Access, tile: Buffer) -> Bound:
-    """Lay ``access`` over a part of its tensor: a row-major block of static shape."""
-    shape = ir.MemRefType(tile.memref.type).shape
-    count = len(access.axes[0].coefficients)
-    strides, base, step = [0] * count, 0, 1
-    start: Index = 0
-    for position in reversed(range(len(shape))):
-        form = access.axes[tile.axes[position]]
-        base += form.constant * step
-        start = index.add(start, index.mul(tile.origin[position], step))
+def bind_tile(kernel: Kernel, access: Access, tile: Buffer) -> Bound:
+    """Lay ``access`` over a part of its tensor: a row-major block that has whole axes but for the first."""
+    extents = kernel.extents(access.value)
+    strides: list[Index] = [0] * len(access.axes[0].coefficients)
+    base: Index = 0
+    step: Index = 1
+    for axis, origin in reversed(list(zip(tile.axes, tile.origin, strict=True))):
+        form = access.axes[axis]
+        base = index.add(base, index.mul(index.sub(form.constant, origin), step))
         for loop, coefficient in enumerate(form.coefficients):
-            strides[loop] += coefficient * step
-        step *= shape[position]
-    return Bound(reshape_memref(tile.memref, [step]), index.sub(base, start), tuple(strides))
+            if coefficient:
+                strides[loop] = index.add(strides[loop], index.mul(coefficient, step))
+        step = index.mul(step, extents[axis])
+    return Bound(reshape_memref(tile.memref, [step]), base, tuple(strides))
 
 
 def packed_axis(map_: ir.AffineMap) -> tuple[int, int, int] | None:

@@ -15,8 +15,9 @@ from rillet.codegen.cpu.contraction import Workgroup
 from rillet.codegen.cpu.contraction_plan import loop_sizes
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.index import Index
-from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.cpu.kernel import Kernel, reshape_memref
 from rillet.codegen.cpu.memory import Buffer
+from rillet.ir.limits import LONGEST_ROW
 from rillet.targets import Target
 
 
@@ -37,7 +38,7 @@ class ChainStrategy:
 
         def grid() -> list[Index]:
             *fixed, rows = _sizes(kernel, plan)
-            return [index.ceildiv(rows, plan.rows), index.product(fixed)]
+            return [index.ceildiv(rows, _rows(kernel, plan)), index.product(fixed)]
 
         kernel.grid(grid)
         with kernel.body():
@@ -55,19 +56,42 @@ def _sizes(kernel: Kernel, plan: Plan) -> list[Index]:
     return [sizes[n] for n in (*first.fixed, first.rows) if n is not None]
 
 
+def _rows(kernel: Kernel, plan: Plan) -> Index:
+    """Rows of a block: whole register tiles if the tiles of so many have room, otherwise what has, at least one."""
+    if not plan.growing:
+        return plan.rows
+    length = kernel.extents(plan.growing[0].value)[plan.growing[0].axes[-1]]
+    row = index.mul(index.maximum(length, 1), sum(tile.unit for tile in plan.growing))
+    rows = index.maximum(index.floordiv(plan.room, row), 1)
+    whole = index.mul(index.floordiv(rows, plan.step), plan.step)
+    return index.minimum(index.maximum(whole, index.minimum(rows, plan.step)), plan.rows)
+
+
 def _emit(kernel: Kernel, plan: Plan) -> None:
-    *fixed, rows = _sizes(kernel, plan)
+    *fixed, total = _sizes(kernel, plan)
     at = index.delinearize(kernel.workgroup(1), fixed)
-    span = workgroup_span(kernel, 0, plan.rows, rows)
+    rows = _rows(kernel, plan)
+    span = _span(kernel, rows, total)
     tiles: dict[ir.Value, Buffer] = {}
     for tile in plan.tiles:
-        element = ir.RankedTensorType(tile.value.type).element_type
-        over = None if tile.over is None else tiles[tile.over].memref
-        local = kernel.local([plan.rows, *tile.shape], element) if over is None else over
-        tiles[tile.value] = Buffer(local, element, tile.axes, (span[0], *[0] * len(tile.shape)))
+        if tile.over is not None:
+            memref = tiles[tile.over].memref
+        elif tile.grows:
+            room = kernel.local([max(plan.room, LONGEST_ROW) // tile.unit], tile.element)
+            memref = reshape_memref(room, [rows, kernel.extents(tile.value)[tile.axes[-1]]])
+        else:
+            memref = kernel.local([plan.rows, *tile.shape], tile.element)
+        tiles[tile.value] = Buffer(memref, tile.element, tile.axes, (span[0], *[0] * len(tile.shape)))
     for stage in plan.stages:
         with kernel.stage(stage.stage, tiles):
             _emit_stage(kernel, plan, stage, at, span)
+
+
+def _span(kernel: Kernel, rows: Index, total: Index) -> Span:
+    if isinstance(rows, int):
+        return workgroup_span(kernel, 0, rows, total)
+    start = index.mul(kernel.workgroup(0), rows)
+    return start, index.minimum(index.add(start, rows), total)
 
 
 def _emit_stage(kernel: Kernel, plan: Plan, stage: ContractionStage | RowStage, at: list[Index], span: Span) -> None:

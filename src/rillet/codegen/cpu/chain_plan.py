@@ -59,10 +59,18 @@ class Tile:
     over: ir.Value | None = None
 
     @property
-    def bytes(self) -> int:
-        """For one row."""
-        element = ir.RankedTensorType(self.value.type).element_type
-        return math.prod(self.shape) * storage_bytes(storage_type(element))
+    def element(self) -> ir.Type:
+        return ir.RankedTensorType(self.value.type).element_type
+
+    @property
+    def unit(self) -> int:
+        """Bytes of a row, or of an element where rows are as long as is known at run time only."""
+        size = storage_bytes(storage_type(self.element))
+        return size if self.grows else math.prod(self.shape) * size
+
+    @property
+    def grows(self) -> bool:
+        return DYNAMIC in self.shape
 
 
 @dataclass(frozen=True)
@@ -72,8 +80,14 @@ class Plan:
     """
 
     stages: tuple[ContractionStage | RowStage, ...]
-    rows: int
+    rows: int  # at most, where tiles grow
+    step: int  # rows of whole register tiles of every contraction
+    room: int  # bytes for the tiles
     tiles: tuple[Tile, ...]
+
+    @property
+    def growing(self) -> tuple[Tile, ...]:
+        return tuple(tile for tile in self.tiles if tile.grows)
 
 
 def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
@@ -106,7 +120,11 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
     first = planned[0]
     if not isinstance(first, ContractionStage):
         return None
-    return Plan(tuple(planned), _rows_of_a_workgroup(first, planned, tiles, target), tuple(tiles))
+    if any(t.grows for t in tiles) and first.plan.contraction.extents[first.rows] != DYNAMIC:
+        return None
+    step = math.lcm(*(s.plan.tile.rows for s in planned if isinstance(s, ContractionStage)))
+    room = target.l2_bytes // 2
+    return Plan(tuple(planned), _rows_of_a_workgroup(first, planned, tiles, step, target), step, room, tuple(tiles))
 
 
 def _has_root(stage: Stage) -> bool:
@@ -200,6 +218,8 @@ def _overwrites(rows: RowStage, taken: Tile, made: Tile) -> bool:
         return False
     dimensions = rows.plan.dimensions
     axes = dimensions.axes(taken.value)
+    if taken.grows:
+        return False  # costly values that are kept need the result's memory
     same = dimensions.axes(port.value) == axes and not any(dimensions.is_shifted(d) for d in axes)
     types = {ir.RankedTensorType(v.type).element_type for v in (taken.value, made.value)}
     return same and len(types) == 1 and (taken.axes, taken.shape) == (made.axes, made.shape)
@@ -210,20 +230,27 @@ def _tile(value: ir.Value, axes: Axes, row: int) -> Tile | None:
     chain's loop over the rows."""
     shape = ir.RankedTensorType(value.type).shape
     inner = tuple(n for n, loop in enumerate(axes) if loop is None and shape[n] != 1)
-    if row not in axes or any(n < axes.index(row) for n in inner) or any(shape[n] == DYNAMIC for n in inner):
+    if (
+        row not in axes
+        or any(n < axes.index(row) for n in inner)
+        or (len(inner) > 1 and any(shape[n] == DYNAMIC for n in inner))
+    ):
         return None
     return Tile(value, (axes.index(row), *inner), tuple(shape[n] for n in inner))
 
 
 def _rows_of_a_workgroup(
-    first: ContractionStage, stages: Sequence[ContractionStage | RowStage], tiles: Sequence[Tile], target: Target
+    first: ContractionStage,
+    stages: Sequence[ContractionStage | RowStage],
+    tiles: Sequence[Tile],
+    step: int,
+    target: Target,
 ) -> int:
     """Rows of a block: whole register tiles of every contraction, in blocks of about the same size that fit half of
     L2, as many blocks as two workers share evenly.
     """
     contractions = [s.plan for s in stages if isinstance(s, ContractionStage)]
-    step = math.lcm(*(plan.tile.rows for plan in contractions))
-    room = target.l2_bytes // 2 // sum(t.bytes for t in tiles if t.over is None)
+    room = target.l2_bytes // 2 // sum(t.unit for t in tiles if t.over is None)
     most = max(1, min(room, _MOST_ROWS) // step)
     extents = first.plan.contraction.extents
     total, points = extents[first.rows], math.prod(extents[n] for n in first.fixed if n is not None)

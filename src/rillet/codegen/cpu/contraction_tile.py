@@ -86,7 +86,7 @@ class TileEmitter:
         assert port is not None
         buffer = self.kernel.buffer(port)
         if port.value in self.kernel.tiles:
-            return access.bind_tile(which, buffer)
+            return access.bind_tile(self.kernel, which, buffer)
         return access.bind(self.kernel, which, buffer.memref)
 
     def _padded(self) -> Padded | None:

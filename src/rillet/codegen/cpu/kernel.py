@@ -146,12 +146,13 @@ class Kernel:
     # -------------------------------------------------------------------
 
     def argument(self, number: int) -> ir.Value:
-        """The memref of tensor argument ``number`` (body only). Its element type is the storage type."""
-        return self._memrefs[number]
+        """The memref of tensor argument ``number`` (body only), of the storage type. In a stage it may be a tile only:
+        see ``buffer``."""
+        return self.buffer(self.dispatch.arguments[number]).memref
 
     def result(self, number: int) -> ir.Value:
-        """The memref of result ``number`` (body only)."""
-        return self._memrefs[len(self.dispatch.arguments) + number]
+        """The memref of result ``number`` (body only), as for arguments."""
+        return self.buffer(self.dispatch.results[number]).memref
 
     def scalar(self, value: ir.Value) -> ir.Value:
         """A scalar of the executable's function (argument, or computed from arguments) as a value of the function
