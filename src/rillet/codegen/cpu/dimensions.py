@@ -28,6 +28,7 @@ class Dimensions:
         self._shifted: list[int] = []  # axes of computed tensors that are read elsewhere than at their own coordinate
         for op in dispatch.tensor_ops:
             self._unify_op(op)
+        self._unify_free()
 
     def axis(self, value: ir.Value, number: int) -> Dimension:
         """The dimension of axis ``number`` of ``value``."""
@@ -102,6 +103,21 @@ class Dimensions:
             if isinstance(value.type, ir.RankedTensorType):
                 for axis in range(ir.RankedTensorType(value.type).rank):
                     self._mark_shifted(value, axis)
+
+    def _unify_free(self) -> None:
+        """A result that no tensor goes into (what it was made of folded away) shares the axes of another like it."""
+        bound = [p for p in self._dispatch.results if not self._is_free(p.value)]
+        for port in self._dispatch.results:
+            alike = next((p for p in bound if p.type.shape == port.type.shape and p.dims == port.dims), None)
+            if alike is not None and self._is_free(port.value):
+                for a, b in zip(self.axes(port.value), self.axes(alike.value), strict=True):
+                    self._union(a, b)
+
+    def _is_free(self, value: ir.Value) -> bool:
+        generic = self._dispatch.generic_of(value)
+        if generic is None or generic.reduction_loops:
+            return False
+        return not any(isinstance(v.type, ir.RankedTensorType) for v in (*generic.inputs, *captures(generic.op)))
 
     def _mark_shifted(self, value: ir.Value, axis: int) -> None:
         if not isinstance(value.owner, ir.Block):
