@@ -107,54 +107,89 @@ static void return_results(const frame_t* frame, const uint16_t* from, const rlt
   }
 }
 
-// Integer arithmetic wraps; these keep the compiler from assuming that it does not.
+// Integer arithmetic wraps; this keeps the compiler from assuming that it does not.
 #define WRAP(a, op, b) ((int64_t)((uint64_t)(a) op (uint64_t)(b)))
 
-#define INT_OP(opcode, expression)         \
-  case opcode: {                           \
-    int64_t a = ints[at[2]], b = ints[at[3]]; \
-    ints[at[1]] = (expression);            \
-    at += 4;                               \
-    break;                                 \
+static bool is_binary(uint16_t opcode) {
+  return (opcode >= OP_ADD && opcode <= OP_CMP_LE_U) || (opcode >= OP_F64_ADD && opcode <= OP_F64_CMP_LE);
+}
+
+static bool is_unary(uint16_t opcode) {
+  return (opcode >= OP_EXT_S8 && opcode <= OP_EXT_U32) || (opcode >= OP_F64_NEG && opcode <= OP_F64_TO_F32);
+}
+
+static bool is_signed_division(uint16_t opcode) {
+  return opcode == OP_DIV_S || opcode == OP_REM_S || opcode == OP_FLOORDIV || opcode == OP_CEILDIV;
+}
+
+static bool is_division(uint16_t opcode) {
+  return is_signed_division(opcode) || opcode == OP_DIV_U || opcode == OP_REM_U;
+}
+
+// One function for all, so that operands are read and results are written in one place: code is small, and arithmetic
+// is a small part of what host programs do. Divisors are checked.
+static int64_t binary(uint16_t opcode, int64_t a, int64_t b) {
+  const double x = f64_of_bits(a), y = f64_of_bits(b);
+  switch (opcode) {
+    case OP_ADD: return WRAP(a, +, b);
+    case OP_SUB: return WRAP(a, -, b);
+    case OP_MUL: return WRAP(a, *, b);
+    case OP_DIV_S: return a / b;
+    case OP_DIV_U: return (int64_t)((uint64_t)a / (uint64_t)b);
+    case OP_REM_S: return a % b;
+    case OP_REM_U: return (int64_t)((uint64_t)a % (uint64_t)b);
+    case OP_AND: return a & b;
+    case OP_OR: return a | b;
+    case OP_XOR: return a ^ b;
+    case OP_SHL: return WRAP(a, <<, b & 63);
+    case OP_SHR_S: return a >> (b & 63);
+    case OP_SHR_U: return WRAP(a, >>, b & 63);
+    case OP_MIN_S: return a < b ? a : b;
+    case OP_MAX_S: return a > b ? a : b;
+    case OP_FLOORDIV: return a / b - (a % b != 0 && (a < 0) != (b < 0));
+    case OP_CEILDIV: return a / b + (a % b != 0 && (a < 0) == (b < 0));
+    case OP_CMP_EQ: return a == b;
+    case OP_CMP_NE: return a != b;
+    case OP_CMP_LT_S: return a < b;
+    case OP_CMP_LE_S: return a <= b;
+    case OP_CMP_LT_U: return (uint64_t)a < (uint64_t)b;
+    case OP_CMP_LE_U: return (uint64_t)a <= (uint64_t)b;
+    case OP_F64_ADD: return f64_to_bits(x + y);
+    case OP_F64_SUB: return f64_to_bits(x - y);
+    case OP_F64_MUL: return f64_to_bits(x * y);
+    case OP_F64_DIV: return f64_to_bits(x / y);
+    case OP_F64_MIN: return f64_to_bits(f64_min(x, y));
+    case OP_F64_MAX: return f64_to_bits(f64_max(x, y));
+    case OP_F64_CMP_EQ: return x == y;
+    case OP_F64_CMP_LT: return x < y;
+    case OP_F64_CMP_LE: return x <= y;
+    default: return 0;  // the verifier lets no other opcode through
   }
-#define DIVIDE_OP(opcode, expression)                                  \
-  case opcode: {                                                       \
-    int64_t a = ints[at[2]], b = ints[at[3]];                          \
-    if (RLT_UNLIKELY(b == 0)) TRAP(RLT_TRAP, TRAP_ZERO);               \
-    if (RLT_UNLIKELY(b == -1 && a == INT64_MIN)) TRAP(RLT_TRAP, TRAP_OVERFLOW); \
-    ints[at[1]] = (expression);                                        \
-    at += 4;                                                           \
-    break;                                                             \
+}
+
+static int64_t unary(uint16_t opcode, int64_t a) {
+  const double x = f64_of_bits(a);
+  switch (opcode) {
+    case OP_EXT_S8: return (int8_t)a;
+    case OP_EXT_S16: return (int16_t)a;
+    case OP_EXT_S32: return (int32_t)a;
+    case OP_EXT_U8: return (uint8_t)a;
+    case OP_EXT_U16: return (uint16_t)a;
+    case OP_EXT_U32: return (uint32_t)a;
+    case OP_F64_NEG: return a ^ INT64_MIN;
+    case OP_F64_ABS: return a & INT64_MAX;
+    case OP_F64_CEIL: return f64_to_bits(f64_ceil(x));
+    case OP_F64_FLOOR: return f64_to_bits(f64_floor(x));
+    case OP_F64_SQRT: return f64_to_bits(rlt_f64_sqrt(x));
+    case OP_F64_TRUNC: return f64_to_bits(f64_trunc(x));
+    case OP_F64_FROM_I64: return f64_to_bits((double)a);
+    case OP_F64_TO_I64: return f64_to_i64(x);
+    case OP_F64_FROM_F32: return f64_to_bits(f64_of_f32_bits(a));
+    case OP_F64_TO_F32: return f64_to_f32_bits(x);
+    default: return 0;  // the verifier lets no other opcode through
   }
-#define UNSIGNED_DIVIDE_OP(opcode, expression)           \
-  case opcode: {                                         \
-    uint64_t a = (uint64_t)ints[at[2]], b = (uint64_t)ints[at[3]]; \
-    if (RLT_UNLIKELY(b == 0)) TRAP(RLT_TRAP, TRAP_ZERO); \
-    ints[at[1]] = (int64_t)(expression);                 \
-    at += 4;                                             \
-    break;                                               \
-  }
-#define INT_UNARY_OP(opcode, expression) \
-  case opcode: {                         \
-    int64_t a = ints[at[2]];             \
-    ints[at[1]] = (expression);          \
-    at += 3;                             \
-    break;                               \
-  }
-#define F64_OP(opcode, expression)                                        \
-  case opcode: {                                                          \
-    double a = f64_of_bits(ints[at[2]]), b = f64_of_bits(ints[at[3]]);    \
-    ints[at[1]] = (expression);                                           \
-    at += 4;                                                              \
-    break;                                                                \
-  }
-#define F64_UNARY_OP(opcode, expression)   \
-  case opcode: {                           \
-    double a = f64_of_bits(ints[at[2]]);   \
-    ints[at[1]] = (expression);            \
-    at += 3;                               \
-    break;                                 \
-  }
+}
+
 #define TRAP(code, what) \
   do {                   \
     status = (code);     \
@@ -194,7 +229,10 @@ rlt_status_t rlt_vm_interpret(rlt_vm_module_t* module, stack_t* stack, const fun
         ints[at[1]] = rlt_vm_read_literal(at + 2);
         at += 6;
         break;
-      INT_UNARY_OP(OP_MOV, a)
+      case OP_MOV:
+        ints[at[1]] = ints[at[2]];
+        at += 3;
+        break;
       case OP_MOV_REF:
         assign_ref(&refs[at[1]], refs[at[2]]);
         at += 3;
@@ -263,29 +301,6 @@ rlt_status_t rlt_vm_interpret(rlt_vm_module_t* module, stack_t* stack, const fun
         ints[at[1]] = refs[at[2]] == NULL;
         at += 3;
         break;
-      INT_OP(OP_ADD, WRAP(a, +, b))
-      INT_OP(OP_SUB, WRAP(a, -, b))
-      INT_OP(OP_MUL, WRAP(a, *, b))
-      DIVIDE_OP(OP_DIV_S, a / b)
-      UNSIGNED_DIVIDE_OP(OP_DIV_U, a / b)
-      DIVIDE_OP(OP_REM_S, a % b)
-      UNSIGNED_DIVIDE_OP(OP_REM_U, a % b)
-      INT_OP(OP_AND, a & b)
-      INT_OP(OP_OR, a | b)
-      INT_OP(OP_XOR, a ^ b)
-      INT_OP(OP_SHL, WRAP(a, <<, b & 63))
-      INT_OP(OP_SHR_S, a >> (b & 63))
-      INT_OP(OP_SHR_U, WRAP(a, >>, b & 63))
-      INT_OP(OP_MIN_S, a < b ? a : b)
-      INT_OP(OP_MAX_S, a > b ? a : b)
-      DIVIDE_OP(OP_FLOORDIV, a / b - (a % b != 0 && (a < 0) != (b < 0)))
-      DIVIDE_OP(OP_CEILDIV, a / b + (a % b != 0 && (a < 0) == (b < 0)))
-      INT_OP(OP_CMP_EQ, a == b)
-      INT_OP(OP_CMP_NE, a != b)
-      INT_OP(OP_CMP_LT_S, a < b)
-      INT_OP(OP_CMP_LE_S, a <= b)
-      INT_OP(OP_CMP_LT_U, (uint64_t)a < (uint64_t)b)
-      INT_OP(OP_CMP_LE_U, (uint64_t)a <= (uint64_t)b)
       case OP_SELECT:
         ints[at[1]] = ints[at[2]] ? ints[at[3]] : ints[at[4]];
         at += 5;
@@ -294,35 +309,25 @@ rlt_status_t rlt_vm_interpret(rlt_vm_module_t* module, stack_t* stack, const fun
         assign_ref(&refs[at[1]], ints[at[2]] ? refs[at[3]] : refs[at[4]]);
         at += 5;
         break;
-      INT_UNARY_OP(OP_EXT_S8, (int8_t)a)
-      INT_UNARY_OP(OP_EXT_S16, (int16_t)a)
-      INT_UNARY_OP(OP_EXT_S32, (int32_t)a)
-      INT_UNARY_OP(OP_EXT_U8, (uint8_t)a)
-      INT_UNARY_OP(OP_EXT_U16, (uint16_t)a)
-      INT_UNARY_OP(OP_EXT_U32, (uint32_t)a)
-      F64_OP(OP_F64_ADD, f64_to_bits(a + b))
-      F64_OP(OP_F64_SUB, f64_to_bits(a - b))
-      F64_OP(OP_F64_MUL, f64_to_bits(a * b))
-      F64_OP(OP_F64_DIV, f64_to_bits(a / b))
-      F64_OP(OP_F64_MIN, f64_to_bits(f64_min(a, b)))
-      F64_OP(OP_F64_MAX, f64_to_bits(f64_max(a, b)))
-      F64_OP(OP_F64_CMP_EQ, a == b)
-      F64_OP(OP_F64_CMP_LT, a < b)
-      F64_OP(OP_F64_CMP_LE, a <= b)
-      INT_UNARY_OP(OP_F64_NEG, a ^ INT64_MIN)
-      INT_UNARY_OP(OP_F64_ABS, a & INT64_MAX)
-      F64_UNARY_OP(OP_F64_CEIL, f64_to_bits(f64_ceil(a)))
-      F64_UNARY_OP(OP_F64_FLOOR, f64_to_bits(f64_floor(a)))
-      F64_UNARY_OP(OP_F64_SQRT, f64_to_bits(rlt_f64_sqrt(a)))
-      F64_UNARY_OP(OP_F64_TRUNC, f64_to_bits(f64_trunc(a)))
-      INT_UNARY_OP(OP_F64_FROM_I64, f64_to_bits((double)a))
-      F64_UNARY_OP(OP_F64_TO_I64, f64_to_i64(a))
-      INT_UNARY_OP(OP_F64_FROM_F32, f64_to_bits(f64_of_f32_bits(a)))
-      F64_UNARY_OP(OP_F64_TO_F32, f64_to_f32_bits(a))
-      default:
+      default: {
+        const uint16_t opcode = at[0];
+        if (is_binary(opcode)) {
+          const int64_t a = ints[at[2]], b = ints[at[3]];
+          if (RLT_UNLIKELY(b == 0 && is_division(opcode))) TRAP(RLT_TRAP, TRAP_ZERO);
+          if (RLT_UNLIKELY(b == -1 && a == INT64_MIN && is_signed_division(opcode))) TRAP(RLT_TRAP, TRAP_OVERFLOW);
+          ints[at[1]] = binary(opcode, a, b);
+          at += 4;
+          break;
+        }
+        if (is_unary(opcode)) {
+          ints[at[1]] = unary(opcode, ints[at[2]]);
+          at += 3;
+          break;
+        }
         // The verifier lets no other opcode through.
-        status = rlt_error_set(error, RLT_INTERNAL, "unverified opcode %u", at[0]);
+        status = rlt_error_set(error, RLT_INTERNAL, "unverified opcode %u", opcode);
         goto failed;
+      }
     }
   }
 
