@@ -38,7 +38,7 @@ def arg_reduce(g: Maker) -> None:
     x = g.value((*FLOATS, "int32"), 1)
     g.add(
         g.one_of(["ArgMax", "ArgMin"]),
-        [x],
+        [g.number(x) if x.is_float else x],
         axis=g.axis(x),
         keepdims=g.integer(0, 1),
         select_last_index=g.integer(0, 1),
