@@ -142,3 +142,11 @@ def test_cache_blocks_leave_room_in_l2(
     smallest = tile.columns if spread else tile.rows
     assert 4 * steps * side <= target.l2_bytes // 2 or side == smallest
     assert 4 * blocks.rows * blocks.columns <= target.l2_bytes // 4 or blocks.rows == tile.rows
+
+
+def test_guessed_extents_of_any_product_are_split_in_bounded_time() -> None:
+    big = 128**5
+    blocks = tiles.choose_blocks(
+        V3, Tile(6, 2, 8), batches=1, m=big, n=128, k=big, left_bytes=4 * big, right_bytes=512 * big, element_bytes=4
+    )
+    assert -(-big // blocks.rows) * -(-128 // blocks.columns) <= 2 * tiles.MOST_WORKGROUPS

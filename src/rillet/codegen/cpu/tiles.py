@@ -27,6 +27,7 @@ DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken 
 SPLIT_CYCLES = 24_000  # a dispatch shorter than this is one workgroup
 PIECE_CYCLES = 12_000  # what a workgroup of the shortest dispatch that is split takes
 WORKGROUP_CYCLES = 250_000  # what a workgroup of a long dispatch should take
+MOST_WORKGROUPS = 4096  # more share the work no better; guessed extents may have a product of any size
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,7 @@ def _workgroups(target: Target, cycles: float) -> int:
     if cycles < SPLIT_CYCLES or not target.threads:
         return 1
     count = max(2.0, math.sqrt(cycles / PIECE_CYCLES), cycles / WORKGROUP_CYCLES)
-    return round(count) if count > 24 else 2 ** round(math.log2(count))
+    return min(round(count), MOST_WORKGROUPS) if count > 24 else 2 ** round(math.log2(count))
 
 
 def choose_reduction_block(target: Target, first: int, inner: int, tile: Tile, element_bytes: int) -> int:
