@@ -67,6 +67,8 @@ def chain_from(first: Group, graph: Graph, scratch: int) -> Chain | None:
     rows: dict[ir.Value, _Row] = {}
     while (link := _link(stages[-1], graph)) is not None:
         value, user = link
+        if sum(Kind.ROOT in stage.kinds for stage in (*stages, user)) > MOST_CONTRACTIONS:
+            break
         extended = _extended(union, user, value, graph)
         row = None if extended is None else _row(value, graph.producers[value], extended, root, loops[-1])
         if extended is None or row is None:
