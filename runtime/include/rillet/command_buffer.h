@@ -32,7 +32,7 @@ typedef struct rlt_command_t {
   uint32_t first_binding;  // in the command buffer's bindings. Fill: the target. Copy: the target, then the source.
   uint32_t binding_count;
   uint64_t unit_count;     // independent pieces of work: workgroups, or RLT_TRANSFER_UNIT bytes of a fill or copy
-  rlt_atomic_uint32_t learned;  // what a driver remembers about the command between executions; 0 at first
+  rlt_atomic_uint32_t learned[4];  // what a driver remembers about the command between executions; 0 at first
   union {
     struct {
       const rlt_executable_entry_t* entry;

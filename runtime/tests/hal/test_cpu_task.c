@@ -68,7 +68,7 @@ static const rlt_executable_library_t* query_notes(uint32_t abi_version) {
 
 enum { NOTES = 4 };
 
-// Executes the notes `repeats` times or until another thread ran one; true in that case.
+// Executes the notes `warm` times, then `repeats` times or until another thread ran one; true in that case.
 static bool other_threads_run(int64_t nanoseconds, int warm, int repeats) {
   rlt_error_t error;
   rlt_executable_t* executable = NULL;
@@ -98,6 +98,58 @@ static void test_only_long_runs_are_shared(void) {
   CHECK_OK(rlt_cpu_task_device_create(2, rlt_allocator_system(), &error, &device));
   CHECK(other_threads_run(1000000, 0, 100));
   CHECK(!other_threads_run(0, 1000, 1000));
+  rlt_device_release(device);
+}
+
+static pthread_t caller;
+static atomic_uint elsewhere;  // pieces that other threads ran
+
+// 25 microseconds on the calling thread, much more on another one: that is on a processor with other work.
+static int slow_elsewhere(const rlt_dispatch_state_t* state, const uint32_t id[3]) {
+  (void)state, (void)id;
+  const uint64_t start = rlt_thread_pool_now();
+  if (!pthread_equal(pthread_self(), caller)) {
+    atomic_fetch_add(&elsewhere, 1);
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+  }
+  while (rlt_thread_pool_now() - start < 25000) continue;
+  return 0;
+}
+
+static void four_pieces(const int64_t* constants, uint32_t count[3]) {
+  (void)constants;
+  count[0] = 4;
+  count[1] = count[2] = 1;
+}
+
+static const rlt_executable_library_t* query_slow(uint32_t abi_version) {
+  static const rlt_executable_entry_t entry = {"slow", slow_elsewhere, four_pieces, 1, 0, 0, 0};
+  static const rlt_executable_library_t library = {RLT_EXECUTABLE_ABI_VERSION, 1, &entry};
+  (void)abi_version;
+  return &library;
+}
+
+static void test_what_takes_longer_shared_stays_on_the_caller(void) {
+  rlt_error_t error;
+  rlt_executable_t* executable = NULL;
+  rlt_command_buffer_t* commands = NULL;
+  char memory[8];
+  caller = pthread_self();
+  CHECK_OK(rlt_cpu_task_device_create(2, rlt_allocator_system(), &error, &device));
+  CHECK_OK(rlt_executable_create(query_slow, NULL, NULL, 0, rlt_allocator_system(), &error, &executable));
+  CHECK_OK(rlt_command_buffer_create(1, executable, rlt_allocator_system(), &error, &commands));
+  CHECK_OK(bind(commands, 0, 0, RLT_ACCESS_WRITE, 0, sizeof(memory), &error));
+  CHECK_OK(rlt_command_buffer_dispatch(commands, 0, &error));
+  CHECK_OK(rlt_command_buffer_end(commands, &error));
+  rlt_buffer_t* table[1] = {wrap(memory, sizeof(memory), RLT_ACCESS_WRITE)};
+  for (int i = 0; i < 600; ++i) {
+    if (i == 100) atomic_store(&elsewhere, 0);
+    CHECK_OK(rlt_device_execute(device, commands, 1, table, &error));
+  }
+  CHECK(atomic_load(&elsewhere) < 500 * 4 / 10);
+  rlt_buffer_release(table[0]);
+  rlt_command_buffer_release(commands);
+  rlt_executable_release(executable);
   rlt_device_release(device);
 }
 
@@ -144,6 +196,7 @@ static void test_a_closed_job_is_left_alone(void) {
 int main(void) {
   RUN_TEST(test_concurrent_callers);
   RUN_TEST(test_only_long_runs_are_shared);
+  RUN_TEST(test_what_takes_longer_shared_stays_on_the_caller);
   RUN_TEST(test_sleeping_workers_are_woken);
   RUN_TEST(test_a_closed_job_is_left_alone);
   return 0;

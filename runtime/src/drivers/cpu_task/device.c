@@ -13,6 +13,13 @@ enum { SHARE_NANOSECONDS = 8000 };
 enum { WAKE_NANOSECONDS = 40000 };
 // Executions in which the time of a command's pieces is measured; the shortest counts.
 enum { MEASUREMENTS = 4, MEASUREMENT_LIMIT = (1 << 28) - 1 };
+// An execution with less shareable work than this goes the way that takes less time, shared or on the calling thread
+// alone: how soon workers come depends on what else the machine does. Of every TRIAL_PERIOD executions the first TRIALS go
+// the other way. The first SETTLING after a change do not count: workers fall asleep, or wake up. Longer executions are
+// always shared.
+enum { JUDGED_NANOSECONDS = 500000, TRIAL_PERIOD = 256, TRIALS = 8, SETTLING = 4 };
+// What a command's `learned` holds; from the second on in a command buffer's first command, for whole executions.
+enum { LEARNED_PIECE, LEARNED_EXECUTIONS, LEARNED_SHARED, LEARNED_ALONE };
 #define UNKNOWN_COST UINT64_MAX
 // Each thread claims about this many times from a command, to balance the end.
 enum { CLAIMS_PER_THREAD = 8 };
@@ -41,6 +48,7 @@ typedef struct run_t {
   atomic_uint_fast64_t* claimed;
   uint32_t first, last;
   uint64_t shareable;            // nanoseconds of shareable work from this run on; 0 while that is not known
+  bool alone;                    // nothing is shared
   atomic_uint_fast64_t failure;  // 0, or a command's index + 1 in the high half and its kernel's code in the low
 } run_t;
 
@@ -136,12 +144,12 @@ static void worker_entry(void* job, uint32_t worker_index) {
 
 // `learned` of a command holds the shortest time of a piece in the low 28 bits, and how often it was measured above.
 static void learn(rlt_command_t* command, uint64_t elapsed) {
-  const uint32_t learned = atomic_load_explicit(&command->learned, memory_order_relaxed);
+  const uint32_t learned = atomic_load_explicit(&command->learned[LEARNED_PIECE], memory_order_relaxed);
   const uint32_t times = learned >> 28, shortest = learned & MEASUREMENT_LIMIT;
   if (times >= MEASUREMENTS) return;
   uint32_t time = elapsed < MEASUREMENT_LIMIT ? (uint32_t)elapsed : MEASUREMENT_LIMIT;
   if (times > 0 && shortest < time) time = shortest;
-  atomic_store_explicit(&command->learned, (times + 1) << 28 | time, memory_order_relaxed);
+  atomic_store_explicit(&command->learned[LEARNED_PIECE], (times + 1) << 28 | time, memory_order_relaxed);
 }
 
 // The nanoseconds that one thread takes for the commands [first, last), or UNKNOWN_COST. What cannot be shared costs 0.
@@ -150,7 +158,7 @@ static uint64_t run_cost(const rlt_command_buffer_t* commands, uint32_t first, u
   bool known = true;
   for (uint32_t i = first; i < last; ++i) {
     const rlt_command_t* command = &commands->commands[i];
-    const uint32_t learned = atomic_load_explicit(&command->learned, memory_order_relaxed);
+    const uint32_t learned = atomic_load_explicit(&command->learned[LEARNED_PIECE], memory_order_relaxed);
     units += command->unit_count;
     cost += (learned & MEASUREMENT_LIMIT) * command->unit_count;
     known = known && (learned >> 28 >= MEASUREMENTS || command->unit_count == 0);
@@ -198,7 +206,7 @@ static void work_and_learn(run_t* run, void* local_memory) {
 static void run_one(run_t* run, void* local_memory) {
   rlt_thread_pool_t* pool = run->device->pool;
   const uint64_t cost = run_cost(run->commands, run->first, run->last);
-  if (cost < SHARE_NANOSECONDS || !rlt_thread_pool_try_open(pool, worker_entry, run)) {
+  if (run->alone || cost < SHARE_NANOSECONDS || !rlt_thread_pool_try_open(pool, worker_entry, run)) {
     work_on_all(run, local_memory);
     return;
   }
@@ -213,11 +221,39 @@ static void run_one(run_t* run, void* local_memory) {
   rlt_thread_pool_close(pool);
 }
 
+// How one execution goes, and whether its time counts.
+typedef struct trial_t {
+  bool alone, counts;
+} trial_t;
+
+static trial_t choose_trial(rlt_command_t* first) {
+  const uint32_t number = atomic_fetch_add_explicit(&first->learned[LEARNED_EXECUTIONS], 1, memory_order_relaxed);
+  const uint32_t shared = atomic_load_explicit(&first->learned[LEARNED_SHARED], memory_order_relaxed);
+  const uint32_t alone = atomic_load_explicit(&first->learned[LEARNED_ALONE], memory_order_relaxed);
+  const uint32_t phase = number % TRIAL_PERIOD;
+  const bool settled = (phase < TRIALS ? phase : phase - TRIALS) >= SETTLING;
+  if (shared == 0) return (trial_t){.alone = false, .counts = settled};
+  if (alone == 0) return (trial_t){.alone = true, .counts = settled};
+  return (trial_t){.alone = (alone < shared) != (phase < TRIALS), .counts = settled};
+}
+
+// Moves a remembered time a quarter of the way to `elapsed`, of which no more counts than twice what is remembered.
+static void remember(rlt_atomic_uint32_t* remembered, uint64_t elapsed) {
+  const int64_t before = atomic_load_explicit(remembered, memory_order_relaxed);
+  int64_t time = elapsed < MEASUREMENT_LIMIT ? (int64_t)elapsed : MEASUREMENT_LIMIT;
+  if (before > 0) time = before + ((time < 2 * before ? time : 2 * before) - before) / 4;
+  atomic_store_explicit(remembered, time > 0 ? (uint32_t)time : 1, memory_order_relaxed);
+}
+
 static rlt_status_t run_all(task_device_t* device, const rlt_command_buffer_t* commands, execution_t* execution,
                             rlt_error_t* error) {
   run_t run = {.device = device, .commands = commands, .claimed = execution->claimed};
   run.addresses = rlt_cpu_scratch_addresses(&execution->scratch);
   run.shareable = shareable_cost(commands);
+  const bool judged = run.shareable > 0 && run.shareable < JUDGED_NANOSECONDS;
+  const trial_t trial = judged ? choose_trial(commands->commands) : (trial_t){0};
+  const uint64_t start = trial.counts ? rlt_thread_pool_now() : 0;
+  run.alone = trial.alone;
   for (run.first = 0; run.first < commands->command_count; run.first = run.last + 1) {
     run.last = run_end(commands, run.first);
     for (uint32_t i = run.first; i < run.last; ++i) atomic_store_explicit(&run.claimed[i], 0, memory_order_relaxed);
@@ -225,6 +261,10 @@ static rlt_status_t run_all(task_device_t* device, const rlt_command_buffer_t* c
     const uint64_t failure = atomic_load_explicit(&run.failure, memory_order_relaxed);
     if (RLT_LIKELY(failure == 0)) continue;
     return rlt_cpu_kernel_error(&commands->commands[(failure >> 32) - 1], (int)(uint32_t)failure, error);
+  }
+  if (trial.counts) {
+    const int way = trial.alone ? LEARNED_ALONE : LEARNED_SHARED;
+    remember(&commands->commands->learned[way], rlt_thread_pool_now() - start);
   }
   return RLT_OK;
 }
