@@ -14,7 +14,7 @@ import numpy as np
 
 from rillet import pipeline, runtime
 from rillet.codegen.cache import default_directory
-from rillet.codegen.library import Progress, compile_library
+from rillet.codegen.library import Progress, compile_library, compile_parts
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.errors import CompileError
 from rillet.executables import entry_facts, executables
@@ -96,7 +96,7 @@ def compile(
         threads: threads a call uses; None: one a core.
         jobs: processes that compile; None: one a core.
         cache: reuse compiled executables: True for the default directory, a path, or False.
-        dump_ir: a directory that gets the module after every stage.
+        dump_ir: a directory that gets the module after every stage, and each kernel as MLIR, LLVM IR and assembly.
         optimize_for_size: prefer small code over fast code.
         tuning: use what ``rillet tune`` found out: True for the default record, where there is one, a path, or False.
         progress: called with (finished, total) executables; by default a long compile shows a bar on a terminal.
@@ -219,10 +219,18 @@ def lower(
     return dataclasses.replace(encode(program), facts=facts), parts
 
 
-def lower_until(source: Source, stage: str, *, target: Target, inputs: Mapping[str, Shape] | None = None) -> Program:
-    """Run the pipeline up to and including ``stage`` and return the program as it is then."""
+def print_stage(source: Source, stage: str, *, target: Target, inputs: Mapping[str, Shape] | None = None) -> str:
+    """What ``stage`` makes of ``source``, as text: the module, or every kernel's assembly after stage "codegen"."""
     if stage not in pipeline.STAGES:
         raise CompileError(f"unknown stage '{stage}'; stages: {', '.join(pipeline.STAGES)}")
+    if stage != "codegen":
+        return str(lower_until(source, stage, target=target, inputs=inputs).module)
+    parts = executables(lower_until(source, "dispatch", target=target, inputs=inputs))
+    return "\n".join(k.assembly for k in compile_parts(parts, target, CodegenOptions(keep_assembly=True)))
+
+
+def lower_until(source: Source, stage: str, *, target: Target, inputs: Mapping[str, Shape] | None = None) -> Program:
+    """Run the pipeline's passes up to and including those of ``stage`` and return the program as it is then."""
     program = import_source(source, inputs)
     wanted = pipeline.STAGES[: pipeline.STAGES.index(stage) + 1]
     pipeline.run(program, [s for s in pipeline.passes(target) if s.stage in wanted])
@@ -261,7 +269,9 @@ def _compile_for(
 ) -> CompiledLibrary:
     from rillet.progress import bar
 
-    codegen_options = CodegenOptions(optimize_for_size=options.optimize_for_size)
+    codegen_options = CodegenOptions(
+        optimize_for_size=options.optimize_for_size, keep_assembly=options.dump_ir is not None
+    )
     knobs = options.tuning.knobs_of(parts, target) if options.tuning else None
     with bar(f"compiling for {target.name}", progress) as report:
         elf, compiled = compile_library(
@@ -273,6 +283,7 @@ def _compile_for(
             cache_directory=options.cache,
             progress=report,
         )
+    pipeline.Trace(options.dump_ir).dump_kernels(target.name, compiled)
     return library_of(target, elf, compiled)
 
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rillet import dispatch, hal, optimize, schedule, vm
+from rillet.codegen.result import CompiledExecutable
 from rillet.errors import CompileError
 from rillet.ir import Program
 from rillet.ir.passes import Pass
 from rillet.targets import Target
 
-STAGES = ("frontend", "optimize", "dispatch", "schedule", "hal", "vm")
+STAGES = ("frontend", "optimize", "dispatch", "codegen", "schedule", "hal", "vm")
 
 
 def passes(target: Target) -> list[Pass]:
@@ -51,12 +52,26 @@ class Trace:
         """Write the module as ``NN-stage.mlir`` when a directory is set."""
         if self.directory is None:
             return
-        path = self.directory / f"{STAGES.index(stage):02d}-{stage}.mlir"
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            path.write_text(program.module.operation.get_asm(enable_debug_info=False))
-        except OSError as error:
-            raise CompileError(f"cannot write the IR to {path}: {error.strerror or error}") from error
+        text = program.module.operation.get_asm(enable_debug_info=False)
+        _write(self.directory / f"{STAGES.index(stage):02d}-{stage}.mlir", text)
+
+    def dump_kernels(self, target: str, kernels: Sequence[CompiledExecutable]) -> None:
+        """Write ``NN-codegen/TARGET/NAME.mlir``, ``.ll`` and ``.s`` of each kernel when a directory is set."""
+        if self.directory is None:
+            return
+        folder = self.directory / f"{STAGES.index('codegen'):02d}-codegen" / target
+        for kernel in kernels:
+            _write(folder / f"{kernel.name}.mlir", kernel.kernel)
+            _write(folder / f"{kernel.name}.ll", kernel.llvm_ir)
+            _write(folder / f"{kernel.name}.s", kernel.assembly)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as error:
+        raise CompileError(f"cannot write the IR to {path}: {error.strerror or error}") from error
 
 
 def run(program: Program, steps: Sequence[Pass], trace: Trace | None = None) -> None:

@@ -53,10 +53,13 @@ def test_dump_ir_writes_every_stage_numbered(source, tmp_path):
         "00-frontend.mlir",
         "01-optimize.mlir",
         "02-dispatch.mlir",
-        "03-schedule.mlir",
-        "04-hal.mlir",
-        "05-vm.mlir",
+        "04-schedule.mlir",
+        "05-hal.mlir",
+        "06-vm.mlir",
     ]
+    [target] = (tmp_path / "ir" / "03-codegen").iterdir()
+    kernels = {p.suffix: p.read_text() for p in target.iterdir()}
+    assert "func.func" in kernels[".mlir"] and "define" in kernels[".ll"] and ".globl" in kernels[".s"]
 
 
 @pytest.mark.parametrize(
@@ -77,6 +80,11 @@ def test_until_prints_the_stage_and_what_it_prints_parses(source, capsys, stage,
     text = capsys.readouterr().out
     assert sign in text
     assert Program.parse(text).module.operation.verify()
+
+
+def test_until_codegen_prints_assembly(source, capsys):
+    assert main(["compile", str(source), "--until", "codegen", "--target", "x86-64-v3"]) == 0
+    assert "vaddps" in capsys.readouterr().out
 
 
 def test_until_an_unknown_stage_lists_the_known(source, capsys):

@@ -14,8 +14,8 @@ def register(commands: Any) -> None:
     parser = commands.add_parser("compile", help="compile a model into a .rlm file")
     add_source(parser)
     parser.add_argument("-o", "--output", help="the file to write (default: the model's name with .rlm)")
-    parser.add_argument("--dump-ir", metavar="DIR", help="write the module after every stage into DIR")
-    parser.add_argument("--until", metavar="STAGE", help="stop after STAGE and print the module")
+    parser.add_argument("--dump-ir", metavar="DIR", help="write the module after every stage, and every kernel, into DIR")
+    parser.add_argument("--until", metavar="STAGE", help="stop after STAGE and print the module, or the kernels' assembly")
     parser.add_argument("--optimize-for-size", action="store_true", help="prefer small code over fast code")
     parser.add_argument("--jobs", type=int, help="processes that compile (default: one a core)")
     tuning = parser.add_mutually_exclusive_group()
@@ -27,13 +27,12 @@ def register(commands: Any) -> None:
 
 def handle(options: argparse.Namespace) -> int:
     import rillet
-    from rillet.compiler import lower_until, resolve_targets
+    from rillet.compiler import print_stage, resolve_targets
 
     shapes = parse_shapes(options.shape)
     target = options.target or "host"
     if options.until:
-        program = lower_until(options.model, options.until, target=resolve_targets(target)[0], inputs=shapes)
-        print(program.module)
+        print(print_stage(options.model, options.until, target=resolve_targets(target)[0], inputs=shapes))
         return 0
     output = Path(options.output) if options.output else Path(options.model).with_suffix(".rlm")
     check_output(output)

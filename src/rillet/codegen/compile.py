@@ -38,6 +38,7 @@ def compile_executable(text: str, target: Target, options: CodegenOptions | None
         kernel = Kernel(dispatch, target)
         strategy.emit(dispatch, kernel, target)
         module = kernel.finish()
+        printed = str(module) if options.keep_assembly else ""
         legalize.run(module, target)
         name = dispatch.name
         scalars = [str(s.type) for s in dispatch.scalars]
@@ -67,6 +68,8 @@ def compile_executable(text: str, target: Target, options: CodegenOptions | None
         constant_count=dispatch.constant_count,
         local_memory_size=kernel.local_memory_size,
         strategy=strategy.name,
+        kernel=printed,
+        llvm_ir=lowered if options.keep_assembly else "",
         assembly=assembly if options.keep_assembly else "",
         grid=kernel.static_grid,
         choice=kernel.choice,

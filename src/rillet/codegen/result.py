@@ -12,7 +12,7 @@ class CodegenOptions:
     """Options of one executable's compilation."""
 
     optimize_for_size: bool = False
-    keep_assembly: bool = False
+    keep_assembly: bool = False  # and what it comes from: the kernel as MLIR and as LLVM IR
     knobs: Knobs = MODEL  # choices that overrule the cost model's
 
 
@@ -26,6 +26,8 @@ class CompiledExecutable:
     constant_count: int
     local_memory_size: int
     strategy: str
+    kernel: str = ""  # in vector, scf and memref form
+    llvm_ir: str = ""  # before LLVM's passes
     assembly: str = ""
     stack_bytes: int = 0  # the most stack a workgroup takes; 0 when it was not computed (targets with an OS)
     grid: tuple[int, int, int] | None = None  # the workgroup grid; None when it depends on the push constants

@@ -78,11 +78,12 @@ def build(
         kernels = compile_parts(
             parts,
             target,
-            CodegenOptions(optimize_for_size=options.optimize_for_size),
+            CodegenOptions(optimize_for_size=options.optimize_for_size, keep_assembly=options.dump_ir is not None),
             jobs=options.jobs,
             cache_directory=options.cache,
             progress=report,
         )
+    trace.dump_kernels(target.name, kernels)
     pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal")], trace)
     lowered = convert_to_emitc.lower(program, kernels)
     largest = _largest_scratch(program)
