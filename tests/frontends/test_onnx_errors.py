@@ -254,3 +254,33 @@ def test_windows_and_parts_must_fit(op: str, attributes: dict[str, Any], outputs
     proto, _ = single(op, [np.zeros((1, 2, 3, 4), np.float32)], opset, outputs=outputs, **attributes)
     with pytest.raises(CompileError, match=f"{op} 'node': {message}"):
         import_model(proto)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "(float[3] x, int64 n, bool c) => (float[3] y) { y = Loop(n, c, x) "
+            "<body = b (int64 i, float[3] s) => (bool k, float[3] o) { k = Identity(i) o = Add(s, s) }> }",
+            "its body 'b' has 2 inputs, not 3",
+        ),
+        (
+            "(float[1,3] x, float[1,8,3] w, float[1,8,2] r) => (float[a,b,c] y) { y = LSTM(x, w, r) }",
+            "X has rank 2, not 3",
+        ),
+        (
+            "(float[1,4] x, float[1,1,4] s) => (int64[a,b] y) { y = NonMaxSuppression(x, s) }",
+            "boxes and scores have ranks 2 and 3, not 3",
+        ),
+    ],
+)
+def test_operands_of_other_ranks(text: str, message: str) -> None:
+    with pytest.raises(CompileError, match=message):
+        import_model(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> g {text}'))
+
+
+def test_opset_that_cannot_be() -> None:
+    proto = relu()
+    proto.opset_import.append(helper.make_opsetid("other", 1 << 40))
+    with pytest.raises(CompileError, match="uses opset 1099511627776 of domain 'other', which cannot be"):
+        import_model(proto)

@@ -104,7 +104,7 @@ def attributes_of(proto: onnx.NodeProto) -> dict[str, Any]:
     for attribute in proto.attribute:
         try:
             values[attribute.name] = attribute_value(attribute)
-        except (TypeError, ValueError) as error:  # of a tensor whose data do not fit, or of no known type
+        except (TypeError, ValueError, KeyError) as error:  # of a tensor whose data do not fit, or of no known type
             raise InvalidNode(f"attribute '{attribute.name}' is damaged: {error}") from error
     return values
 

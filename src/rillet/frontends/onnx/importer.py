@@ -370,6 +370,8 @@ class GraphImporter:
         self, graph: onnx.GraphProto, arguments: Sequence[Structured], scope: _Scope
     ) -> list[Structured]:
         """Import a body at the insertion point. Raises UnsupportedFeature when a node in it cannot be compiled."""
+        if len(graph.input) != len(arguments):
+            raise InvalidNode(f"its body '{graph.name}' has {len(graph.input)} inputs, not {len(arguments)}")
         inner = _Scope(scope.opsets, scope, scope.attributes, {}, self._deeper(scope))
         for name, array in initializers(graph).items():
             inner.values[name] = self._constant(array, name)

@@ -94,6 +94,8 @@ def _check(model: onnx.ModelProto, what: str) -> None:
                 f"{what} uses ONNX opset {opset.version}, which is not known (newest known: {newest}); "
                 "convert it with onnx.version_converter or update the onnx package"
             )
+        if not 0 <= opset.version < 1 << 31:
+            raise CompileError(f"{what} uses opset {opset.version} of domain '{opset.domain}', which cannot be")
     for graph in _graphs(model):
         _check_names(graph)
     for tensor in _tensors(model):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.frontends import scalars
+from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.loops import for_range, read_extent, scalar_of, store
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
@@ -24,6 +25,8 @@ def non_max_suppression(
 ) -> Tensor:
     """Rows (batch, class, box) of the boxes kept, the best scores of each class first."""
     b, e = node.b, node.b.extents
+    if boxes.rank != 3 or scores.rank != 3:
+        raise InvalidNode(f"boxes and scores have ranks {boxes.rank} and {scores.rank}, not 3")
     batches, classes, count = scores.shape
     rows = e.mul(batches, classes)
     table = b.value(b.reshape(scores, [rows, count]))

@@ -101,6 +101,9 @@ def _inputs(node: Node, gates: int) -> _Inputs:
     b, e = node.b, node.b.extents
     x, weights, recurrence = node.inputs[:3]
     assert x is not None and weights is not None and recurrence is not None
+    for name, tensor in (("X", x), ("W", weights), ("R", recurrence)):
+        if tensor.rank != 3:
+            raise InvalidNode(f"{name} has rank {tensor.rank}, not 3")
     kind = node.attr("direction", "forward")
     directions = 2 if kind == "bidirectional" else 1
     if isinstance(recurrence.shape[0], int) and recurrence.shape[0] != directions:
