@@ -66,7 +66,8 @@ def runtime_size(target: Target, configuration: Configuration) -> Sizes:
     """The runtime as far as a program that loads and runs a model needs it, without the compiler's helper library."""
     library = runtime_library.build(target, configuration, default_directory())
     headers = runtime_library.headers()
-    return objects.linked_size(_PROGRAM, headers, configuration.definitions, library, "program", target)
+    linked = objects.linked(_PROGRAM, headers, configuration.definitions, library, "program", target)
+    return object_file.sizes(linked)
 
 
 def measure(model: object, target: Target) -> dict[str, Size]:

@@ -63,19 +63,32 @@ _MAIN = """#include "{name}.h"
 {arrays}
 __attribute__((noinline)) void run_begins(void) {{ __asm__ volatile("" ::: "memory"); }}
 __attribute__((noinline)) void run_ends(void) {{ __asm__ volatile("" ::: "memory"); }}
+enum {{ PAINTED = 16384, OWN = 64 }};
+// Fills the stack below; then looks how far down something else was written.
+__attribute__((noinline)) static void paint(void) {{
+  volatile char* top = (volatile char*)__builtin_frame_address(0);
+  for (int n = OWN; n < PAINTED; ++n) top[-n] = 0x5a;
+}}
+__attribute__((noinline)) static size_t used(void) {{
+  volatile char* top = (volatile char*)__builtin_frame_address(0);
+  int n = PAINTED;
+  while (--n >= OWN && top[-n] == 0x5a) {{
+  }}
+  return (size_t)n;
+}}
 int main(void) {{
   long file = semihosting_open("input.bin", 0);
 {reads}  int status = 0;
+  paint();
   run_begins();
   status = {name}_run({arguments});
   run_ends();
+  const size_t facts[] = {{used(), PEAK}};
   if (status != 0) return 100 + status;
   file = semihosting_open("output.bin", 1);
-{writes}  return 0;
+{writes}  (void)semihosting_write(file, facts, sizeof facts);
+  return 0;
 }}
-"""
-_PEAK = """  const size_t peak = {name}_arena_peak();
-  (void)semihosting_write(file, &peak, sizeof peak);
 """
 
 
@@ -145,9 +158,11 @@ def link(module: CrossModule, exported: Exported) -> Path:
     )
     writes = "".join(f"  (void)semihosting_write(file, t{n}, sizeof t{n});\n" for n, s in enumerate(specs) if not s[1])
     arguments = ", ".join(f"(void*)t{n}" for n in range(len(specs)))
-    if f"{name}_arena_peak" in (folder / f"{name}.h").read_text():
-        writes += _PEAK.format(name=name)
-    text = _MAIN.format(name=name, arrays=arrays, reads=reads, writes=writes, arguments=arguments)
+    static = f"{name}_arena_peak" in (folder / f"{name}.h").read_text()
+    peak = f"{name}_arena_peak()" if static else "0"
+    text = f"#define PEAK {peak}\n" + _MAIN.format(
+        name=name, arrays=arrays, reads=reads, writes=writes, arguments=arguments
+    )
     (folder / "firmware.c").write_text(text)
     return build(module.targets[0], folder, name, "firmware.c", f"{name}.c")
 
@@ -208,10 +223,11 @@ def run(module: CrossModule, image: Path, inputs: list[np.ndarray]) -> tuple[lis
     return results, int(counted[1])
 
 
-def arena_peak(image: Path, outputs: list[np.ndarray]) -> int:
-    """What a run in static mode has needed of its arena, in bytes."""
+def used_memory(image: Path, outputs: list[np.ndarray]) -> tuple[int, int]:
+    """What a run has needed of the stack, and of its arena in static mode, in bytes."""
     data = (image.parent / "output.bin").read_bytes()
-    return int.from_bytes(data[sum(a.nbytes for a in outputs) :], "little")
+    stack, arena = struct.unpack_from("<II", data, sum(a.nbytes for a in outputs))
+    return stack, arena
 
 
 @functools.cache

@@ -64,14 +64,21 @@ def run(
     module = rillet.compile(model, target=target)
     wanted = rillet.compile(model)(*arrays)
     exported = module.export(folder / "model")
-    got, instructions = firmware.run(module, firmware.link(module, exported), arrays)
+    image = firmware.link(module, exported)
+    got, instructions = firmware.run(module, image, arrays)
     check(got, wanted)
+    stack, _ = firmware.used_memory(image, got)
+    assert exported.figures.stack is not None and stack <= exported.figures.stack
     static = module.export(folder / "static", mode="static")
     image = firmware.link(module, static)
     got, _ = firmware.run(module, image, arrays)
     check(got, wanted)
-    peak = firmware.arena_peak(image, got)
+    stack, peak = firmware.used_memory(image, got)
+    print(
+        f"{target} static: {stack} of {static.figures.stack} bytes of stack, {peak} of {static.figures.arena} of arena"
+    )
     assert 0.5 * static.figures.arena < peak <= static.figures.arena
+    assert static.figures.stack is not None and stack <= static.figures.stack <= 8192
     return exported, static, instructions
 
 

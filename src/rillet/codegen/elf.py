@@ -19,6 +19,7 @@ _STRING_TAGS = (4, 5, 65, 67)  # Tag_CPU_raw_name, Tag_CPU_name, Tag_also_compat
 
 @dataclass(frozen=True)
 class _Section:
+    name: str
     kind: int
     flags: int
     offset: int
@@ -61,6 +62,17 @@ def undefined_symbols(blob: bytes) -> list[str]:
     return sorted(names - {"_GLOBAL_OFFSET_TABLE_"})
 
 
+def stack_sizes(blob: bytes) -> list[int]:
+    """Bytes of stack that each function takes, where the compiler noted it (section ``.stack_sizes``)."""
+    sizes: list[int] = []
+    for section in _sections(blob):
+        position, end = section.offset, section.offset + section.size
+        while section.name == ".stack_sizes" and position < end:
+            size, position = leb128.read(blob, position + (8 if blob[4] == 2 else 4))  # after the address
+            sizes.append(size)
+    return sizes
+
+
 def float_abi(blob: bytes) -> str | None:
     """ "hard" or "soft" for Arm and RISC-V objects; None where the architecture has one convention only."""
     (machine,) = struct.unpack_from("<H", blob, 18)
@@ -79,15 +91,15 @@ def float_abi(blob: bytes) -> str | None:
 def _sections(blob: bytes) -> list[_Section]:
     wide = blob[4] == 2
     (start,) = struct.unpack_from("<Q" if wide else "<I", blob, 40 if wide else 32)
-    entry_size, count = struct.unpack_from("<HH", blob, 58 if wide else 46)
+    entry_size, count, names = struct.unpack_from("<HHH", blob, 58 if wide else 46)
+    headers = [
+        struct.unpack_from("<IIQQQQI" if wide else "<IIIIIII", blob, start + number * entry_size)
+        for number in range(count)
+    ]
     found = []
-    for number in range(count):
-        header = start + number * entry_size
-        if wide:
-            kind, flags, _, offset, size, link = struct.unpack_from("<IQQQQI", blob, header + 4)
-        else:
-            kind, flags, _, offset, size, link = struct.unpack_from("<IIIIII", blob, header + 4)
-        found.append(_Section(kind, flags, offset, size, link))
+    for name, kind, flags, _, offset, size, link in headers:
+        at = headers[names][4] + name
+        found.append(_Section(blob[at : blob.index(b"\0", at)].decode(), kind, flags, offset, size, link))
     return found
 
 

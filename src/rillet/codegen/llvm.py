@@ -243,9 +243,11 @@ def emit(text: str, target: Target, options: ObjectOptions, *, assembly: bool) -
     if mve.is_affected(target):
         module = _parse(mve.fence_conversions(str(module)), target, machine)
         assembly = True
+    # Generating code changes the module: the assembly comes from a copy, so that it is that of the object.
+    copy = _parse(str(module), target, machine) if assembly else None
     blob = machine.emit_object(module)
     object_file.check_float_abi(blob, target, "a kernel")
-    listing = machine.emit_assembly(module) if assembly else ""
+    listing = machine.emit_assembly(copy) if copy else ""
     if mve.is_affected(target):
         mve.check(listing)
     return blob, listing

@@ -22,6 +22,7 @@ from rillet.ir.image import Image
 from rillet.targets import Target
 
 ALIGNMENT = 64  # of constants and modules, in bytes
+STACK_SIZES = "-fstack-size-section"  # tells the stack that each function takes
 C_FLAGS = (
     *("-std=c11", "-Os", "-ffreestanding", "-fno-sanitize=all", "-fno-stack-protector", "-ffunction-sections"),
     *(
@@ -113,10 +114,10 @@ def link_wasm(
         return (folder / "module.wasm").read_bytes()
 
 
-def linked_size(
+def linked(
     source: str, headers: Mapping[str, str], definitions: Sequence[str], library: bytes, entry: str, target: Target
-) -> Sizes:
-    """What C source and the parts of a static library that it needs take, without what they leave undefined."""
+) -> bytes:
+    """C source and the parts of a static library that it needs, to be measured: other symbols stay undefined."""
     with tempfile.TemporaryDirectory(prefix="rillet-size-") as name:
         folder = Path(name)
         compiled = _compile_all({"model.c": source}, headers, definitions, target, folder)
@@ -127,7 +128,7 @@ def linked_size(
         if target.arch != "wasm32":
             linker = ["ld.lld", "-e", entry, "--unresolved-symbols=ignore-all", "-static", "--no-eh-frame-hdr"]
         zig([*linker, "--gc-sections", *compiled, *paths, "-o", "linked"], f"linking for {target.name}", folder)
-        return object_file.sizes((folder / "linked").read_bytes())
+        return (folder / "linked").read_bytes()
 
 
 def _compile_all(
@@ -136,7 +137,7 @@ def _compile_all(
     for name, content in {**sources, **headers}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
-    flags = [*target.c_flags, *C_FLAGS, "-I.", *(f"-D{d}" for d in definitions)]
+    flags = [*target.c_flags, *C_FLAGS, STACK_SIZES, "-I.", *(f"-D{d}" for d in definitions)]
     return compile_each(list(sources), flags, target, folder)
 
 

@@ -14,7 +14,6 @@ from rillet.runtime.files import write_atomically
 from rillet.targets import Target
 
 
-
 @dataclass(frozen=True)
 class Configuration:
     """Which parts of the runtime, built how. What includes its headers must define the same ``definitions``."""
@@ -78,9 +77,13 @@ def _sources(configuration: Configuration) -> list[Path]:
 
 
 def _digest(target: Target, configuration: Configuration) -> str:
-    flags = (target.c_flags, objects.C_FLAGS, configuration.definitions, configuration.parts)
+    flags = (target.c_flags, objects.C_FLAGS, objects.STACK_SIZES, configuration.definitions, configuration.parts)
     digest = hashlib.sha256(repr(flags).encode())
-    for path in [*_sources(configuration), *sorted((root() / "src").rglob("*.h")), *sorted((root() / "include").rglob("*.h"))]:
+    for path in [
+        *_sources(configuration),
+        *sorted((root() / "src").rglob("*.h")),
+        *sorted((root() / "include").rglob("*.h")),
+    ]:
         digest.update(f"{path.name}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:32]
 
@@ -92,8 +95,13 @@ def _compile(target: Target, configuration: Configuration, folder: Path) -> list
         name = "_".join(("rillet", *source.relative_to(root() / "src").with_suffix("").parts))
         (folder / f"{name}.c").write_text(f'#include "{source}"\n')
         names.append(name)
-    flags = [*target.c_flags, *objects.C_FLAGS, "-fvisibility=hidden", "-fno-builtin"]
-    flags += [f"-D{d}" for d in (*configuration.definitions, *configuration.parts)] + ["-I", str(root() / "include"), "-I", str(root() / "src")]
+    flags = [*target.c_flags, *objects.C_FLAGS, objects.STACK_SIZES, "-fvisibility=hidden", "-fno-builtin"]
+    flags += [f"-D{d}" for d in (*configuration.definitions, *configuration.parts)] + [
+        "-I",
+        str(root() / "include"),
+        "-I",
+        str(root() / "src"),
+    ]
     if not target.is_bare_metal:
         flags.append("-fPIC")
     if configuration is MODULE and target.os == "linux":

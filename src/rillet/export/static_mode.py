@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from rillet.codegen import object_file
+from rillet.codegen import elf, object_file
 from rillet.codegen.link import table_ir
 from rillet.codegen.llvm import emit_object
 from rillet.export import objects, runtime_library
@@ -46,14 +46,14 @@ def static_mode(build: Build, name: str) -> Parts:
         (f"{name}_module.o", objects.data_object(module, f"{name}_module", build.target)),
     ]
     headers = {f"{name}.h": header, **runtime_library.headers()}
-    linked = objects.linked_size(text, headers, runtime_library.STATIC.definitions, runtime, f"{name}_run", build.target)
+    linked = objects.linked(text, headers, runtime_library.STATIC.definitions, runtime, f"{name}_run", build.target)
     figures = Figures(
         arena=build.session_bytes,
         arena_lower_bound=build.image.stats["arena_lower_bound"],
         kernels=sum(object_file.sizes(k.object).flash for k in build.kernels) + object_file.sizes(table).flash,
         constants=build.image.stats["constant_bytes"],
-        code=linked.flash + len(module) - build.image.stats["constant_bytes"],
-        stack=None,
+        code=object_file.sizes(linked).flash + len(module) - build.image.stats["constant_bytes"],
+        stack=_stack_bytes(build, linked) if build.target.is_bare_metal else None,
         macs=build.image.stats.get("macs", 0),
         dispatches=len(build.lowered.dispatches),
     )
@@ -68,6 +68,18 @@ def static_mode(build: Build, name: str) -> Parts:
         runtime=runtime,
         runtime_headers=runtime_library.headers(),
     )
+
+
+# What functions take that are on the stack more than once: releasing an object releases those it holds, and so on.
+_RELEASES = 256
+
+
+def _stack_bytes(build: Build, linked: bytes) -> int | None:
+    """At most, of one call: every function once. None where objects do not tell (WebAssembly)."""
+    if linked[:4] != elf.MAGIC:
+        return None
+    kernels = max((k.stack_bytes for k in build.kernels), default=0)
+    return sum(elf.stack_sizes(linked)) + _RELEASES + kernels
 
 
 def kernel_table(build: Build, name: str) -> bytes:
