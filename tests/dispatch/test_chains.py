@@ -98,6 +98,18 @@ def test_two_products_are_chained_while_both_right_hand_sides_are_small() -> Non
     assert kinds(formed(layers(4096), (256, 64))) == {"matmul": 2}
 
 
+def test_few_rows_read_their_keys_once() -> None:
+    """All queries are one block, so that no right-hand side is read again, however large it is."""
+
+    def queries(g: Graph, x: str) -> str:
+        keys = g("MatMul", g.weights(1, 1024, 64), g.weights(64, 64))
+        scores = g("MatMul", x, g("Transpose", keys, perm=[0, 2, 1]))
+        return g("MatMul", g("Softmax", scores, axis=-1), keys)
+
+    assert kinds(formed(queries, (1, 8, 64)))["chain"] == 1
+    assert kinds(formed(queries, (1, 60, 64), scratch=15 * 1024 * 4))["chain"] == 0
+
+
 def test_tiles_must_fit_the_scratch_memory() -> None:
     assert "chain" in kinds(formed(attention, (1, 96, 64), scratch=16 * 96 * 4))
     assert "chain" not in kinds(formed(attention, (1, 96, 64), scratch=16 * 96 * 4 - 1))

@@ -78,7 +78,8 @@ def chain_from(first: Group, graph: Graph, scratch: int) -> Chain | None:
         stages.append(user)
         if Kind.ROOT in user.kinds:
             shared += _right_bytes(user)
-            if _pays(sum(r.bytes for r in rows.values()), _kept(rows, stages), shared, scratch):
+            passed = sum(r.bytes for r in rows.values())
+            if _pays(passed, _kept(rows, stages), shared, scratch, [root.extents[n] for n in loops]):
                 long = {v: r.axis for v, r in rows.items() if r.axis is not None}
                 found = Chain(union, tuple(stages), long) if len(long) <= _MOST_LONG else found
     return found
@@ -94,15 +95,20 @@ def _kept(rows: dict[ir.Value, _Row], stages: Sequence[Group]) -> int:
     return total
 
 
-def _pays(passed: int, tiles: int, shared: int, scratch: int) -> bool:
+def _pays(passed: int, tiles: int, shared: int, scratch: int, extents: Sequence[int]) -> bool:
     """Whether a chain reads and writes less than its stages one by one.
 
     They write and read what passes between them, ``passed`` bytes for each row, whereas each block of a chain, of as
     many rows as ``scratch`` has room for at ``tiles`` bytes each, reads the right-hand sides again, ``shared`` bytes.
-    Those come from a cache more often than what passes.
+    Those come from a cache more often than what passes. ``extents``: of the loops that only the left-hand side has, the
+    last of which a block is a part of.
     """
-    rows = min(MOST_ROWS, scratch // tiles)
-    return rows >= FEWEST_ROWS and shared <= 2 * NEARER * rows * passed
+    total = math.inf if extents[-1] == DYNAMIC else extents[-1]
+    rows = min(MOST_ROWS, scratch // tiles, total)
+    if rows < min(FEWEST_ROWS, total):
+        return False
+    is_one_block = rows == total and len(extents) == 1
+    return is_one_block or shared <= 2 * NEARER * rows * passed
 
 
 def _right_bytes(group: Group) -> int:
