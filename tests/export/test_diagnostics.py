@@ -125,5 +125,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     command = ["export", str(path), "--target", "cortex-m4", "-o", str(tmp_path / "out"), "--jobs", "1"]
     assert main([*command, "--ram", "8k", "--flash", "64k"]) == 0
     assert "out.c" in capsys.readouterr().out
+    assert main([*command, "--mode", "static"]) == 0
+    assert "librillet_runtime.a" in capsys.readouterr().out
     assert main([*command, "--ram", "lots"]) == 1
     assert "--ram lots: expected a number of bytes" in capsys.readouterr().err

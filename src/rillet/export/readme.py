@@ -49,7 +49,7 @@ def readme(build: Build, name: str, parts: Parts, layout: str) -> str:
         f"| stack (RAM, at most) | {stack} |",
         f"| constants (flash) | {figures.constants:,} |",
         f"| kernels (flash) | {figures.kernels:,} |",
-        f"| host program (flash) | {code} |",
+        f"| {'bytecode and runtime' if parts.runtime else 'host program'} (flash) | {code} |",
         "",
         f"One call runs {figures.dispatches} kernels and {figures.macs:,} multiply-accumulates.",
         "",

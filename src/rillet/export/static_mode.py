@@ -28,7 +28,7 @@ _RUN = """// Runs the model: reads the inputs, writes the outputs. The first cal
 // Bytes of the working memory that have been needed so far.
 size_t {name}_arena_peak(void);"""
 
-_NOTES = """The host program is bytecode: it is verified when it is loaded, and checks each access before a kernel runs.
+_NOTES = """The host program is bytecode: it is verified when it is loaded; each access is checked before a kernel runs.
 `librillet_runtime.a` is the same for every model of one target; link it once.
 """
 
