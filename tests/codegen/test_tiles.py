@@ -116,7 +116,8 @@ def test_no_vector_unit_means_single_lanes() -> None:
 
 
 def test_spreading_pays_where_loads_do_not_broadcast_and_columns_repay_it() -> None:
-    assert tiles.spreads(V2, 196, 64) and not tiles.spreads(V2, 196, 16) and not tiles.spreads(V3, 196, 64)
+    assert tiles.spreads(V2, 196, 64, 1) and not tiles.spreads(V2, 196, 16, 1) and not tiles.spreads(V3, 196, 64, 1)
+    assert not tiles.spreads(V2, 196, 64, 1 << 20)
     # Measured: 4 x 8 reaches 71 to 80 % of the peak; with 5 x 8 or 3 x 12 sums go through the stack.
     tile = tiles.choose_tile(V2, 1024, 1024, 1024, element_bytes=4, accumulator_bytes=4, spread=True)
     assert tile == Tile(4, 2, 4)

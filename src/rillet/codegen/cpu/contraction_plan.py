@@ -96,7 +96,7 @@ def plan_for(
     accumulator_bytes = element_bytes(contraction.product.accumulator_type)
     pack = not right.panel and right.static_stride(contraction.column_loop) != 1
     blockable = cache_blocks and not pack and left.padding is None and not any(a.extent == DYNAMIC for a in reductions)
-    spread = blockable and tiles.spreads(target, m, n)
+    spread = blockable and tiles.spreads(target, m, n, guess(reductions[1:]))
     chosen = tiles.choose_tile(
         target,
         m,
@@ -134,6 +134,8 @@ def plan_for(
         blocks = blocks.overruled(tile, m, n, knobs)
     if knobs.reduction_block is not None and (pack or blockable):
         block = 0 if 0 <= first <= knobs.reduction_block else knobs.reduction_block
+    if block and not pack and accumulator_bytes * blocks.rows * blocks.columns > tiles.MOST_SUMS_BYTES:
+        block = 0
     run = tile.lanes if _reads_runs(contraction, reductions, target) else 0
     return Plan(contraction, after, batches, rows, reductions, left_is_flat, tile, blocks, pack, block, run, spread)
 

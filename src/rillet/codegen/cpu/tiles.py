@@ -254,19 +254,22 @@ def choose_reduction_block(target: Target, first: int, inner: int, tile: Tile, e
 # --- blocks of the caches: a part of the reduction at a time, sums of a block of results in scratch -------------------
 
 SPREAD_ROWS, SPREAD_COLUMNS = 4, 32  # fewer do not repay the copy of the left-hand side
+SPREAD_INNER = 8192  # steps for each of the outermost reduction axis's; more take too much scratch
+MOST_SUMS_BYTES = 1 << 20  # of a block's sums in scratch
 BLOCKED_STEPS = 512  # of the reduction: the right-hand panel of a tile stays in L1
 SPREAD_STEPS = 256  # likewise, and the left-hand rows, whose elements fill vectors
 BLOCKED_REDUCTION = 1536  # shorter reductions are done at once
 BLOCKED_SIZE = 4  # times L2: smaller operands come from L3 fast enough
 
 
-def spreads(target: Target, m: int, n: int) -> bool:
-    """Whether to copy left-hand elements into all lanes of a vector before they are used.
+def spreads(target: Target, m: int, n: int, inner: int) -> bool:
+    """Whether to copy left-hand elements into all lanes of a vector before they are used, at least ``inner`` of a row.
 
     Where no instruction broadcasts what it loads, each use would cost a shuffle, and shuffles compete with
     multiplications for their ports.
     """
-    return not target.broadcast_loads and target.vector_bits > 0 and m >= SPREAD_ROWS and n >= SPREAD_COLUMNS
+    worthwhile = m >= SPREAD_ROWS and n >= SPREAD_COLUMNS and inner <= SPREAD_INNER
+    return worthwhile and target.vector_bits > 0 and not target.broadcast_loads
 
 
 def blocks_reduction(target: Target, m: int, n: int, k: int, element_bytes: int) -> bool:
