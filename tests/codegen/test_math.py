@@ -157,7 +157,7 @@ def test_error_functions(dtype: str, target: str) -> None:
 
     x = np.concatenate([np.linspace(-6, 6, 2001), 10.0 ** np.linspace(-30, 0, 300)]).astype(NUMPY[dtype])
     exact = np.array([erf(float(v)) for v in x], np.longdouble)
-    assert ulps(apply("math.erf", [x], dtype, target), exact) <= 2.5
+    assert ulps(apply("math.erf", [x], dtype, target), exact) <= (2.1 if dtype == "f32" else 2.5)
     positive = np.linspace(-5, 9, 2001).astype(NUMPY[dtype])
     exact = np.array([erfc(float(v)) for v in positive], np.longdouble)
     assert ulps(apply("math.erfc", [positive], dtype, target), exact) <= (0.51 if dtype == "f32" else 40)

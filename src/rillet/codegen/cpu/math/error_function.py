@@ -1,6 +1,6 @@
 """erf and erfc.
 
-f32 erf: ``x P(x^2)`` below 0.9, above it ``1 - Q(|x|)^4`` with Q fitted to the fourth root of erfc (whose relative
+f32 erf: ``x P(x^2)`` below 1, above it ``1 - Q(|x|)^4`` with Q fitted to the fourth root of erfc (whose relative
 error is worth at most erfc/erf there), such that the error of its fourth power is even. Where erf is only added to
 something larger, ``1 - (1 + |x| R)^8`` does for every x, R fitted such that the absolute error is even. f64:
 ``x P(x^2)`` below 0.7, above it through erfc(x) = ``t exp(-x^2 + R(2t - 1))``, ``t = 2 / (2 + x)`` (the form of
@@ -12,7 +12,7 @@ from __future__ import annotations
 from rillet.codegen.cpu.math.exponential import FORMATS, exp
 from rillet.codegen.cpu.math.expression import E
 
-_SMALL_32 = (-0.000610268675, 0.00501448428, -0.0267807189, 0.112821944, -0.376125276, 0.128379111)  # erf(x) / x - 1
+_SMALL_32 = (-0.000564996561, 0.00492272899, -0.0267164018, 0.112803832, -0.376123518, 0.128379136)  # erf(x) / x - 1
 _LARGE_32 = (
     -3.08573944e-05, 0.000312136341, -0.000119169556, -0.00942058116, 0.0362566933, -0.00676991558, -0.102612935,
     -0.289096355, 1.00125051,
@@ -50,7 +50,7 @@ def erf(x: E) -> E:
         root = limited.fma(z.polynomial(_LARGE_32[1::2]), z.polynomial(_LARGE_32[0::2]))
         square = root * root
         large = (-square).fma(square, 1.0)
-        return (a < 0.9).where(small, large.copysign(x))
+        return (a < 1.0).where(small, large.copysign(x))
     z = x * x
     small = x * z.polynomial(_SMALL_64)
     large = 1.0 - _erfc_of_magnitude(a.at_most(7.0))
