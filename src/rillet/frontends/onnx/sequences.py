@@ -23,6 +23,13 @@ class TensorSequence:
     dtype: str
     items: tuple[Tensor | StringTensor, ...]
 
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The items of a sequence that holds no strings."""
+        found = tuple(item for item in self.items if isinstance(item, Tensor))
+        assert len(found) == len(self.items)
+        return found
+
 
 class Absent:
     """An optional that holds nothing."""

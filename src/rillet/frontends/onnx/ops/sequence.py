@@ -28,7 +28,7 @@ def sequence_length(node: Node, sequence: TensorSequence) -> Tensor:
 
 
 @op("SequenceAt", since=11)
-def sequence_at(node: Node, sequence: TensorSequence, position: Tensor) -> Tensor:
+def sequence_at(node: Node, sequence: TensorSequence, position: Tensor) -> Structured:
     return sequence.items[_position(node, position, len(sequence.items))]
 
 
@@ -95,9 +95,9 @@ def concat_from_sequence(node: Node, sequence: TensorSequence) -> Tensor:
     b = node.b
     rank = sequence.items[0].rank
     if not node.attr("new_axis", 0):
-        return b.concat(sequence.items, node.axis(node.attr("axis"), rank))
+        return b.concat(sequence.tensors, node.axis(node.attr("axis"), rank))
     axis = node.axis(node.attr("axis"), rank + 1)
-    return b.concat([b.unsqueeze(t, [axis]) for t in sequence.items], axis)
+    return b.concat([b.unsqueeze(t, [axis]) for t in sequence.tensors], axis)
 
 
 # --- optionals ---
