@@ -269,8 +269,10 @@ class Search:
         self, kernels: Mapping[str, _Kernel], kept: Mapping[str, _Kernel], times: Mapping[str, float], interrupted: bool
     ) -> Result:
         variants = {name: k.best for name, k in kept.items() if k.best is not None}
-        modules = [self._build(v, threads=self._threads, profile=False) for v in ({}, variants)]
-        default_s, tuned_s = measure.call_times(modules, self._inputs, Clock(1.0, 2 * self._clock.fewest))
+        builds = [{}, variants] if variants else [{}]
+        modules = [self._build(v, threads=self._threads, profile=False) for v in builds]
+        default_s, *tuned = measure.call_times(modules, self._inputs, Clock(1.0, 2 * self._clock.fewest), self._threads)
+        (tuned_s,) = tuned or [default_s]
         entries = {}
         for name, kernel in kernels.items():
             if not kernel.tried:
