@@ -1,8 +1,9 @@
 """Finds results that may overwrite an argument: ``flow.may_alias`` (docs/architecture.md, section 3).
 
 An argument qualifies when exactly one operation reads it, at the position of the result's element that comes out of it,
-so that every element is read before it is written. Row-wise reductions are left out: their kernels may use the result's
-memory in between.
+and no other result has elements that come out of it at other positions, for which kernels may read it again: so every
+element is read before it is written. Row-wise reductions are left out: their kernels may use the result's memory in
+between.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from rillet.dispatch.executables import declarations, functions
 from rillet.dispatch.nodes import Kind, node
 from rillet.ir import Program, dtypes
 from rillet.ir.rewrite import defining
-from rillet.ir.structured import structured
+from rillet.ir.structured import reads, structured
 
 
 def run(program: Program, options: None) -> None:
@@ -36,9 +37,12 @@ def _pairs(function: ir.Operation) -> list[tuple[int, int]]:
         return []
     number = {argument: i for i, argument in enumerate(block.arguments)}
     pairs: dict[int, int] = {}
+    known: dict[ir.Value, dict[ir.Value, bool]] = {}
+    elsewhere = {a for value in operations[-1].operands for a, same in _positions(value, known).items() if not same}
     for result, value in enumerate(operations[-1].operands):
         for argument in _same_position(value, ir.RankedTensorType(value.type)):
-            pairs.setdefault(number[argument], result)
+            if argument not in elsewhere:
+                pairs.setdefault(number[argument], result)
     return [(result, argument) for argument, result in sorted(pairs.items(), key=lambda p: p[::-1])]
 
 
@@ -56,6 +60,32 @@ def _same_position(value: ir.Value, result: ir.RankedTensorType) -> list[ir.Valu
     for source, map_ in zip(view.inputs, view.input_maps, strict=True):
         if map_ == target:
             found += _same_position(source, result)
+    return found
+
+
+def _positions(value: ir.Value, known: dict[ir.Value, dict[ir.Value, bool]]) -> dict[ir.Value, bool]:
+    """The tensors that ``value`` comes out of, as far as arguments: whether each element of it comes out of the one at
+    its own position only. ``known``: what was found so far.
+    """
+    owner = defining(value)
+    if owner is None:
+        return {value: True}
+    if value in known:
+        return known[value]
+    view = structured(owner)
+    ways: dict[ir.Value, set[bool]] = {}
+    if view is not None and view.is_elementwise:
+        target = view.init_maps[list(owner.results).index(value)]
+        for source, map_ in zip(view.inputs, view.input_maps, strict=True):
+            ways.setdefault(source, set()).add(map_ == target)
+    found: dict[ir.Value, bool] = {}
+    for source in reads(owner):
+        if not isinstance(source.type, ir.RankedTensorType):
+            continue
+        same = ways.get(source) == {True}
+        for argument, at_own in _positions(source, known).items():
+            found[argument] = found.get(argument, True) and same and at_own
+    known[value] = found
     return found
 
 
