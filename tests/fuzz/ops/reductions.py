@@ -27,6 +27,8 @@ def reduce(g: Maker) -> None:
     axes = sorted({int(a) for a in g.rng.integers(0, max(x.rank, 1), g.integer(0, 2))}) if x.rank else []
     axes = [a - x.rank if g.chance(0.3) else a for a in axes]
     ops = _REDUCTIONS if x.is_float else ["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"]
+    if x.dtype == "bfloat16":
+        ops = ["ReduceMax", "ReduceMin"]  # the reference evaluator, alone with it, rounds each partial sum
     attributes = {"keepdims": g.integer(0, 1)}
     if not axes and g.chance(0.3):
         attributes["noop_with_empty_axes"] = 1
@@ -89,7 +91,7 @@ def channel_normalization(g: Maker) -> None:
     elif op == "LRN":
         if x.dtype != "float32":
             raise Stuck  # the reference evaluator, alone with it, is wrong for batches
-        g.add(op, [x], size=g.integer(1, 4))
+        g.add(op, [x], size=g.one_of([1, 3]))  # of even sizes, implementations do not agree
     elif x.rank > 2:
         g.add(op, [x, scale, bias])
 
