@@ -75,7 +75,10 @@ class _Rows:
         generic = self._only_reader(maximum.results[0])
         if not combiners or combiners[0].op != "arith.maximumf" or generic is None or len(generic.results) != 1:
             return None
-        *_, exponential, _ = [op.operation for op in generic.body.operations]
+        operations = [op.operation for op in generic.body.operations]
+        if len(operations) < 2:
+            return None
+        exponential = operations[-2]
         value = exponential.results[0] if len(exponential.results) == 1 else None
         if value is None or NONPOSITIVE not in exponential.attributes or not isinstance(value.type, _WIDE_ENOUGH):
             return None
