@@ -1,3 +1,8 @@
+#if defined(__linux__) && !defined(RLT_FREESTANDING)
+#define _DEFAULT_SOURCE  // madvise
+#include <sys/mman.h>
+#endif
+
 #include "rillet/allocator.h"
 
 #include "base/checked_math.h"
@@ -43,12 +48,32 @@ void rlt_allocator_free(rlt_allocator_t allocator, void* block) {
 
 #ifndef RLT_FREESTANDING
 
+// Asks for huge pages within a large block: fewer page faults when it is new, fewer misses in the processor's table of
+// pages always. Only advice: what the system makes of it is no error.
+static void advise_huge_pages(void* block, size_t size) {
+#ifdef MADV_HUGEPAGE
+  const uintptr_t page = 4096, huge_page = 1u << 21;
+  if (size < 2 * huge_page) return;
+  const uintptr_t begin = ((uintptr_t)block + page - 1) / page * page;
+  (void)madvise((void*)begin, ((uintptr_t)block + size - begin) / page * page, MADV_HUGEPAGE);
+#else
+  (void)block;
+  (void)size;
+#endif
+}
+
 static void* system_allocate(void* self, size_t size, size_t alignment) {
   (void)self;
-  if (alignment <= _Alignof(max_align_t)) return malloc(size);
-  size_t padded;
-  if (!rlt_checked_add_size(size, alignment - 1, &padded)) return NULL;
-  return aligned_alloc(alignment, padded & ~(alignment - 1));
+  void* block = NULL;
+  if (alignment <= _Alignof(max_align_t)) {
+    block = malloc(size);
+  } else {
+    size_t padded;
+    if (!rlt_checked_add_size(size, alignment - 1, &padded)) return NULL;
+    block = aligned_alloc(alignment, padded & ~(alignment - 1));
+  }
+  if (block) advise_huge_pages(block, size);
+  return block;
 }
 
 static void system_free(void* self, void* block) {
