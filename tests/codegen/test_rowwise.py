@@ -324,6 +324,94 @@ def test_chain_whose_second_reduction_crosses_the_rows_of_the_first() -> None:
     np.testing.assert_allclose(r, a.max(1).sum(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("size", [2, 8, 13])
+def test_square_result_and_its_transposition(size: int) -> None:
+    t, r = f"tensor<{size}x{size}xf32>", f"tensor<{size}xf32>"
+    body = f"""
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : {t}
+    %re = tensor.empty() : {r}
+    %i = linalg.fill ins(%zero : f32) outs(%re : {r}) -> {r}
+    %sum = {
+        generic(
+            f"{ID}|(d0,d1)->(d0)", "pr", f"%a:{t}", f"%i:{r}", "%x:f32,%o:f32", "%s = arith.addf %o, %x : f32", "%s:f32"
+        )
+    }
+    %d = {
+        generic(
+            f"{ID}|(d0,d1)->(d0)|{ID}",
+            "pp",
+            f"%a,%sum:{t},{r}",
+            f"%e:{t}",
+            "%x:f32,%y:f32,%o:f32",
+            "%s = arith.subf %x, %y : f32",
+            "%s:f32",
+        )
+    }
+    %u = {
+        generic(
+            f"{ID}|(d0,d1)->(d1,d0)", "pp", f"%d:{t}", f"%e:{t}", "%x:f32,%o:f32", "%s = arith.negf %x : f32", "%s:f32"
+        )
+    }
+    return %d, %u : {t}, {t}"""
+    a = random(size, size)
+    kernel = Kernel(executable("transposed", f"%a: {t}", f"{t}, {t}", body))
+    d, u = kernel([a], [((size, size), F32), ((size, size), F32)])
+    np.testing.assert_allclose(d, a - a.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(u, -d.T)
+
+
+def test_maximum_of_a_row_that_is_spread_as_it_is() -> None:
+    """What reads the maximum has a body of no operations."""
+    t, r = "tensor<6x9xf32>", "tensor<6xf32>"
+    body = f"""
+    %ninf = arith.constant 0xFF800000 : f32
+    %e = tensor.empty() : {t}
+    %re = tensor.empty() : {r}
+    %i = linalg.fill ins(%ninf : f32) outs(%re : {r}) -> {r}
+    %m = {
+        generic(
+            f"{ID}|(d0,d1)->(d0)",
+            "pr",
+            f"%a:{t}",
+            f"%i:{r}",
+            "%x:f32,%o:f32",
+            "%s = arith.maximumf %o, %x : f32",
+            "%s:f32",
+        )
+    }
+    %w = {generic(f"(d0,d1)->(d0)|{ID}", "pp", f"%m:{r}", f"%e:{t}", "%x:f32,%o:f32", "", "%x:f32")}
+    return %w : {t}"""
+    a = random(6, 9)
+    (w,) = Kernel(executable("spread", f"%a: {t}", t, body))([a], [((6, 9), F32)])
+    np.testing.assert_array_equal(w, np.broadcast_to(a.max(1, keepdims=True), a.shape))
+
+
+def test_costly_value_that_two_results_read_down_long_columns() -> None:
+    """It is not kept in the memory of the result that is stored first."""
+    shape = (2048, 40)
+    t, r = f"tensor<{shape[0]}x{shape[1]}xf32>", f"tensor<{shape[1]}xf32>"
+    column = "(d0,d1)->(d1)"
+    scaled = (f"{ID}|{column}|{ID}", "pp", f"%p,%sum:{t},{r}", f"%e:{t}", "%x:f32,%y:f32,%o:f32")
+    body = f"""
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : {t}
+    %re = tensor.empty() : {r}
+    %i = linalg.fill ins(%zero : f32) outs(%re : {r}) -> {r}
+    %p = {generic(f"{ID}|{ID}", "pp", f"%a:{t}", f"%e:{t}", "%x:f32,%o:f32", "%s = math.exp %x : f32", "%s:f32")}
+    %sum = {
+        generic(f"{ID}|{column}", "rp", f"%p:{t}", f"%i:{r}", "%x:f32,%o:f32", "%s = arith.addf %o, %x : f32", "%s:f32")
+    }
+    %q = {generic(*scaled, "%s = arith.divf %x, %y : f32", "%s:f32")}
+    %d = {generic(*scaled, "%s = arith.subf %x, %y : f32", "%s:f32")}
+    return %q, %d : {t}, {t}"""
+    a = random(*shape)
+    q, d = Kernel(executable("columns", f"%a: {t}", f"{t}, {t}", body))([a], [(shape, F32), (shape, F32)])
+    powers = np.exp(a.astype(np.float64))
+    np.testing.assert_allclose(q, powers / powers.sum(0), rtol=1e-5)
+    np.testing.assert_allclose(d, powers - powers.sum(0), rtol=1e-5)
+
+
 @pytest.mark.parametrize("shape", [(3, 5, 7), (17, 33, 64), (1, 1, 1)])
 def test_matrix_product_with_dynamic_extents(shape: tuple[int, int, int]) -> None:
     m, k, n = shape

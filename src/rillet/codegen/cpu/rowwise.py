@@ -48,7 +48,6 @@ class _Rowwise:
     def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
         plan = make_plan(dispatch, target)
         kernel.choice = plan.shape.choice
-        kernel.choice = plan.shape.choice
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
             if plan.stages.are_costly:
@@ -145,23 +144,25 @@ def _emit_together(kernel: Kernel, plan: Plan, rows: list[Row]) -> None:
 
 def _emit_results(kernel: Kernel, plan: Plan, rows: list[Row]) -> None:
     """Store the results that no reduction has stored itself, those of the same row shape in one loop."""
-    reduced = {r for g in plan.dispatch.reductions for r in g.results}
     fixed = rows[0].fixed
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for number, port in enumerate(plan.dispatch.results):
-        if port.value in reduced:
-            continue
-        key = tuple(
-            (plan.dimensions.axis(port.value, a) in fixed and plan.dimensions.axis(port.value, a), extent)
-            for a, extent in enumerate(port.type.shape)
-        )
-        groups.setdefault((key, port.dims), []).append(number)
-    for numbers in groups.values():
+    for numbers in _loops(plan, set(fixed)):
         port = plan.dispatch.results[numbers[0]]
         axes = plan.dimensions.axes(port.value)
         wheres: list[list[Coordinate]] = [[row.fixed.get(d, 0) for d in axes] for row in rows]
         inner = [a for a, d in enumerate(axes) if d not in fixed]
         _store_results(kernel, plan, rows, numbers, port, inner, wheres)
+
+
+def _loops(plan: Plan, fixed: set[Dimension]) -> list[list[int]]:
+    """The numbers of the results that no reduction stores, by the loop that stores them: in one are those whose axes
+    have the same extents and are fixed alike."""
+    reduced = {r for g in plan.dispatch.reductions for r in g.results}
+    loops: dict[tuple[object, ...], list[int]] = {}
+    for number, port in enumerate(plan.dispatch.results):
+        if port.value not in reduced:
+            places = tuple(d if d in fixed else None for d in plan.dimensions.axes(port.value))
+            loops.setdefault((places, tuple(port.type.shape), port.dims), []).append(number)
+    return list(loops.values())
 
 
 def _store_results(
@@ -211,13 +212,14 @@ def _scratch_for_costly(kernel: Kernel, plan: Plan) -> dict[ir.Value, Buffer]:
     kept: dict[ir.Value, Buffer] = {}
     taken: set[int] = set()
     aliased = {r for r, _ in plan.dispatch.may_alias}
-    fixed = {*plan.outer, plan.across}
+    fixed = {d for d in (*plan.outer, plan.across) if d is not None}
     reduced = {r for g in plan.dispatch.reductions for r in g.results}
     stored = [tuple(plan.dimensions.axes(p.value)) for p in plan.dispatch.results if p.value not in reduced]
+    loops = len(stored) if plan.has_long_columns else len(_loops(plan, fixed))
     for value in plan.stages.kept:
         type_ = ir.RankedTensorType(value.type)
         axes = plan.dimensions.axes(value)
-        one_loop = all(s == tuple(axes) for s in stored)
+        one_loop = loops == 1 and all(s == tuple(axes) for s in stored)
         for number, port in enumerate(plan.dispatch.results if one_loop else ()):
             fits = port.type.element_type == type_.element_type and plan.dimensions.axes(port.value) == axes
             if fits and number not in taken and number not in aliased and port.value not in reduced:
