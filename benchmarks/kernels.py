@@ -1,7 +1,7 @@
 """Measure single kernels against this machine's roofs: ``python -m benchmarks.kernels``; ``--help`` for the choices.
 
 Every kernel is compiled from an ONNX model of that one operation, for each instruction set asked for, and runs on one
-thread; times are that thread's, without what other programs take from it. Its roofs are measured between its calls: the
+thread. Its roofs are measured between its calls: the
 peak of multiply-adds in registers on the same instruction set, and a copy that moves as many bytes as the operation
 must. Outputs are compared with ONNX Runtime's. Exit status 1 when they disagree.
 """
@@ -14,7 +14,6 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -102,7 +101,7 @@ def measure_kernel(
     outputs = {name: np.array(call()[0]) for name, call in calls.items()}
     arrays = np.zeros(case.traffic // 2, np.uint8), np.ones(case.traffic // 2, np.uint8)
     probe = next(iter(probes.values()))
-    times = interleaved(calls | _roofs(probes, probe, arrays), seconds, rounds, time.thread_time)
+    times = interleaved(calls | _roofs(probes, probe, arrays), seconds, rounds)
     copy_gbs = case.traffic / min(times["copy"]) / 1e9
     rows = []
     for name, output in outputs.items():

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,11 @@ _SETTLE_S = 0.02
 """Pause before an engine's turn: thread pools of the engine before it may still spin."""
 
 
-def interleaved(
-    calls: Mapping[str, Call], seconds: float, rounds: int, clock: Callable[[], float] = time.perf_counter
-) -> dict[str, list[float]]:
+def interleaved(calls: Mapping[str, Call], seconds: float, rounds: int) -> dict[str, list[float]]:
     """Seconds of each call by engine, over `rounds` turns each of about ``seconds / rounds``.
 
     Every turn begins with one call that does not count. The order rotates, so that no engine always follows the
-    same one. With `time.thread_time` as ``clock``, calls that work on the calling thread alone are timed without what
-    other programs take from them.
+    same one.
     """
     times: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
@@ -34,11 +31,11 @@ def interleaved(
             call, samples = calls[name], times[name]
             time.sleep(_SETTLE_S)
             call()
-            end = clock() + seconds / rounds
+            end = time.perf_counter() + seconds / rounds
             while True:
-                start = clock()
+                start = time.perf_counter()
                 call()
-                stop = clock()
+                stop = time.perf_counter()
                 samples.append(stop - start)
                 if stop >= end:
                     break
