@@ -104,7 +104,8 @@ def metadata(constant_offsets: list[int], image_offsets: list[int]) -> bytes:
     outputs = w.offsets([tensor(w, "y", 9, [2, 3, 4], [])])
     exports = w.offsets([w.table(w.string("main"), ("Uint32", 1), ("offset", inputs), ("offset", outputs))])
     code = w.scalars(INIT_CODE + MAIN_CODE, 2, "PrependUint16")
-    constants = w.offsets([segment(w, at, data, zlib.crc32(data)) for at, data in zip(constant_offsets, CONSTANTS, strict=True)])
+    placed = zip(constant_offsets, CONSTANTS, strict=True)
+    constants = w.offsets([segment(w, at, data, zlib.crc32(data)) for at, data in placed])
     executables = w.offsets([
         executable(w, "x86-64-v3", ["avx2", "fma"], image_offsets[0], IMAGES[0]),
         executable(w, "x86-64-v2", [], image_offsets[1], IMAGES[1]),
