@@ -20,7 +20,16 @@ from rillet.ir import Program, builders, dtypes, locations
 from rillet.ir.builders import Extent
 from rillet.ir.extents import extents
 from rillet.ir.limits import LONGEST_ROW
-from rillet.ir.rewrite import defining, erase_dead, fused_location, int_constant, remap, run_upstream, sweep_constants
+from rillet.ir.rewrite import (
+    CLEANUP,
+    defining,
+    erase_dead,
+    fused_location,
+    int_constant,
+    remap,
+    run_upstream,
+    sweep_constants,
+)
 from rillet.ir.structured import reads, walk
 
 EXECUTABLE = "flow.executable"
@@ -40,7 +49,7 @@ def run(program: Program, options: None) -> None:
         _materialize_sources(program)
         erase_dead(program.main())
         sweep_constants(program)
-        run_upstream(program.module.operation, "builtin.module(func.func(canonicalize,cse))")
+        run_upstream(program.module.operation, CLEANUP)
 
 
 class _Outliner:

@@ -6,7 +6,7 @@ from torch_mlir import ir
 
 from rillet.ir import Program, builders
 from rillet.ir.extents import extent
-from rillet.ir.rewrite import defining, int_constant, run_upstream
+from rillet.ir.rewrite import CLEANUP, defining, int_constant, run_upstream
 from rillet.ir.structured import walk
 
 
@@ -24,4 +24,4 @@ def run(program: Program, options: None) -> None:
             if value != op.results[0]:
                 op.results[0].replace_all_uses_with(value)
                 op.erase()
-        run_upstream(program.module.operation, "builtin.module(func.func(canonicalize,cse))")
+        run_upstream(program.module.operation, CLEANUP)

@@ -40,7 +40,7 @@ def import_text(text: str, inputs: Mapping[str, Sequence[int | str]] | None = No
         for dialect, pipeline in _CONVERSIONS.items():
             if dialect in used:
                 _run(module, pipeline)
-        _run(module, "builtin.module(inline,func.func(linalg-generalize-named-ops),canonicalize,cse)")
+        _run(module, "builtin.module(inline,func.func(linalg-generalize-named-ops),canonicalize,lower-affine,cse)")
         _restore_fills(module)
         main = _rename_entry(module)
         _annotate(main)

@@ -11,6 +11,8 @@ from rillet.errors import CompileError
 from rillet.ir.program import Program
 from rillet.ir.structured import Expr, iterators_attr, maps_attr, walk
 
+# Folding a pad of a filled tensor makes its extents by ``affine.apply``, which is not part of the tensor form.
+CLEANUP = "builtin.module(func.func(canonicalize,lower-affine,cse))"
 PURE_DIALECTS = ("arith", "math", "tensor", "linalg", "complex", "affine", "flow")
 
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.ir import Program
-from rillet.ir.rewrite import erase_dead, run_upstream, sweep_constants
-
-_PIPELINE = "builtin.module(func.func(canonicalize,cse))"
+from rillet.ir.rewrite import CLEANUP, erase_dead, run_upstream, sweep_constants
 
 
 def run(program: Program, options: None) -> None:
     """Clean up ``@main``; external constants that nothing reads any more are dropped."""
     with program.context, ir.Location.unknown():
-        run_upstream(program.module.operation, _PIPELINE)
+        run_upstream(program.module.operation, CLEANUP)
         erase_dead(program.main())
         sweep_constants(program)

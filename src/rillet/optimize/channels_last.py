@@ -16,6 +16,7 @@ from rillet.ir.builders import Extent
 from rillet.ir.contraction import Contraction
 from rillet.ir.extents import extents, mixed, segments
 from rillet.ir.rewrite import (
+    CLEANUP,
     blocks,
     defining,
     erase_dead,
@@ -52,7 +53,7 @@ def run(program: Program, options: None) -> None:
                 _Rewriter(program, layouts, moved).rewrite()
         erase_dead(program.main())
         sweep_constants(program)
-        run_upstream(program.module.operation, "builtin.module(func.func(canonicalize,cse))")
+        run_upstream(program.module.operation, CLEANUP)
 
 
 class _Rewriter:

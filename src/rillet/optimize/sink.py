@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rillet.ir import Program
-from rillet.ir.rewrite import erase_dead, run_upstream
+from rillet.ir.rewrite import CLEANUP, erase_dead, run_upstream
 from rillet.optimize import sink_reshapes, sink_transposes
 
 
@@ -28,4 +28,4 @@ def run(program: Program, options: Options) -> None:
             return
         with program.context:
             erase_dead(program.main())
-            run_upstream(program.module.operation, "builtin.module(func.func(canonicalize,cse))")
+            run_upstream(program.module.operation, CLEANUP)
