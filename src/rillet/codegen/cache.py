@@ -13,8 +13,10 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
@@ -37,6 +39,32 @@ def key(text: str, target: Target, options: CodegenOptions) -> str:
     return digest.hexdigest()
 
 
+def read(path: Path) -> tuple[dict[str, Any], bytes] | None:
+    """The facts and the content that ``write`` stored; None where the file is absent, unreadable or damaged."""
+    try:
+        header, _, body = path.read_bytes().partition(b"\n")
+        facts = json.loads(header)
+        digest = facts.pop("sha256")
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return (facts, body) if hashlib.sha256(body).hexdigest() == digest else None
+
+
+def write(path: Path, facts: Mapping[str, Any], content: bytes) -> None:
+    """Store ``content`` with its digest and ``facts``, which JSON can hold.
+
+    A cache that cannot be written is not an error: what it would keep has been made already.
+    """
+    header = json.dumps({**facts, "sha256": hashlib.sha256(content).hexdigest()}).encode()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
+            file.write(header + b"\n" + content)
+        os.replace(file.name, path)
+    except OSError:
+        return
+
+
 class ObjectCache:
     """Compiled executables on disk. A damaged or unreadable file counts as absent."""
 
@@ -44,36 +72,22 @@ class ObjectCache:
         self.directory = directory / "objects"
 
     def get(self, key: str) -> CompiledExecutable | None:
-        try:
-            blob = self._path(key).read_bytes()
-        except OSError:
+        if (stored := read(self._path(key))) is None:
             return None
-        header, _, body = blob.partition(b"\n")
+        facts, body = stored
         try:
-            facts = json.loads(header)
-            digest = facts.pop("sha256")
-            if hashlib.sha256(body).hexdigest() != digest:
-                return None
             facts["grid"] = tuple(facts["grid"]) if facts["grid"] else None
             if facts["choice"]:
                 facts["choice"] = Choice(facts["choice"]["problem"], Knobs(**facts["choice"]["knobs"]))
             return CompiledExecutable(object=body, **facts)
-        except (ValueError, TypeError, KeyError):
+        except (TypeError, KeyError):
             return None
 
     def put(self, key: str, executable: CompiledExecutable) -> None:
-        """Store ``executable``. A cache that cannot be written is not an error: the compile already succeeded."""
+        """Store ``executable``, as ``write`` does."""
         facts = {f.name: getattr(executable, f.name) for f in dataclasses.fields(executable) if f.name != "object"}
         facts["choice"] = dataclasses.asdict(executable.choice) if executable.choice else None
-        facts["sha256"] = hashlib.sha256(executable.object).hexdigest()
-        path = self._path(key)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
-                file.write(json.dumps(facts).encode() + b"\n" + executable.object)
-            os.replace(file.name, path)
-        except OSError:
-            return
+        write(self._path(key), facts, executable.object)
 
     def _path(self, key: str) -> Path:
         return self.directory / key[:2] / key[2:]

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rillet.codegen import cache
 from rillet.errors import CompileError
 from rillet.export import objects
-from rillet.runtime.files import write_atomically
 from rillet.targets import Target
 
 
@@ -47,18 +47,20 @@ def headers() -> Mapping[str, str]:
     return {f"rillet/{p.name}": p.read_text() for p in sorted((root() / "include" / "rillet").glob("*.h"))}
 
 
-def build(target: Target, configuration: Configuration, cache: Path | None) -> bytes:
-    """The archive for ``target``. ``cache``: a directory that keeps it. Raises ``CompileError``."""
+def build(target: Target, configuration: Configuration, directory: Path | None) -> bytes:
+    """The archive for ``target``. ``directory``: a cache that keeps it; a damaged copy is made anew.
+
+    Raises ``CompileError``.
+    """
     if not target.c_flags:
         raise CompileError(f"target {target.name} does not say how to compile C for it (c_flags)")
-    kept = cache / f"runtime-{_digest(target, configuration)}.a" if cache else None
-    if kept and kept.exists():
-        return kept.read_bytes()
+    kept = directory / f"runtime-{_digest(target, configuration)}" if directory else None
+    if kept and (stored := cache.read(kept)):
+        return stored[1]
     with tempfile.TemporaryDirectory(prefix="rillet-runtime-") as folder:
         library = objects.archive(_compile(target, configuration, Path(folder)))
     if kept:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(kept, memoryview(library))
+        cache.write(kept, {}, library)
     return library
 
 
