@@ -89,6 +89,14 @@ def test_scores_that_are_a_result_are_not_chained() -> None:
     assert "chain" not in kinds(formed(both, (64, 32)))
 
 
+def test_two_results_of_the_last_product_are_not_chained() -> None:
+    def both(g: Graph, x: str) -> list[str]:
+        last = g("MatMul", g("Relu", g("MatMul", x, g.weights(64, 128))), g.weights(128, 64))
+        return [last, g("Tanh", last)]
+
+    assert "chain" not in kinds(formed(both, (256, 64)))
+
+
 def test_two_products_are_chained_while_both_right_hand_sides_are_small() -> None:
     def layers(width: int) -> Build:
         return lambda g, x: g("MatMul", g("Relu", g("MatMul", x, g.weights(64, width))), g.weights(width, 64))

@@ -79,7 +79,9 @@ def chain_from(first: Group, graph: Graph, scratch: int) -> Chain | None:
         if Kind.ROOT in user.kinds:
             shared += _right_bytes(user)
             passed = sum(r.bytes for r in rows.values())
-            if _pays(passed, _kept(rows, stages), shared, scratch, [root.extents[n] for n in loops]):
+            # Code generation knows one result: with several, each stage is better off as a dispatch of its own.
+            one = len(outputs(user)) == 1
+            if one and _pays(passed, _kept(rows, stages), shared, scratch, [root.extents[n] for n in loops]):
                 long = {v: r.axis for v, r in rows.items() if r.axis is not None}
                 found = Chain(union, tuple(stages), long) if len(long) <= _MOST_LONG else found
     return found
