@@ -154,6 +154,27 @@ def test_failures_are_one_message_and_status_1(source, capsys, arguments, messag
     assert "Traceback" not in error
 
 
+def test_sizes_that_cannot_be_allocated_name_the_input(tmp_path, capsys):
+    path = tmp_path / "relu.mlir"
+    path.write_text(
+        "func.func @main(%a: tensor<?x?xf32>) -> tensor<?x?xf32> { return %a : tensor<?x?xf32> }".replace(
+            "?", "9999999"
+        )
+    )
+    assert main(["run", str(path)]) == 1
+    error = capsys.readouterr().err
+    assert "input 'argument0' [9999999, 9999999] takes 399,999,920,000,004 bytes, more than can be allocated" in error
+
+
+def test_out_of_memory_is_one_line(source, monkeypatch, capsys):
+    def fail(*_):
+        raise MemoryError("Unable to allocate 7 TiB")
+
+    monkeypatch.setattr("rillet.cli.compile.handle", fail)
+    assert main(["compile", str(source)]) == 1
+    assert capsys.readouterr().err == "rillet: out of memory: Unable to allocate 7 TiB; use smaller shapes\n"
+
+
 def test_unknown_input_names_the_known_ones(artifact, tmp_path, capsys):
     np.save(tmp_path / "x.npy", np.zeros((2, 3), np.float32))
     assert main(["run", str(artifact), "--input", f"x={tmp_path / 'x.npy'}"]) == 1

@@ -124,6 +124,12 @@ def test_an_unknown_input_is_named(source: Path, capsys, tmp_path: Path) -> None
     assert "the model has no input z; its inputs: a, b" in capsys.readouterr().err
 
 
+def test_a_record_that_cannot_be_written_is_named_before_the_search(source: Path, capsys, tmp_path: Path) -> None:
+    for path, message in ((tmp_path, "it is a folder"), (source / "new" / "record.json", f"no folder {source}")):
+        assert main(["tune", str(source), "-o", str(path)]) == 1
+        assert f"cannot write {path}: " in (error := capsys.readouterr().err) and message in error
+
+
 def test_a_bad_record_is_not_overwritten(source: Path, capsys, tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_text("precious")

@@ -72,9 +72,9 @@ def test_a_loop_whose_tensor_grows() -> None:
     node = helper.make_node("Loop", ["count", "", "x"], ["y", "totals"], body=body)
     module = compiled([node], {"count": (TensorProto.INT64, []), "x": (TensorProto.FLOAT, ["n"])}, ["y", "totals"])
     x = np.array([1, 2], np.float32)
-    for count in (0, 1, 4):
+    for count in (0, 1, 4, -4):  # a negative count is none
         y, totals = module(np.array(count), x)
-        np.testing.assert_array_equal(y, np.tile(x, count + 1))
+        np.testing.assert_array_equal(y, np.tile(x, max(count, 0) + 1))
         np.testing.assert_array_equal(totals, [3.0 * (i + 2) for i in range(count)])
 
 

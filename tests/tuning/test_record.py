@@ -78,6 +78,7 @@ def _kernel(**changes: object) -> str:
 BAD = [
     ("{", "is no JSON: .*; make it anew with 'rillet tune'"),
     ("\xff\x00", "is no JSON"),
+    ("[" * 100_000, "is nested too deeply"),
     ("[]", 'is no tuning record: it does not say "format": "rillet-tuning"'),
     ("{}", "is no tuning record"),
     (_file(version=7), "has version 7, this Rillet reads version 1; make it anew"),

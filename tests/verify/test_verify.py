@@ -17,6 +17,7 @@ pytest.importorskip("onnxruntime")
 import rillet
 from rillet.cli import main
 from rillet.verify import bisect, oracles, verify
+from rillet.verify.difference import difference
 from rillet.verify.submodel import submodel
 
 _MODEL = parser.parse_model(
@@ -136,3 +137,33 @@ def test_submodel_keeps_what_subgraphs_read() -> None:
     part = submodel(model, ["y"], ["b"])
     assert [n.op_type for n in part.graph.node] == ["Neg", "If"]
     assert [i.name for i in part.graph.input] == ["x", "c", "b"]
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [np.array(["a", "bc"]), np.array(["a", "bc"], object), np.array([b"a", b"bc"]), np.array([b"a", b"bc"], object)],
+)
+def test_strings_are_compared_by_value(expected: np.ndarray) -> None:
+    assert difference(np.array(["a", "bc"], object), expected).agrees
+    assert difference(np.array(["a", "b"], object), expected).reason == "other values"
+
+
+def test_the_part_of_a_model_of_strings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What both oracles get wrong on purpose departs, and the inputs that show it load without pickle."""
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 20]> g (string[2] x, string[2] y) => (string[2] z)
+        { z = StringConcat(x, y) }"""
+    )
+    path, part = tmp_path / "m.onnx", tmp_path / "part.onnx"
+    onnx.save(model, path)
+    assert main(["verify", str(path)]) == 0
+    for name in list(oracles.ORACLES):
+        monkeypatch.setitem(oracles.ORACLES, name, lambda *_: {"z": np.array(["other", "words"])})
+    assert main(["verify", str(path), "--bisect", str(part)]) == 1
+    feeds = np.load(f"{part}.npz")
+    assert sorted(feeds) == ["x", "y"] and feeds["x"].dtype.kind == "U"
+
+
+def test_a_part_that_cannot_be_written_is_named_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["verify", "absent.onnx", "--bisect", str(tmp_path / "none" / "part.onnx")]) == 1
+    assert f"there is no folder {tmp_path / 'none'}" in capsys.readouterr().err

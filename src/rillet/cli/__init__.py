@@ -32,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"rillet: {error.strerror}: {error.filename}" if error.filename else f"rillet: {error}", file=sys.stderr)
         return 1
+    except MemoryError as error:
+        print(f"rillet: out of memory{f': {error}' if str(error) else ''}; use smaller shapes", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("rillet: interrupted", file=sys.stderr)
         return 130

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -60,12 +62,20 @@ def duration(text: str) -> float:
     return value
 
 
-def check_output(path: Path) -> None:
-    """Before long work: whether a file can be written there at all. Raises ``CompileError``."""
+def check_output(path: Path, *, makes_folder: bool = False) -> None:
+    """Before long work: whether a file can be written there at all. Raises ``CompileError``.
+
+    ``makes_folder``: whether writing it makes the folder it goes into.
+    """
     if path.is_dir():
         raise CompileError(f"cannot write {path}: it is a folder")
-    if not path.parent.is_dir():
-        raise CompileError(f"cannot write {path}: there is no folder {path.parent}")
+    folder = path.parent
+    while makes_folder and not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        raise CompileError(f"cannot write {path}: there is no folder {folder}")
+    if not path.exists() and not os.access(folder, os.W_OK | os.X_OK):
+        raise CompileError(f"cannot write {path}: the folder {folder} is not writable")
 
 
 def parse_shapes(texts: list[str]) -> dict[str, tuple[int | str, ...]]:
@@ -109,13 +119,27 @@ def read_arrays(texts: list[str]) -> dict[str, np.ndarray]:
 def random_input(spec: Any, generator: np.random.Generator) -> np.ndarray:
     """A random array that fits ``spec``: standard normal for floats, short words for strings, 0 or 1 otherwise."""
     shape = tuple(d if isinstance(d, int) and d >= 0 else 1 for d in spec.shape)
-    dtype = np.dtype(spec.dtype)
+    try:
+        return _random(shape, np.dtype(spec.dtype), generator)
+    except (MemoryError, ValueError) as error:  # numpy's ValueError: more elements than it can count
+        size = math.prod(shape) * np.dtype(spec.dtype).itemsize
+        raise RunError(
+            f"input '{spec.name}' {list(shape)} takes {size:,} bytes, more than can be allocated; give a smaller shape"
+        ) from error
+
+
+def _random(shape: tuple[int, ...], dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:
     if dtype.kind == "f":
         return np.asarray(generator.standard_normal(shape), dtype=dtype)
     if dtype.kind == "O":
         letters = generator.integers(ord("a"), ord("z") + 1, (*shape, 4), dtype=np.uint32)
         return letters.view("<U4").reshape(shape).astype(object)
     return np.asarray(generator.integers(0, 2, shape), dtype=dtype)
+
+
+def storable(array: np.ndarray) -> np.ndarray:
+    """The array with strings as numpy's text type, which is saved and loaded without pickle."""
+    return array.astype(str) if array.dtype == object else array
 
 
 def print_stats(stats: Mapping[str, int]) -> None:

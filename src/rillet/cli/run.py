@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rillet.cli.common import add_source, natural, open_module, print_json, read_inputs
+from rillet.cli.common import add_source, natural, open_module, print_json, read_inputs, storable
 
 
 def register(commands: Any) -> None:
@@ -35,8 +35,7 @@ def handle(options: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         for ordinal, (name, array) in enumerate(outputs.items()):
             safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name) or f"output_{ordinal}"
-            # Strings as numpy's text type, which loads without pickle.
-            np.save(folder / f"{safe}.npy", array.astype(str) if array.dtype == object else array)
+            np.save(folder / f"{safe}.npy", storable(array))
     facts: dict[str, Any] = {
         "seconds": seconds,
         "outputs": {name: _describe(array) for name, array in outputs.items()},

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rillet.cli.common import natural, parse_shapes, print_json, random_input, read_arrays
+from rillet.cli.common import check_output, natural, parse_shapes, print_json, random_input, read_arrays
 from rillet.errors import CompileError
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def handle(options: argparse.Namespace) -> int:
     if not target.runs_here:
         raise CompileError(f"target {target.name} cannot run on this machine, so nothing can be measured for it")
     path = Path(options.output) if options.output else default_path()
+    check_output(path, makes_folder=True)
     known = Record.load(path) if path.exists() else Record()
     image, executables = compiler.lower(options.model, target, parse_shapes(options.shape))
     with (

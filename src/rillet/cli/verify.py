@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rillet.cli.common import natural, parse_shapes, print_json, read_arrays
+from rillet.cli.common import check_output, natural, parse_shapes, print_json, read_arrays, storable
 
 if TYPE_CHECKING:
     from rillet.verify import Report
@@ -28,6 +29,8 @@ def register(commands: Any) -> None:
 def handle(options: argparse.Namespace) -> int:
     from rillet.verify import verify
 
+    if options.bisect:
+        check_output(Path(options.bisect))
     report = verify(
         options.model,
         feeds=read_arrays(options.input),
@@ -54,7 +57,7 @@ def _write_part(options: argparse.Namespace, report: Report) -> None:
     assert report.first is not None
     part, feeds = bisect(load_model(options.model), report.feeds, report.first)
     onnx.save(part, options.bisect)
-    np.savez(options.bisect + ".npz", allow_pickle=False, **feeds)
+    np.savez(options.bisect + ".npz", allow_pickle=False, **{name: storable(array) for name, array in feeds.items()})
     if not options.json:
         print(f"{options.bisect}: {len(part.graph.node)} node(s); inputs in {options.bisect}.npz")
 

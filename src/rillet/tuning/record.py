@@ -73,6 +73,8 @@ class Record:
             raise CompileError(f"cannot read the tuning record '{path}': {error.strerror}") from error
         except ValueError as error:
             raise CompileError(f"the tuning record '{path}' is no JSON: {error}; {_REMEDY}") from error
+        except RecursionError as error:
+            raise CompileError(f"the tuning record '{path}' is nested too deeply; {_REMEDY}") from error
         if not isinstance(facts, dict) or facts.get("format") != FORMAT:
             raise CompileError(f'\'{path}\' is no tuning record: it does not say "format": "{FORMAT}"')
         if facts.get("version") != VERSION:

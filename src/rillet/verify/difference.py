@@ -20,6 +20,7 @@ TOLERANCES: Mapping[str, tuple[float, float]] = {
     "bfloat16": (4e-2, 1e-2),
 }
 _SMALL_FLOAT = (0.25, 0.05)  # float8 and float4: one step of the type
+_TEXT = "OUST"  # the kinds of numpy types that hold strings
 
 
 @dataclass(frozen=True)
@@ -49,19 +50,25 @@ def difference(actual: Any, expected: Any, factor: float = 1.0) -> Difference:
     """Compare two arrays; both are converted with ``np.asarray``.
 
     Floats agree when ``max|a - b| <= factor (rtol max|b| + atol)`` over the finite elements and the places and signs of
-    infinities and NaN are the same; anything else must be equal.
+    infinities and NaN are the same; anything else must be equal. Strings are compared by value, however numpy holds
+    them.
     """
     a, b = np.asarray(actual), np.asarray(expected)
     nan = float("nan")
     if a.shape != b.shape:
         return Difference(f"shape {list(a.shape)}, expected {list(b.shape)}", nan, nan, nan)
+    if a.dtype.kind in _TEXT and b.dtype.kind in _TEXT:
+        same = list(map(_text, a.flat)) == list(map(_text, b.flat))
+        return Difference("", 0.0, 0.0, nan) if same else Difference("other values", nan, nan, nan)
     if a.dtype != b.dtype:
         return Difference(f"type {a.dtype}, expected {b.dtype}", nan, nan, nan)
-    if a.dtype.kind in "OUST":
-        return Difference("", 0.0, 0.0, nan) if np.array_equal(a, b) else Difference("other values", nan, nan, nan)
     if not _is_float(a.dtype):
         return _exact(a, b)
     return _approximate(a, b, factor)
+
+
+def _text(element: Any) -> Any:
+    return element.decode(errors="surrogateescape") if isinstance(element, bytes) else element
 
 
 def _exact(a: np.ndarray, b: np.ndarray) -> Difference:

@@ -67,7 +67,8 @@ def loop(node: Node, trip: Tensor | None = None, condition: Tensor | None = None
     """``for i in range(trip): if not condition: break; (condition, state, scans) = body(i, condition, state)``"""
     b = node.b
     graph = node.attr("body")
-    count = None if trip is None else b.extents_of(trip, "the trip count")[0]
+    # A negative trip count is none.
+    count = None if trip is None else b.extents.maximum(b.extents_of(trip, "the trip count")[0], 0)
     if condition is not None and condition.array is not None and not bool(condition.array.reshape(-1)[0]):
         count = 0
     given = condition is not None and condition.array is None
