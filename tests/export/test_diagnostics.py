@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import graphs
@@ -45,6 +46,43 @@ def test_ram_budget_lists_the_largest_first(tmp_path: Path) -> None:
     )
     with pytest.raises(CompileError, match=r"bytes of RAM, .* more than the 100 there are .*\n +768  tensor of 'wide'"):
         compiled(model).export(tmp_path, ram=100)
+    assert not list(tmp_path.iterdir())
+
+
+def chain(width: int = 64) -> onnx.ModelProto:
+    """Two hidden tensors that live at the same time; the second is larger than the first."""
+    names = ["x", "h", "g", "y"]
+    sizes = [4, width, 2 * width, 2]
+    nodes = [onnx.helper.make_node("MatMul", [a, f"w{b}"], [b], name=f"to_{b}") for a, b in itertools.pairwise(names)]
+    values = {f"w{names[n + 1]}": graphs.weights(sizes[n], sizes[n + 1]) for n in range(3)}
+    inputs, outputs = [graphs.value("x", graphs.FLOAT, [3, 4])], [graphs.value("y", graphs.FLOAT, [3, 2])]
+    return graphs.model(nodes, inputs, outputs, values)
+
+
+@pytest.mark.parametrize("mode", ["c", "static"])
+def test_ram_budget_lists_what_the_arena_holds(mode: str, tmp_path: Path) -> None:
+    with pytest.raises(CompileError) as caught:
+        compiled(chain()).export(tmp_path, mode=mode, ram=100)
+    head, *lines = str(caught.value).splitlines()
+    listed = [(int(line.split()[0].replace(",", "")), line.split(maxsplit=1)[1]) for line in lines]
+    needed = int(head.split()[3].replace(",", ""))
+    assert sum(size for size, _ in listed) == needed  # all of it is explained
+    assert [size for size, _ in listed] == sorted((size for size, _ in listed), reverse=True)
+    assert {(1536, "tensor of 'to_g'"), (768, "tensor of 'to_h'")} <= set(listed)
+    assert any("output 'y'" in name for _, name in listed) == (mode == "static")  # in C mode the caller's memory
+    assert any(name == "stack of a call" for _, name in listed)
+
+
+def test_more_than_the_address_space(tmp_path: Path) -> None:
+    sigmoid = onnx.helper.make_node("Sigmoid", ["x"], ["y"], name="gate")
+    shape = [1, 3, 100_000, 100_000]
+    model = graphs.model([sigmoid], [graphs.value("x", graphs.FLOAT, shape)], [graphs.value("y", graphs.FLOAT, shape)])
+    with pytest.raises(
+        CompileError,
+        match=r"needs 240,[\d,]+ bytes of address space on cortex-m4 \(32 bits\), .* than the 4,294,967,296 there are"
+        r".*\n  120,000,000,000  input 'x'\n  120,000,000,000  output 'y'",
+    ):
+        compiled(model).export(tmp_path)
     assert not list(tmp_path.iterdir())
 
 

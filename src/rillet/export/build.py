@@ -28,14 +28,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Scratch:
-    """Some of the arena: ``where`` names the layer that produces it. ``bytes`` without alignment."""
-
-    where: str
-    bytes: int
-
-
-@dataclass(frozen=True)
 class Build:
     """A model compiled for one target, before it is written to a folder."""
 
@@ -43,7 +35,6 @@ class Build:
     lowered: Lowered
     kernels: tuple[CompiledExecutable, ...]  # in ordinal order
     image: Image
-    largest: tuple[Scratch, ...]  # the largest pieces of the arena, largest first
     session_bytes: int  # what a session of the runtime allocates at most, for static mode
     cache: Path | None = None  # where compiled things are kept
 
@@ -86,10 +77,9 @@ def build(
     trace.dump_kernels(target.name, kernels)
     pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal")], trace)
     lowered = convert_to_emitc.lower(program, kernels)
-    largest = _largest_scratch(program)
     session = session_memory.bound(program, target.pointer_bits)
     pipeline.run(program, [s for s in steps if s.stage == "vm"], trace)
-    return Build(target, lowered, tuple(kernels), encode(program), largest, session, options.cache)
+    return Build(target, lowered, tuple(kernels), encode(program), session, options.cache)
 
 
 def require_static_inputs(program: Program, target: Target) -> None:
@@ -122,17 +112,3 @@ def _renamed(name: str, text: str, target: Target) -> tuple[str, str]:
     digest = hashlib.sha256(f"{target}\n{text}".encode()).hexdigest()[:8]
     symbol = f"rlt_{digest}_{name}"
     return symbol, re.sub(rf"@{re.escape(name)}\b", f"@{symbol}", text)
-
-
-def _largest_scratch(program: Program) -> tuple[Scratch, ...]:
-    """What the kernels write to scratch, by size."""
-    found: dict[str, int] = {}
-    for function in program.module.body.operations:
-        for block in function.operation.regions[0].blocks:
-            for view in block.operations:
-                op = view.operation
-                if op.name != "hal.cmd_bind" or not convert_to_emitc.literal(op.operands[5]) & 2:
-                    continue
-                where = convert_to_emitc.source_of(op)
-                found[where] = max(found.get(where, 0), convert_to_emitc.constant_of(op.operands[4]) or 0)
-    return tuple(Scratch(w, b) for w, b in sorted(found.items(), key=lambda item: -item[1]))

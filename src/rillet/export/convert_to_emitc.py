@@ -23,11 +23,23 @@ _ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
+class Memory:
+    """Some of the arena. ``of``: what it is for; ``bytes`` with alignment."""
+
+    of: str
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Lowered:
-    """``module`` holds one ``emitc.func``; the kernels' own scratch lies at the end of the arena."""
+    """``module`` holds one ``emitc.func``; the kernels' own scratch lies at the end of the arena.
+
+    ``tensors``: those that the arena is large enough for, alive at the same time.
+    """
 
     module: ir.Module
     arena_bytes: int
+    tensors: tuple[Memory, ...]
     dispatches: tuple[str, ...]  # the entry of each call, in program order
 
 
@@ -53,6 +65,8 @@ class _Lowering:
         self.blocks: dict[ir.Block, ir.Block] = {}
         self.results = _results(self.main)
         self.arena_bytes = 0
+        self.packed = _packed(program)
+        self.tensors: list[Memory] = []
         self.dispatches: list[str] = []
         self.handlers: dict[str, Callable[[ir.Operation], None]] = {
             "hal.view_check": lambda op: None,
@@ -102,7 +116,7 @@ class _Lowering:
         if self.local_memory_size:
             self.arena_bytes = _align(self.arena_bytes) + self.local_memory_size
         module.operation.verify()
-        return Lowered(module, self.arena_bytes, tuple(self.dispatches))
+        return Lowered(module, self.arena_bytes, tuple(self.tensors), tuple(self.dispatches))
 
     def _most_bindings(self) -> int:
         counts = [0]
@@ -157,6 +171,7 @@ class _Lowering:
         base = emit.offset(emit.literal("ARENA", emit.pointer), self.arena_bytes)
         if not _is_in_cycle(op.block) or not _escapes(op.results[0]):
             self.arena_bytes += size
+            self.tensors += self.packed.pop(size, [Memory(f"tensor of {source_of(op)}", size)])
             self.values[op.results[0]] = base
             return
         # Control flow carries what earlier rounds of the loop allocated, so a place is taken that it does not hold: one
@@ -174,6 +189,7 @@ class _Lowering:
         arguments = [base, emit.constant(size), held, emit.constant(len(carried))]
         self.values[op.results[0]] = emit.call("FRESH", arguments, emit.pointer)
         self.arena_bytes += (len(carried) + 1) * size
+        self.tensors += [Memory(f"tensor of {source_of(op)}, which a loop carries", size)] * (len(carried) + 1)
 
     def _subspan(self, op: ir.Operation) -> None:
         buffer, offset, _ = op.operands
@@ -287,6 +303,17 @@ def _stored(init: ir.Operation) -> dict[int, ir.Operation]:
     return found
 
 
+def _packed(program: Program) -> dict[int, list[Memory]]:
+    """What lies in the scratch that was packed (``schedule.arena``), under its size."""
+    attributes = program.module.operation.attributes
+    total, bound = (_align(ir.IntegerAttr(attributes[f"stream.arena_{a}"]).value) for a in ("bytes", "lower_bound"))
+    tensors = [ir.DictAttr(a) for a in ir.ArrayAttr(attributes["stream.arena_peak"])]
+    found = [
+        Memory(f"tensor of {_quoted(ir.StringAttr(t['of']).value)}", ir.IntegerAttr(t["bytes"]).value) for t in tensors
+    ]
+    return {total: [*found, *([Memory("gaps between tensors", total - bound)] if total > bound else [])]}
+
+
 def _results(main: ir.Operation) -> list[ir.Value]:
     """The buffer behind each result. A buffer returned twice counts for the first only."""
     returns = [op for op in _walk(main) if op.name == "func.return"]
@@ -344,7 +371,11 @@ def _escapes(buffer: ir.Value) -> bool:
 
 def source_of(op: ir.Operation) -> str:
     """The node of the model that an operation comes from, for messages."""
-    name = re.search(r'"([^"]+)"', str(op.location))
+    return _quoted(str(op.location))
+
+
+def _quoted(location: str) -> str:
+    name = re.search(r'"([^"]+)"', location)
     return f"'{name[1]}'" if name else "an operation of the model"
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rillet.codegen import object_file
 from rillet.errors import CompileError
 from rillet.export.build import Build
+from rillet.export.convert_to_emitc import Memory
 from rillet.export.objects import Compiled
+from rillet.export.source import parameters
+
+_LISTED = 8  # pieces that a message names
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,32 @@ def measure_c(build: Build, program: Compiled | None) -> Figures:
     )
 
 
-def check_budgets(build: Build, figures: Figures, ram: int | None, flash: int | None) -> None:
-    """Raise ``CompileError`` when the model does not fit, saying what takes the memory, largest first."""
+def pieces_of(tensors: Sequence[Memory], arena: int, rest: str) -> tuple[Memory, ...]:
+    """What makes up the ``arena``: ``tensors``, and what ``rest`` names."""
+    left = arena - sum(t.bytes for t in tensors)
+    return (*tensors, Memory(rest, left)) if left > 0 else tuple(tensors)
+
+
+def require_address_space(build: Build, arena: int) -> None:
+    """Raise ``CompileError`` when the arena, the constants and the caller's tensors have more bytes than addresses."""
+    inputs, outputs = parameters(build)
+    pieces = [(arena, "arena"), (build.image.stats["constant_bytes"], "constants")]
+    pieces += [(p.bytes, f"input '{p.spec.name}'") for p in inputs]
+    pieces += [(p.bytes, f"output '{p.spec.name}'") for p in outputs]
+    needed, addresses = sum(size for size, _ in pieces), 1 << build.target.pointer_bits
+    if needed > addresses:
+        what = f"address space on {build.target.name} ({build.target.pointer_bits} bits)"
+        raise CompileError(_message(what, needed, addresses, "give the model smaller inputs", pieces))
+
+
+def check_budgets(build: Build, figures: Figures, arena: Sequence[Memory], ram: int | None, flash: int | None) -> None:
+    """Raise ``CompileError`` when the model does not fit, saying what takes the memory, largest first.
+
+    ``arena``: what it is made up of.
+    """
     if ram is not None and figures.ram > ram:
-        pieces = [(s.bytes, f"tensor of {s.where}") for s in build.largest]
+        pieces = [(m.bytes, m.of) for m in arena]
+        pieces += [(figures.stack, "stack of a call")] if figures.stack else []
         rest = f"arena {figures.arena:,} + stack {figures.stack or 0:,}"
         raise CompileError(_message("RAM", figures.ram, ram, rest, pieces))
     if flash is not None and figures.flash > flash:
@@ -66,7 +93,10 @@ def _arrays(build: Build) -> list:
 
 
 def _message(what: str, needed: int, budget: int, parts: str, pieces: list[tuple[int, str]]) -> str:
-    largest = sorted(pieces, key=lambda p: -p[0])[:8]
+    pieces = sorted((p for p in pieces if p[0]), key=lambda p: -p[0])
+    largest, others = pieces[:_LISTED], pieces[_LISTED:]
+    if others:
+        largest.append((sum(size for size, _ in others), f"{len(others)} more"))
     lines = "".join(f"\n  {size:>10,}  {name}" for size, name in largest)
     excess = f"{needed - budget:,} more than the {budget:,} there are"
     return f"the model needs {needed:,} bytes of {what}, {excess} ({parts}):{lines}"

@@ -11,7 +11,7 @@ from rillet.errors import CompileError
 from rillet.export import layouts, objects, web
 from rillet.export import source as c_source
 from rillet.export.build import Build
-from rillet.export.figures import Figures, check_budgets
+from rillet.export.figures import Figures, check_budgets, require_address_space
 from rillet.export.modes import Parts, c_mode
 from rillet.export.names import identifier
 from rillet.export.readme import readme
@@ -52,7 +52,8 @@ def export(
 
     ``mode``: "c" or "static"; ``ram``, ``flash``: budgets in bytes; ``name``: what the model is called in C (default:
     the directory's name).
-    Raises ``CompileError`` for an unknown mode or layout and when a budget is exceeded; then nothing is written.
+    Raises ``CompileError`` for an unknown mode or layout and when a budget or the address space is exceeded; then
+    nothing is written.
     """
     if layout not in LAYOUTS:
         raise CompileError(f"unknown layout '{layout}'; layouts: {', '.join(LAYOUTS)}")
@@ -60,8 +61,9 @@ def export(
         raise CompileError(f"unknown mode '{mode}'; modes: {', '.join(MODES)}")
     path = Path(directory)
     symbol = identifier(name or path.resolve().name)
+    require_address_space(build, build.session_bytes if mode == "static" else build.lowered.arena_bytes)
     parts = MODES[mode](build, symbol)
-    check_budgets(build, parts.figures, ram, flash)
+    check_budgets(build, parts.figures, parts.arena, ram, flash)
     inputs, outputs = c_source.parameters(build)
     content = layouts.Content(
         name=symbol,

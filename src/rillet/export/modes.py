@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from rillet.export import objects
 from rillet.export import source as c_source
 from rillet.export.build import Build
-from rillet.export.figures import Figures, measure_c
+from rillet.export.convert_to_emitc import Memory
+from rillet.export.figures import Figures, measure_c, pieces_of
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Parts:
     source: str
     members: tuple[tuple[str, bytes], ...]  # objects of the library of kernels, by name
     figures: Figures
+    arena: tuple[Memory, ...]  # what it is made up of
     uses: str  # what it takes to run, for the README
     notes: str = ""  # more for the README
     definitions: tuple[str, ...] = ()  # macros that the C source is compiled with
@@ -46,4 +48,5 @@ def c_mode(build: Build, name: str) -> Parts:
         constants = objects.constants_object(build.image, f"{name}_constants", build.target)
         members.append((f"{name}_constants.o", constants))
     uses = "It needs no heap, no operating system and no C library."
-    return Parts(header, source, tuple(members), figures, uses, _SHARING)
+    arena = pieces_of(build.lowered.tensors, figures.arena, "scratch of a kernel")
+    return Parts(header, source, tuple(members), figures, arena, uses, _SHARING)

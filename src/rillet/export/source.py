@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,10 @@ class Parameter:
         for dim in self.spec.dims:
             count *= dim
         return count
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.spec.dims) * dtypes.by_code[self.spec.dtype].bits // 8
 
 
 def parameters(build: Build) -> tuple[list[Parameter], list[Parameter]]:

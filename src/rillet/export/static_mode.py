@@ -15,7 +15,8 @@ from rillet.codegen.llvm import emit_object
 from rillet.export import objects, runtime_library
 from rillet.export import source as c_source
 from rillet.export.build import Build
-from rillet.export.figures import Figures
+from rillet.export.convert_to_emitc import Memory
+from rillet.export.figures import Figures, pieces_of
 from rillet.export.modes import Parts
 from rillet.export.source import ARENA, Parameter, abi_check, parameters, signature
 from rillet.module import CompiledLibrary, write_module
@@ -62,12 +63,18 @@ def static_mode(build: Build, name: str) -> Parts:
         source=text,
         members=tuple(members),
         figures=figures,
+        arena=pieces_of([*build.lowered.tensors, *_results(build)], figures.arena, "objects of the runtime"),
         uses="It needs no heap, no operating system and no C library.",
         notes=_NOTES,
         definitions=runtime_library.STATIC.definitions,
         runtime=runtime,
         runtime_headers=runtime_library.headers(),
     )
+
+
+def _results(build: Build) -> list[Memory]:
+    """The session allocates what it returns."""
+    return [Memory(f"output '{p.spec.name}'", p.bytes) for p in parameters(build)[1]]
 
 
 # What functions take that are on the stack more than once: releasing an object releases those it holds, and so on.

@@ -15,7 +15,7 @@ from torch_mlir import ir
 from rillet.dialects import stream
 from rillet.ir import Program
 from rillet.schedule import host, sizes
-from rillet.schedule.packing import Item, pack
+from rillet.schedule.packing import Item, live_at_peak, pack
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ def run(program: Program, options: Options) -> None:
     """Replace allocations by ranges of arenas; records ``stream.arena_bytes`` and ``stream.arena_lower_bound``.
 
     Both count the static arena only; ``stream.arena_is_dynamic`` is 1 where there are others, sized at each call.
+    ``stream.arena_peak`` lists the tensors that make up the lower bound, as aligned ``bytes`` and ``of``, the location.
     """
     with program.context, ir.Location.unknown():
         block = program.main().regions[0].blocks[0]
@@ -53,19 +54,22 @@ def run(program: Program, options: Options) -> None:
             home = op.block if size.atoms else None
             groups.setdefault((home, size.basis), (size.atoms, []))[1].append(scratch)
         total = bound = 0
+        peak: list[ir.Attribute] = []
         for atoms, members in groups.values():
             if atoms:
                 _dynamic(members, atoms, options.alignment)
             else:
+                peak = _live_at_peak(members, options.alignment)
                 total, bound = _static(block, members, options.alignment)
         module = program.module.operation
         module.attributes["stream.arena_bytes"] = host.i64_attr(total)
         module.attributes["stream.arena_lower_bound"] = host.i64_attr(bound)
+        module.attributes["stream.arena_peak"] = ir.ArrayAttr.get(peak)
         module.attributes["stream.arena_is_dynamic"] = host.i64_attr(any(atoms for atoms, _ in groups.values()))
 
 
 def _static(block: ir.Block, members: list[_Scratch], alignment: int) -> tuple[int, int]:
-    packing = pack([Item(m.factor, m.first, m.last) for m in members], alignment)
+    packing = pack(_items(members), alignment)
     first_alloc = next(op for op in block.operations if _contains(op.operation, members))
     with ir.InsertionPoint(first_alloc):
         arena = _alloc(host.index(packing.total))
@@ -74,9 +78,27 @@ def _static(block: ir.Block, members: list[_Scratch], alignment: int) -> tuple[i
     return packing.total, packing.lower_bound
 
 
+def _items(members: list[_Scratch]) -> list[Item]:
+    return [Item(m.factor, m.first, m.last) for m in members]
+
+
+def _live_at_peak(members: list[_Scratch], alignment: int) -> list[ir.Attribute]:
+    live = [members[number] for number in live_at_peak(_items(members), alignment)]
+    return [
+        ir.DictAttr.get(
+            {
+                "bytes": host.i64_attr(-(-m.factor // alignment) * alignment),
+                "of": ir.StringAttr.get(str(m.alloc.location)),
+            }
+        )
+        for m in live
+        if m.factor
+    ]
+
+
 def _dynamic(members: list[_Scratch], atoms: tuple[ir.Value, ...], alignment: int) -> None:
     """Sizes are ``factor * unit``; ``unit`` is the product of ``atoms``, rounded up so that all offsets are aligned."""
-    packing = pack([Item(m.factor, m.first, m.last) for m in members], 1)
+    packing = pack(_items(members), 1)
     granule = alignment // math.gcd(alignment, *(m.factor for m in members))
     with ir.InsertionPoint(members[0].alloc):
         unit = host.round_up(host.product(list(atoms), 1), granule)

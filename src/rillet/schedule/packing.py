@@ -87,16 +87,28 @@ def pack(items: Sequence[Item], alignment: int, attempts: int = 200) -> Packing:
 
 def lower_bound(items: Sequence[Item], alignment: int) -> int:
     """The largest sum of aligned sizes over all items that live in one time step."""
+    return _peak(items, alignment)[1]
+
+
+def live_at_peak(items: Sequence[Item], alignment: int) -> list[int]:
+    """The items whose aligned sizes add up to the lower bound: those that live in its time step."""
+    step, _ = _peak(items, alignment)
+    return [number for number, item in enumerate(items) if item.first <= step <= item.last]
+
+
+def _peak(items: Sequence[Item], alignment: int) -> tuple[int, int]:
+    """The first time step with the largest sum of aligned sizes, and that sum."""
     events: dict[int, int] = {}
     for item in items:
         size = _round_up(item.size, alignment)
         events[item.first] = events.get(item.first, 0) + size
         events[item.last + 1] = events.get(item.last + 1, 0) - size
-    live = peak = 0
+    live = peak = at = 0
     for step in sorted(events):
         live += events[step]
-        peak = max(peak, live)
-    return peak
+        if live > peak:
+            at, peak = step, live
+    return at, peak
 
 
 def _conflicts(items: Sequence[Item]) -> list[list[int]]:
