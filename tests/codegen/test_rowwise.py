@@ -247,7 +247,7 @@ def test_kinds_of_reductions(target: str, op: str, dtype: str, init: str, refere
     }
     return %r : tensor<5x{dtype}>"""
     rng = np.random.default_rng(0)
-    a = (rng.integers(-3, 4, (5, 77)) if dtype != "i1" else rng.random((5, 77)) > 0.01).astype(numpy_type)
+    a: np.ndarray = (rng.integers(-3, 4, (5, 77)) if dtype != "i1" else rng.random((5, 77)) > 0.01).astype(numpy_type)
     kernel = Kernel(executable("reduce", f"%a: tensor<5x77x{dtype}>", f"tensor<5x{dtype}>", body), target)
     (r,) = kernel([a], [((5,), numpy_type)])
     np.testing.assert_array_equal(r, reference(a, 1))  # type: ignore[operator]
