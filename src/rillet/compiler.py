@@ -141,8 +141,7 @@ def _options(
     optimize_for_size: bool,
     tuning: bool | str | os.PathLike[str],
 ) -> CompileOptions:
-    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise CompileError(f"jobs must be a positive number of processes, or None for one a core, not {jobs!r}")
+    check_jobs(jobs)
     return CompileOptions(
         jobs=jobs,
         cache=cache_directory(cache),
@@ -150,6 +149,12 @@ def _options(
         optimize_for_size=optimize_for_size,
         tuning=None if optimize_for_size else tuning_record.resolve(tuning),
     )
+
+
+def check_jobs(jobs: int | None) -> None:
+    """Raise ``CompileError`` unless so many processes can compile; None is one a core."""
+    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
+        raise CompileError(f"jobs must be a positive number of processes, or None for one a core, not {jobs!r}")
 
 
 def _cross_compile(

@@ -10,6 +10,7 @@ import sys
 import time
 
 import numpy as np
+import onnx
 import pytest
 
 import models
@@ -152,6 +153,63 @@ def test_failures_are_one_message_and_status_1(source, capsys, arguments, messag
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-o", "x.rlm"],
+        ["--dump-ir", "ir"],
+        ["--target", "x86-64-v2", "--target", "x86-64-v3"],
+        ["--optimize-for-size"],
+        ["--tuning", "record.json"],
+        ["--json"],
+    ],
+)
+def test_until_refuses_what_it_would_ignore(source, capsys, options):
+    assert main(["compile", str(source), "--until", "dispatch", *options]) == 1
+    assert f"does not go with {'several ' * (len(options) == 4)}{options[0]};" in capsys.readouterr().err
+
+
+def test_warnings_show_no_source_line_and_exports_use_no_record(source, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("RILLET_TUNING", str(tmp_path / "none.json"))
+    assert main(["compile", str(source)]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rillet: warning: not tuned: there is no file")
+    assert main(["export", str(source), "--target", "cortex-m4", "-o", str(tmp_path / "out")]) == 0
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_bench_says_which_sizes_it_assumes(tmp_path, capsys):
+    path = tmp_path / "relu.onnx"
+    path.write_bytes(
+        onnx.parser.parse_model(
+            '<ir_version: 10, opset_import: ["" : 20]> g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }'
+        ).SerializeToString()
+    )
+    assert main(["bench", str(path), "--seconds", "0"]) == 0
+    assert "input 'x' ['N', 4]: measured at [1, 4]; times of other sizes: --shape x=... " in capsys.readouterr().out
+    assert main(["bench", str(path), "--seconds", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["inputs"] == {"x": [1, 4]}
+    assert main(["bench", str(path), "--seconds", "0", "--shape", "x=3x4"]) == 0
+    assert "measured at" not in capsys.readouterr().out
+
+
+def test_run_prints_no_range_of_strings(tmp_path, capsys):
+    path = tmp_path / "text.onnx"
+    path.write_bytes(
+        onnx.parser.parse_model(
+            '<ir_version: 10, opset_import: ["" : 20]> g (string[2] x) => (string[2] y) { y = StringConcat(x, x) }'
+        ).SerializeToString()
+    )
+    assert main(["run", str(path)]) == 0
+    assert "y: string [2]\n" in capsys.readouterr().out
+
+
+def test_compile_help_takes_no_module_file(capsys):
+    with pytest.raises(SystemExit):
+        main(["compile", "--help"])
+    assert "compiled module" not in capsys.readouterr().out
 
 
 def test_sizes_that_cannot_be_allocated_name_the_input(tmp_path, capsys):

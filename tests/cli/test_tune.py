@@ -67,7 +67,7 @@ def test_tune_writes_the_record_that_compile_uses(source: Path, clock: None, cap
     assert main(["tune", str(source), "--time-budget", "5m", "--threads", "1", "--jobs", "1"]) == 0
     printed = capsys.readouterr()
     record = tmp_path / "cache" / "tuning.json"
-    assert f"record: {record}" in printed.out and "1 kernels improved" in printed.out
+    assert f"record: {record}" in printed.out and "1 kernel improved" in printed.out
     assert "2000.0 us ->     1000.0 us  contraction batches=1 rows=48 columns=64 steps=40" in printed.out
     assert "by the cost model" in printed.out and "on 1 thread(s)" in printed.out
     assert "kernel 0 of 1, 0 variants measured" in printed.err
@@ -109,6 +109,9 @@ def test_dynamic_dimensions_need_a_size(dynamic: Path, clock: None, capsys, tmp_
         (["--time-budget", "soon"], "--time-budget soon: expected a time such as 90s, 5m or 1h"),
         (["--time-budget", "0s"], "--time-budget 0s: expected a time"),
         (["--dim", "n"], "--dim n: expected NAME=SIZE"),
+        (["--dim", "n=4"], "--dim n=4: no input of the model has such a dimension; it has no dynamic dimensions"),
+        (["--jobs", "0"], "jobs must be a positive number of processes, or None for one a core, not 0"),
+        (["--threads", "0"], "threads must be a number from 1 to 1024, not 0"),
         (["--target", "cortex-m4"], "target cortex-m4 cannot run on this machine, so nothing can be measured for it"),
         (["--input", "z=x.npy"], "--input z=x.npy: cannot read an array"),
     ],

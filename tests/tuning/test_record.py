@@ -114,6 +114,17 @@ def test_a_bad_default_record_is_ignored_with_a_warning(tmp_path: Path, monkeypa
         assert record.resolve(True) is None
 
 
+def test_a_record_that_the_environment_names_should_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RILLET_TUNING", str(tmp_path / "none.json"))
+    with pytest.warns(RuntimeWarning, match=r"not tuned: there is no file '.*none.json', which RILLET_TUNING names"):
+        assert record.resolve(True) is None
+
+
+def test_what_is_no_record_is_refused() -> None:
+    with pytest.raises(CompileError, match="tuning must be True, False or the path of a tuning record, not None"):
+        rillet.compile(MATMUL, tuning=None)
+
+
 def test_the_default_record_lies_beside_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RILLET_TUNING", raising=False)
     monkeypatch.setenv("RILLET_CACHE", str(tmp_path))
@@ -127,7 +138,7 @@ def test_compile_uses_the_record_and_the_cache_keeps_both_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RILLET_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("RILLET_TUNING", str(tmp_path / "default.json"))
+    monkeypatch.delenv("RILLET_TUNING", raising=False)
     host = targets.get("host")
     _, ((name, text),) = compiler.lower(MATMUL, host)
     knobs = Knobs(tile_rows=1, tile_vectors=1)
@@ -137,7 +148,7 @@ def test_compile_uses_the_record_and_the_cache_keeps_both_apart(
     named = rillet.compile(MATMUL, tuning=tmp_path / "named.json")
     assert bytes(named.to_bytes()) != bytes(plain.to_bytes())
     assert bytes(rillet.compile(MATMUL).to_bytes()) == bytes(plain.to_bytes())
-    (tmp_path / "named.json").rename(tmp_path / "default.json")
+    (tmp_path / "named.json").rename(record.default_path())
     assert bytes(rillet.compile(MATMUL).to_bytes()) == bytes(named.to_bytes())
     assert bytes(rillet.compile(MATMUL, tuning=False).to_bytes()) == bytes(plain.to_bytes())
 

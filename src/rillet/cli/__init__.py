@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -22,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import_module(f"rillet.cli.{name}").register(commands)
     options = parser.parse_args(arguments)
     try:
-        return options.handler(options)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            return options.handler(options)
     except RilletError as error:
         print(f"rillet: {error}", file=sys.stderr)
         return 1
@@ -38,3 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("rillet: interrupted", file=sys.stderr)
         return 130
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """In place of Python's own way, which shows a line of source code."""
+    print(f"rillet: warning: {message}", file=sys.stderr)

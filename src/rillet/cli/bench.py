@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rillet.cli import profile
-from rillet.cli.common import add_source, duration, natural, open_module, print_json, read_inputs
+from rillet.cli.common import add_source, duration, natural, open_module, print_json, read_inputs, static_shape
 from rillet.runtime import Module, load
 
 
@@ -33,6 +33,8 @@ def register(commands: Any) -> None:
 def handle(options: argparse.Namespace) -> int:
     module = open_module(options)
     inputs = list(read_inputs(module, options.input, options.seed).values())
+    if not options.json:
+        print("".join(f"{line}\n" for line in assumed(module, options.input)), end="")
     if options.profile or options.trace:
         return show_profile(module, inputs, options)
     module(*inputs)
@@ -42,6 +44,7 @@ def handle(options: argparse.Namespace) -> int:
         "min_us": min(times) * 1e6,
         "median_us": statistics.median(times) * 1e6,
         "gmacs_per_second": module.stats.get("macs", 0) / min(times) / 1e9,
+        "inputs": {spec.name: list(array.shape) for spec, array in zip(module.inputs, inputs, strict=True)},
         "stats": module.stats,
     }
     if options.json:
@@ -51,6 +54,20 @@ def handle(options: argparse.Namespace) -> int:
     if module.stats.get("macs"):
         print(f"{facts['gmacs_per_second']:.1f} GMAC/s")
     return 0
+
+
+def assumed(module: Module, texts: list[str]) -> list[str]:
+    """A line for each input of a dynamic shape that is not given: the size it is measured at."""
+    given = {text.partition("=")[0] for text in texts}
+    lines = []
+    for spec in module.inputs:
+        shape = static_shape(spec)
+        if spec.name not in given and shape != tuple(spec.shape):
+            lines.append(
+                f"input '{spec.name}' {[*spec.shape]}: measured at {[*shape]}; times of other sizes: "
+                f"--shape {spec.name}=... or --input {spec.name}=FILE.npy"
+            )
+    return lines
 
 
 def show_profile(module: Module, inputs: list[np.ndarray], options: argparse.Namespace) -> int:

@@ -16,9 +16,10 @@ from rillet.errors import CompileError, RunError
 from rillet.runtime import Module, load
 
 
-def add_source(parser: argparse.ArgumentParser) -> None:
-    """The model argument and the options that any command which may compile takes."""
-    parser.add_argument("model", help="a model to compile (.onnx, .mlir) or a compiled module (.rlm)")
+def add_source(parser: argparse.ArgumentParser, *, compiled: bool = True) -> None:
+    """The model argument (``compiled``: it may be a module file) and the options of commands that may compile."""
+    module = " or a compiled module (.rlm)" if compiled else ""
+    parser.add_argument("model", help=f"a model to compile (.onnx, .mlir){module}")
     parser.add_argument("--target", action="append", help="target name, repeatable (default: host)")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3xHx224", help="pin an input's shape")
     parser.add_argument("--threads", type=int, help="threads a call uses (default: one a core)")
@@ -50,6 +51,14 @@ def natural(text: str) -> int:
     """The type of an argument that is a whole number from 0 on."""
     value = int(text)
     if value < 0:
+        raise ValueError
+    return value
+
+
+def positive(text: str) -> int:
+    """The type of an argument that is a whole number from 1 on."""
+    value = int(text)
+    if value < 1:
         raise ValueError
     return value
 
@@ -118,7 +127,7 @@ def read_arrays(texts: list[str]) -> dict[str, np.ndarray]:
 
 def random_input(spec: Any, generator: np.random.Generator) -> np.ndarray:
     """A random array that fits ``spec``: standard normal for floats, short words for strings, 0 or 1 otherwise."""
-    shape = tuple(d if isinstance(d, int) and d >= 0 else 1 for d in spec.shape)
+    shape = static_shape(spec)
     try:
         return _random(shape, np.dtype(spec.dtype), generator)
     except (MemoryError, ValueError) as error:  # numpy's ValueError: more elements than it can count
@@ -126,6 +135,11 @@ def random_input(spec: Any, generator: np.random.Generator) -> np.ndarray:
         raise RunError(
             f"input '{spec.name}' {list(shape)} takes {size:,} bytes, more than can be allocated; give a smaller shape"
         ) from error
+
+
+def static_shape(spec: Any) -> tuple[int, ...]:
+    """A tensor's shape with dynamic dimensions as 1."""
+    return tuple(d if isinstance(d, int) and d >= 0 else 1 for d in spec.shape)
 
 
 def _random(shape: tuple[int, ...], dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:
@@ -150,6 +164,11 @@ def print_stats(stats: Mapping[str, int]) -> None:
         dynamic = key == "arena_bytes" and stats.get("arena_is_dynamic")
         text = f"dynamic: sized at each call{f', beside {value:,}' if value else ''}" if dynamic else f"{value:,}"
         print(f"  {key:24} {text}")
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 kernel``, ``2 kernels``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def print_json(facts: Any) -> None:

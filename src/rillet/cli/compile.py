@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rillet.cli.common import add_source, check_output, parse_shapes, print_json, print_stats
+from rillet.errors import CompileError
 
 
 def register(commands: Any) -> None:
     parser = commands.add_parser("compile", help="compile a model into a .rlm file")
-    add_source(parser)
+    add_source(parser, compiled=False)
     parser.add_argument("-o", "--output", help="the file to write (default: the model's name with .rlm)")
     parser.add_argument("--dump-ir", metavar="DIR", help="write the module after every stage and the kernels into DIR")
     parser.add_argument("--until", metavar="STAGE", help="stop after STAGE and print what it makes")
@@ -32,6 +33,7 @@ def handle(options: argparse.Namespace) -> int:
     shapes = parse_shapes(options.shape)
     target = options.target or "host"
     if options.until:
+        _refuse_beside_until(options)
         print(print_stage(options.model, options.until, target=resolve_targets(target)[0], inputs=shapes))
         return 0
     output = Path(options.output) if options.output else Path(options.model).with_suffix(".rlm")
@@ -61,3 +63,20 @@ def handle(options: argparse.Namespace) -> int:
     print(f"{output}: {facts['bytes']:,} bytes, compiled in {facts['seconds']} s")
     print_stats(module.stats)
     return 0
+
+
+def _refuse_beside_until(options: argparse.Namespace) -> None:
+    """What one stage of one target, printed, has no use for."""
+    given = {
+        "several --target": options.target and len(options.target) > 1,
+        "-o": options.output,
+        "--dump-ir": options.dump_ir,
+        "--optimize-for-size": options.optimize_for_size,
+        "--tuning": options.tuning is not True and options.tuning,
+        "--json": options.json,
+    }
+    if refused := [name for name, value in given.items() if value]:
+        raise CompileError(
+            f"--until prints what one stage makes for one target, so it does not go with {', '.join(refused)}; "
+            "'rillet compile --dump-ir DIR' writes every stage"
+        )

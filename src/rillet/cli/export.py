@@ -43,6 +43,7 @@ def handle(options: argparse.Namespace) -> int:
         cache=not options.no_cache,
         dump_ir=options.dump_ir,
         optimize_for_size=options.optimize_for_size,
+        tuning=False,  # records are of machines that tune
     )
     exported = module.export(options.output, mode=options.mode, layout=options.layout, name=options.name, **budgets)
     if options.json:

@@ -46,10 +46,14 @@ def handle(options: argparse.Namespace) -> int:
         return 0
     print(f"ran in {seconds * 1e3:.3f} ms")
     for name, facts_ in facts["outputs"].items():
-        print(f"{name}: {facts_['dtype']} {facts_['shape']}  min {facts_['min']}  max {facts_['max']}")
+        print(f"{name}: {facts_['dtype']} {facts_['shape']}{_range(facts_)}")
         with np.printoptions(threshold=16, edgeitems=4, precision=5):
             print(outputs[name])
     return 0
+
+
+def _range(facts: dict[str, Any]) -> str:
+    return "" if facts["min"] is None else f"  min {facts['min']}  max {facts['max']}"
 
 
 def _describe(array: np.ndarray) -> dict[str, Any]:

@@ -7,16 +7,18 @@ import dataclasses
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rillet.cli.common import check_output, natural, parse_shapes, print_json, random_input, read_arrays
+from rillet.cli.common import check_output, counted, natural, parse_shapes, print_json, random_input, read_arrays
 from rillet.errors import CompileError
 
 if TYPE_CHECKING:
+    from rillet.ir.image import TensorSpec as ImageSpec
     from rillet.runtime import Module, TensorSpec
     from rillet.tuning.search import Result, Status
 
@@ -46,6 +48,7 @@ def register(commands: Any) -> None:
 
 def handle(options: argparse.Namespace) -> int:
     from rillet import compiler
+    from rillet.runtime.module import thread_count
     from rillet.tuning import Record, default_path
     from rillet.tuning.search import Search
 
@@ -53,10 +56,13 @@ def handle(options: argparse.Namespace) -> int:
     (target,) = compiler.resolve_targets(options.target)
     if not target.runs_here:
         raise CompileError(f"target {target.name} cannot run on this machine, so nothing can be measured for it")
+    compiler.check_jobs(options.jobs)
+    threads = thread_count(options.threads)
     path = Path(options.output) if options.output else default_path()
     check_output(path, makes_folder=True)
     known = Record.load(path) if path.exists() else Record()
     image, executables = compiler.lower(options.model, target, parse_shapes(options.shape))
+    _check_dims(options.dim, image.exports[0].inputs)
     with (
         Search(
             image,
@@ -67,7 +73,7 @@ def handle(options: argparse.Namespace) -> int:
             known=known,
             cache=compiler.cache_directory(not options.no_cache),
             jobs=options.jobs,
-            threads=options.threads,
+            threads=threads,
         ) as search,
         _Display() as display,
     ):
@@ -100,6 +106,13 @@ def _inputs(module: Module, options: argparse.Namespace) -> list[np.ndarray]:
         given[spec.name] if spec.name in given else random_input(_sized(spec, sizes), generator)
         for spec in module.inputs
     ]
+
+
+def _check_dims(texts: list[str], inputs: Sequence[ImageSpec]) -> None:
+    known = sorted({name for spec in inputs for name in spec.dim_names if name})
+    if unknown := [text for text in texts if _size(text)[0] not in known]:
+        names = f"its dynamic dimensions: {', '.join(known)}" if known else "it has no dynamic dimensions with names"
+        raise CompileError(f"--dim {unknown[0]}: no input of the model has such a dimension; {names}")
 
 
 def _sized(spec: TensorSpec, sizes: dict[str, int]) -> TensorSpec:
@@ -144,7 +157,7 @@ class _Display:
             return
         self._last = now
         line = (
-            f"kernel {status.visited} of {status.kernels}, {status.variants} variants measured, "
+            f"kernel {status.visited} of {status.kernels}, {counted(status.variants, 'variant')} measured, "
             f"best so far {status.gain:.1%} faster, {status.seconds_left:.0f} s left"
         )
         self._width = max(self._width, len(line))
@@ -163,7 +176,8 @@ def _text(result: Result, path: Path) -> str:
         knobs = " ".join(f"{name}={value}" for name, value in entry.knobs.given().items())
         lines.append(f"{entry.model_us:10.1f} us -> {entry.tuned_us:10.1f} us  {entry.strategy} {problem}: {knobs}")
     kernels = len(result.record.entries)
-    lines.append(f"{result.variants} variants of {kernels} kernels measured, {result.improved} kernels improved")
+    measured = f"{counted(result.variants, 'variant')} of {counted(kernels, 'kernel')} measured"
+    lines.append(f"{measured}, {counted(result.improved, 'kernel')} improved")
     lines.append(
         f"model: {result.default_s * 1e3:.3f} ms by the cost model, {result.tuned_s * 1e3:.3f} ms tuned "
         f"({result.default_s / result.tuned_s - 1:+.1%}) on {result.threads} thread(s)"

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rillet.cli.common import check_output, natural, parse_shapes, print_json, read_arrays, storable
+from rillet.cli.common import check_output, counted, natural, parse_shapes, print_json, read_arrays, storable
 
 if TYPE_CHECKING:
     from rillet.verify import Report
@@ -59,12 +59,14 @@ def _write_part(options: argparse.Namespace, report: Report) -> None:
     onnx.save(part, options.bisect)
     np.savez(options.bisect + ".npz", allow_pickle=False, **{name: storable(array) for name, array in feeds.items()})
     if not options.json:
-        print(f"{options.bisect}: {len(part.graph.node)} node(s); inputs in {options.bisect}.npz")
+        print(f"{options.bisect}: {counted(len(part.graph.node), 'node')}; inputs in {options.bisect}.npz")
 
 
 def _text(report: Report) -> str:
     lines = [f"{name} did not run: {reason}" for name, reason in report.missing.items()]
-    lines.append(f"{len(report.outputs)} outputs and {len(report.layers)} values of nodes compared")
+    lines.append(
+        f"{counted(len(report.outputs), 'output')} and {counted(len(report.layers), 'value')} of nodes compared"
+    )
     for finding in (*report.layers, *report.outputs):
         if finding.oracles_disagree and not finding.departs:
             lines.append(f"the oracles disagree: {finding}")

@@ -129,6 +129,14 @@ class Module:
         return f"<rillet.Module ({sides[0]}) -> ({sides[1]})>"
 
 
+def thread_count(threads: int | None) -> int:
+    """How many threads ``load``'s argument means: None is one a core. Raises ``LoadError`` for what is no number."""
+    count = available_cores() if threads is None else threads
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1024:
+        raise LoadError(f"threads must be a number from 1 to 1024, not {threads!r}")
+    return count
+
+
 def load(
     source: str | os.PathLike[str] | bytes | bytearray | memoryview,
     threads: int | None = None,
@@ -148,9 +156,7 @@ def load(
     Raises:
         LoadError: the file is missing, damaged, of another version, or for another CPU.
     """
-    count = available_cores() if threads is None else threads
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1024:
-        raise LoadError(f"threads must be a number from 1 to 1024, not {threads!r}")
+    count = thread_count(threads)
     if isinstance(source, str | os.PathLike):
         if "\0" in os.fspath(source):
             raise LoadError(f"{os.fspath(source)!r} is no path: it has a zero character")

@@ -99,15 +99,20 @@ def default_path() -> Path:
 def resolve(tuning: bool | str | os.PathLike[str]) -> Record | None:
     """The record that ``compile``'s argument means: True the default one if there is one, False none, else a path.
 
-    A named record must be valid (``CompileError``); a bad default one is ignored with a warning, for nobody asked for
-    it and nothing but speed depends on it.
+    A named record must be valid (``CompileError``); a bad default one, or one that ``$RILLET_TUNING`` names and that is
+    not there, is ignored with a warning, for the call did not ask for it and nothing but speed depends on it.
     """
+    if not isinstance(tuning, bool | str | os.PathLike):
+        raise CompileError(f"tuning must be True, False or the path of a tuning record, not {tuning!r}")
     if tuning is False:
         return None
     if tuning is not True:
         return Record.load(tuning)
     path = default_path()
     if not path.exists():
+        if os.environ.get("RILLET_TUNING"):
+            message = f"not tuned: there is no file '{path}', which RILLET_TUNING names; make it with 'rillet tune'"
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
         return None
     try:
         return Record.load(path)
