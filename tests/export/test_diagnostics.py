@@ -110,6 +110,16 @@ def test_layouts_without_a_place_for_the_runtime(layout: str, tmp_path: Path) ->
         compiled().export(tmp_path, mode="static", layout=layout)
 
 
+@pytest.mark.parametrize("layout", ["zephyr", "arduino"])
+def test_layouts_that_do_not_fit_webassembly(layout: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        CompileError,
+        match=rf"layout '{layout}' is not for WebAssembly \(target wasm32\), which has layouts web and cmake",
+    ):
+        compiled(target="wasm32").export(tmp_path, layout=layout)
+    assert not list(tmp_path.iterdir())
+
+
 def test_calling_and_saving_what_cannot_run_here(tmp_path: Path) -> None:
     module = compiled()
     with pytest.raises(RunError, match="compiled for cortex-m4, which this machine cannot run: export"):

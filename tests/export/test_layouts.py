@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import graphs
+import onnx
 import pytest
 
 import rillet
@@ -50,6 +51,17 @@ def test_header_has_shapes_and_arena(tmp_path: Path) -> None:
     assert "#define MY_MODEL_X_SHAPE {3, 4}" in header
     assert "RLT_ARENA_BYTES" in header
     assert "int my_model_run(const float* x, float* y);" in header
+
+
+def test_header_has_the_names_of_the_model(tmp_path: Path) -> None:
+    node = onnx.helper.make_node("Add", ["入力", "a b"], ["é"], name="sum")
+    values = [graphs.value(name, graphs.FLOAT, [4]) for name in ("入力", "a b", "é")]
+    model = graphs.model([node], values[:2], values[2:])
+    rillet.compile(model, target="cortex-m4", jobs=1).export(tmp_path, name="sum")
+    header = (tmp_path / "sum.h").read_text(encoding="utf-8")
+    assert "// 入力: float32[4]\n#define SUM_MODEL_RANK 1\n" in header
+    assert "// a b: float32[4]\n#define SUM_A_B_RANK 1\n" in header
+    assert "// é: float32[4]\n#define SUM_MODEL_2_RANK 1\n" in header
 
 
 def test_readme_has_the_figures(tmp_path: Path) -> None:

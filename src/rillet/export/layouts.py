@@ -32,6 +32,13 @@ class Content:
         if self.runtime:
             raise CompileError(f"layout '{layout}' is for mode 'c'; mode 'static' has layouts cmake and web")
 
+    def require_hardware(self, layout: str) -> None:
+        """Raise ``CompileError`` for WebAssembly where the layout links with code for a processor."""
+        if self.target.arch == "wasm32":
+            raise CompileError(
+                f"layout '{layout}' is not for WebAssembly (target {self.target.name}), which has layouts web and cmake"
+            )
+
 
 def cmake(c: Content) -> Mapping[str, str | bytes]:
     """A folder for ``add_subdirectory``."""
@@ -51,6 +58,7 @@ def cmake(c: Content) -> Mapping[str, str | bytes]:
 
 def zephyr(c: Content) -> Mapping[str, str | bytes]:
     """A Zephyr module: list the folder in ``ZEPHYR_EXTRA_MODULES``."""
+    c.require_hardware("zephyr")
     c.require_no_runtime("zephyr")
     option = f"RILLET_{c.name.upper()}"
     return {
@@ -69,6 +77,7 @@ def zephyr(c: Content) -> Mapping[str, str | bytes]:
 
 def arduino(c: Content) -> Mapping[str, str | bytes]:
     """An Arduino library with precompiled kernels."""
+    c.require_hardware("arduino")
     c.require_no_runtime("arduino")
     sketch = c.example.replace("int main(void) {", "void setup() {").replace("  return ", "  ")
     return {
