@@ -27,6 +27,7 @@ from benchmarks.machine import Probe, cpu_name
 from benchmarks.measure import interleaved
 from models.compare import error_ratio
 from models.zoo import serialize
+from rillet.cli.common import duration, positive
 from rillet.errors import CompileError
 
 _PEAK_ROUNDS = 200_000
@@ -52,6 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     targets = [name for name, reason in reasons.items() if reason is None]
     notes = [reason for reason in reasons.values() if reason is not None]
+    if not targets:
+        print("\n".join([*notes, "no target is left to measure"]), file=sys.stderr)
+        return 2
     peer = None if options.without_peer or missing(ENGINES[_PEER]) else _PEER
     facts = {"cpu": cpu_name(), "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 2)}
     if not options.json:
@@ -181,8 +185,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kernels", nargs="+", metavar="PART", help="only kernels with one of these in their names")
     parser.add_argument("--target-cpu", nargs="+", default=["host"], metavar="TARGET", help="see `rillet targets`")
     parser.add_argument("--without-peer", action="store_true", help="do not run ONNX Runtime beside")
-    parser.add_argument("--seconds", type=float, default=0.5, help="time for each kernel, instruction set and roof")
-    parser.add_argument("--rounds", type=int, default=5, help="turns that each gets")
+    parser.add_argument("--seconds", type=duration, default=0.5, help="time for each kernel, instruction set and roof")
+    parser.add_argument("--rounds", type=positive, default=5, help="turns that each gets")
     parser.add_argument("--list", action="store_true", help="print the kernels' names and end")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     return parser

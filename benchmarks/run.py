@@ -24,6 +24,7 @@ from benchmarks.measure import in_fresh_process, interleaved
 from benchmarks.worker import INPUTS_FILE
 from models.compare import error_ratio
 from models.fetch import FetchError
+from rillet.cli.common import duration, positive
 
 REFERENCES = ("ort", "openvino", "iree", "rillet")
 
@@ -124,11 +125,11 @@ def time_calls(rows: list[dict[str, Any]], case: cases.Case, seconds: float, rou
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="Measure Rillet and its peers.")
     parser.add_argument("--models", nargs="+", default=list(cases.DEFAULT), metavar="NAME[:BATCH]")
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], metavar="N")
+    parser.add_argument("--threads", nargs="+", type=positive, default=[1, 2], metavar="N")
     parser.add_argument("--peers", nargs="*", default=["ort", "openvino", "iree"], choices=["ort", "openvino", "iree"])
     parser.add_argument("--without-rillet", action="store_true", help="measure the peers only")
-    parser.add_argument("--seconds", type=float, default=3.0, help="time for each engine, model and thread count")
-    parser.add_argument("--rounds", type=int, default=10, help="turns that each engine gets")
+    parser.add_argument("--seconds", type=duration, default=3.0, help="time for each engine, model and thread count")
+    parser.add_argument("--rounds", type=positive, default=10, help="turns that each engine gets")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     return parser
 

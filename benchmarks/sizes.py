@@ -14,6 +14,7 @@ system, with status codes only in static mode.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from rillet.codegen.link import link_embedded_elf, table_ir
 from rillet.codegen.llvm import emit_object
 from rillet.codegen.sizes import Sizes
 from rillet.compiler import CompileOptions
+from rillet.errors import CompileError
 from rillet.export import Build, build, objects, runtime_library, static_mode
 from rillet.export.modes import c_mode
 from rillet.export.runtime_library import Configuration
@@ -124,10 +126,21 @@ def report(name: str, targets: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str]) -> None:
-    name, *targets = arguments or ["ds_cnn"]
-    print(report(name, targets or TARGETS))
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sizes", description="Measure deployment modes' sizes.")
+    parser.add_argument("model", nargs="?", default="ds_cnn", metavar="MODEL", help="a model of the zoo (ds_cnn)")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"see `rillet targets` ({' '.join(TARGETS)})")
+    options = parser.parse_args(arguments)
+    if options.model not in models.NAMES:
+        parser.error(f"unknown model '{options.model}'; known are {', '.join(models.NAMES)}")
+    try:
+        print(report(options.model, options.targets or TARGETS))
+    except CompileError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main())

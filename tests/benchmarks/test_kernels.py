@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from benchmarks import kernel_cases, kernels
+from benchmarks import kernel_cases, kernels, run, sizes
 from benchmarks.kernel_cases import CASES, conv, matmul, pointwise, rowwise
 from benchmarks.machine import Probe
 
@@ -72,6 +73,33 @@ def test_targets_that_cannot_run_are_skipped_with_a_word(
     monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: {"sse3": True})
     reason = kernels.unsupported("x86-64-v4")
     assert reason is not None and "lacks" in reason and "avx512f" in reason
+
+
+def test_nothing_to_measure_is_a_message(capsys: pytest.CaptureFixture[str]) -> None:
+    assert kernels.main(["--target-cpu", "cortex-m4"]) == 2
+    error = capsys.readouterr().err
+    assert "cortex-m4: skipped, this machine has another architecture\nno target is left to measure" in error
+
+
+@pytest.mark.parametrize("options", [["--seconds", "-1"], ["--rounds", "0"]])
+@pytest.mark.parametrize("program", [kernels, run])
+def test_times_and_rounds_are_positive(
+    program: ModuleType, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        program.main(options)
+    assert f"argument {options[0]}: {options[1]}: expected a " in capsys.readouterr().err
+
+
+def test_sizes_explain_themselves(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        sizes.main(["--help"])
+    assert exit_.value.code == 0 and "MODEL" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        sizes.main(["no_model"])
+    assert "unknown model 'no_model'; known are " in capsys.readouterr().err
+    assert sizes.main(["ds_cnn", "pdp11"]) == 2
+    assert "unknown target 'pdp11'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("isa", ["native", "x86-64-v2"])

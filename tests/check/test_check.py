@@ -86,3 +86,22 @@ def test_file_that_is_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str
     path.write_bytes(b"hello")
     assert main(["check", str(path)]) == 1
     assert "not an ONNX model" in capsys.readouterr().err
+
+
+def test_bare_metal_needs_fixed_shapes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "good.onnx"
+    onnx.save(_GOOD, path)
+    assert main(["check", str(path), "--target", "cortex-m4"]) == 1
+    assert "input 'x' [N, 8]: --shape x=1x8" in capsys.readouterr().out
+    assert main(["check", str(path), "--target", "cortex-m4", "--shape", "x=1x8"]) == 0
+    assert capsys.readouterr().out.endswith("\nsupported\n")
+    report = rillet.check(_GOOD, target="cortex-m4")
+    assert not report.as_dict()["supported"] and report.macs == 32
+
+
+def test_bare_metal_takes_no_strings() -> None:
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 20]> g (string[2] x) => (string[2] y) { y = StringConcat(x, x) }"""
+    )
+    assert rillet.check(model).supported
+    assert "input 'x' holds strings" in rillet.check(model, target="cortex-m4").refused

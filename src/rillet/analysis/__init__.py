@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rillet.errors import UnsupportedNode
+from rillet.errors import CompileError, UnsupportedNode
 
 if TYPE_CHECKING:
     import onnx
@@ -53,11 +53,12 @@ class Report:
     constant_bytes: int | None = None  # as the module will have them: folded, packed
     dispatch_count: int | None = None
     arena_bytes: int | None = None  # None as well where it is only known at run time
+    refused: str = ""  # why the target cannot have the model, all of whose nodes are supported, as it is
 
     @property
     def supported(self) -> bool:
         """Whether the model compiles."""
-        return not self.unsupported
+        return not self.unsupported and not self.refused
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON-ready data."""
@@ -88,7 +89,20 @@ def check(
     if importer.unsupported:
         return Report(**facts)
     pipeline.verify(program, "frontend")
-    return Report(**facts, **_estimate(program, get(target)))
+    machine = get(target)
+    refused = _refused(program, machine) if machine.is_bare_metal else ""
+    return Report(**facts, **_estimate(program, machine), refused=refused)
+
+
+def _refused(program: Program, target: Target) -> str:
+    """Why the inputs cannot have static memory, and what to do about it; empty where they can."""
+    from rillet.export.build import require_static_inputs
+
+    try:
+        require_static_inputs(program, target)
+    except CompileError as error:
+        return str(error)
+    return ""
 
 
 def _estimate(program: Program, target: Target) -> dict[str, Any]:

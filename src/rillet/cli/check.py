@@ -49,6 +49,8 @@ def _text(report: Report) -> str:
     if report.unsupported:
         lines.append(f"not supported ({len(report.unsupported)}):")
         lines += [f"  - {node}" for node in report.unsupported]
+    elif report.refused:
+        lines.append(f"not supported: {report.refused}")
     else:
         lines.append("supported")
     return "\n".join(lines)

@@ -51,7 +51,7 @@ def natural(text: str) -> int:
     """The type of an argument that is a whole number from 0 on."""
     value = int(text)
     if value < 0:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text}: expected a whole number from 0 on")
     return value
 
 
@@ -59,7 +59,7 @@ def positive(text: str) -> int:
     """The type of an argument that is a whole number from 1 on."""
     value = int(text)
     if value < 1:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text}: expected a whole number from 1 on")
     return value
 
 
@@ -67,7 +67,7 @@ def duration(text: str) -> float:
     """The type of an argument that is a number of seconds."""
     value = float(text)
     if not 0 <= value < float("inf"):
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text}: expected a number of seconds from 0 on")
     return value
 
 
