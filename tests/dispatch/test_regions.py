@@ -213,3 +213,18 @@ def test_equal_executables_are_shared(build: Callable[[Graph, str], str]) -> Non
         step(program)
     calls = [str(op.attributes["callee"]) for op in walk(program.main()) if op.name == "func.call"]
     assert all(count >= 2 for name, count in Counter(calls).items() if "transpose_1x18" not in name)
+
+
+CAST = """
+func.func @main(%x: tensor<2x1xf32> {rillet.name = "x", rillet.dtype = "float32"})
+    -> (tensor<4x?xf32> {rillet.name = "y", rillet.dtype = "float32"}) {
+  %t = tensor.cast %x : tensor<2x1xf32> to tensor<2x?xf32>
+  %y = tensor.concat dim(0) %t, %t : (tensor<2x?xf32>, tensor<2x?xf32>) -> tensor<4x?xf32>
+  func.return %y : tensor<4x?xf32>
+}
+"""
+
+
+def test_an_extent_that_is_known_though_the_type_leaves_it_open_is_passed() -> None:
+    text = formed(CAST).module.operation.get_asm(enable_debug_info=False)
+    assert "func.func @concat_4xD(%arg0: tensor<2x?xf32> {flow.dims = array<i64: 1>}, %arg1: index)" in text

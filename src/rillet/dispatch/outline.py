@@ -8,14 +8,14 @@ nothing, which each executable makes for itself. Extents of tensors at the execu
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf
 
 from rillet.dispatch.form_regions import LONG, REGION
 from rillet.dispatch.host_views import splat
-from rillet.dispatch.nodes import guards, host_blocks, is_argument, is_source
+from rillet.dispatch.nodes import argument, guards, host_blocks, is_argument, is_source
 from rillet.ir import Program, builders, dtypes, locations
 from rillet.ir.builders import Extent
 from rillet.ir.extents import extents
@@ -30,7 +30,7 @@ from rillet.ir.rewrite import (
     run_upstream,
     sweep_constants,
 )
-from rillet.ir.structured import reads, walk
+from rillet.ir.structured import DYNAMIC, reads, walk
 
 EXECUTABLE = "flow.executable"
 
@@ -93,14 +93,15 @@ class _Outliner:
         results = _results(unit)
         self._bound_rows(unit)
         dims = {value: extents(value, self.known) for value in (*tensors, *results)}
-        scalars = list(dict.fromkeys([*scalars, *(e for d in dims.values() for e in d if not isinstance(e, int))]))
+        passed = _passed(dims)
+        scalars = list(dict.fromkeys([*scalars, *(e for d in passed.values() for e in d)]))
         arguments = [*tensors, *scalars]
         number = {value: i for i, value in enumerate(arguments)}
         name = f"dispatch_{self.count}"
         self.count += 1
 
         def attributes(values: Sequence[ir.Value]) -> ir.ArrayAttr:
-            return ir.ArrayAttr.get([_dims_attr(v, dims.get(v, ()), number) for v in values])
+            return ir.ArrayAttr.get([_dims_attr([number[e] for e in passed.get(v, ())]) for v in values])
 
         type_ = ir.FunctionType.get([v.type for v in arguments], [v.type for v in results])
         described = {
@@ -280,8 +281,20 @@ def _is_room(op: ir.Operation, result: ir.Value) -> bool:
     return not ir.RankedTensorType(result.type).has_static_shape
 
 
-def _dims_attr(value: ir.Value, dims: Sequence[Extent], number: dict[ir.Value, int]) -> ir.DictAttr:
-    positions = [number[e] for e in dims if not isinstance(e, int)]
+def _passed(dims: Mapping[ir.Value, Sequence[Extent]]) -> dict[ir.Value, list[ir.Value]]:
+    """The extents that each tensor's type leaves open, as values; of some, more is known than their type says."""
+    numbers: dict[Extent, ir.Value] = {}
+    found = {}
+    for value, sizes in dims.items():
+        open_ = [e for e, static in zip(sizes, ir.RankedTensorType(value.type).shape, strict=True) if static == DYNAMIC]
+        for extent in open_:
+            if extent not in numbers:
+                numbers[extent] = argument(extent) if isinstance(extent, int) else extent
+        found[value] = [numbers[e] for e in open_]
+    return found
+
+
+def _dims_attr(positions: Sequence[int]) -> ir.DictAttr:
     return ir.DictAttr.get({"flow.dims": ir.DenseI64ArrayAttr.get(positions)} if positions else {})
 
 
