@@ -108,6 +108,16 @@ def test_a_reduction_does_not_take_away_the_rows_of_another() -> None:
     assert names(pooled, (2, 128, 64)) == {"rows": 1, "reduce": 1}
 
 
+def test_what_reads_a_matrix_by_columns_does_not_join_what_reads_it_by_rows() -> None:
+    def mirrored(g: Graph, x: str) -> str:
+        centred = g("Sub", x, g("ReduceMean", x, axes=[1]))
+        return g("Sub", x, g("Transpose", centred, perm=[1, 0]))
+
+    assert names(mirrored, ("n", "n")) == {"reduce": 1, "elementwise": 1}
+    assert names(mirrored, (128, 128)) == {"reduce": 1, "elementwise": 1}
+    assert names(mirrored, (8, 8)) == {"reduce": 1}
+
+
 def test_small_reductions_fuse_whatever_their_rows() -> None:
     def pooled(g: Graph, x: str) -> str:
         return g("ReduceSum", g("Softmax", x, axis=1), g.array(np.array([0])), keepdims=0)

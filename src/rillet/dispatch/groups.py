@@ -172,9 +172,27 @@ def worthwhile(group: Group, edges: list[Edge], limits: Limits) -> bool:
         return False
     if all(n.size is not None and n.size <= limits.small for n in group.nodes):
         return True
-    if any(n.kind is Kind.REDUCTION for n in group.loose):
+    if any(n.kind is Kind.REDUCTION for n in group.loose) or not _reads_by_rows(group):
         return False
     return all(_shares_data(n, group) for n in group.loose if n.kind is Kind.ELEMENTWISE)
+
+
+def _reads_by_rows(group: Group) -> bool:
+    """Whether each axis of a tensor that the group takes is indexed by the same row, or by none, wherever it is read.
+
+    Code generation knows rows by the axes that they index. A matrix that is read by rows here and by columns there
+    leaves it none: it would keep whole intermediates, of which it must know the size, and run on one worker.
+    """
+    found: dict[tuple[ir.Value, int], Row | None] = {}
+    for node in group.nodes:
+        rows = group.rows[node]
+        for value, map_ in node.operands:
+            if map_ is None or value not in group.taken:
+                continue
+            for axis, loop in enumerate(map_):
+                if isinstance(loop, int) and found.setdefault((value, axis), rows[loop]) != rows[loop]:
+                    return False
+    return True
 
 
 def _updates_alone(group: Group) -> bool:
