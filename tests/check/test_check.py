@@ -105,3 +105,20 @@ def test_bare_metal_takes_no_strings() -> None:
     )
     assert rillet.check(model).supported
     assert "input 'x' holds strings" in rillet.check(model, target="cortex-m4").refused
+
+
+@pytest.mark.parametrize(
+    ("graph", "reason"),
+    [
+        ("g (float[3] x) => (string[3] y) { y = Cast<to=8>(x) }", "output 'y' holds strings, which have no fixed size"),
+        ("g (float[3] x) => (int64[1,N] y) { y = NonZero(x) }", "the shape of output 'y' depends on the data"),
+        (
+            "g (float[3] x) => (float[3] y) { s = Cast<to=8>(x)  y = Cast<to=1>(s) }",
+            "the memory of intermediate values depends on the data",
+        ),
+    ],
+)
+def test_bare_metal_needs_memory_known_at_compile_time(graph: str, reason: str) -> None:
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> {graph}')
+    assert rillet.check(model).supported
+    assert rillet.check(model, target="cortex-m4").refused == f"target cortex-m4 has static memory, but {reason}"

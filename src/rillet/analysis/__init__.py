@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rillet.errors import CompileError, UnsupportedNode
+from rillet.errors import UnsupportedNode
 
 if TYPE_CHECKING:
     import onnx
@@ -77,6 +77,7 @@ def check(
     what is not supported is in the report.
     """
     from rillet import pipeline
+    from rillet.analysis.static_memory import refused_inputs, refused_results
     from rillet.analysis.survey import survey
     from rillet.frontends.onnx.importer import GraphImporter
     from rillet.frontends.onnx.loader import load_model
@@ -90,19 +91,11 @@ def check(
         return Report(**facts)
     pipeline.verify(program, "frontend")
     machine = get(target)
-    refused = _refused(program, machine) if machine.is_bare_metal else ""
-    return Report(**facts, **_estimate(program, machine), refused=refused)
-
-
-def _refused(program: Program, target: Target) -> str:
-    """Why the inputs cannot have static memory, and what to do about it; empty where they can."""
-    from rillet.export.build import require_static_inputs
-
-    try:
-        require_static_inputs(program, target)
-    except CompileError as error:
-        return str(error)
-    return ""
+    refused = refused_inputs(program, machine) if machine.is_bare_metal else ""
+    estimate = _estimate(program, machine)
+    if machine.is_bare_metal and not refused:
+        refused = refused_results(program, machine)
+    return Report(**facts, **estimate, refused=refused)
 
 
 def _estimate(program: Program, target: Target) -> dict[str, Any]:
