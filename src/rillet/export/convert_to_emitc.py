@@ -24,10 +24,18 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Memory:
-    """Some of the arena. ``of``: what it is for; ``bytes`` with alignment."""
+    """Some of the arena. ``of``: what it is for; ``bytes`` with alignment, of one of ``copies``."""
 
     of: str
     bytes: int
+    copies: int = 1
+
+    @property
+    def total(self) -> int:
+        return self.bytes * self.copies
+
+    def __str__(self) -> str:
+        return self.of if self.copies == 1 else f"{self.copies} copies of the {self.of}"
 
 
 @dataclass(frozen=True)
@@ -189,7 +197,7 @@ class _Lowering:
         arguments = [base, emit.constant(size), held, emit.constant(len(carried))]
         self.values[op.results[0]] = emit.call("FRESH", arguments, emit.pointer)
         self.arena_bytes += (len(carried) + 1) * size
-        self.tensors += [Memory(f"tensor of {source_of(op)}, which a loop carries", size)] * (len(carried) + 1)
+        self.tensors.append(Memory(f"tensor of {source_of(op)}, which a loop carries", size, len(carried) + 1))
 
     def _subspan(self, op: ir.Operation) -> None:
         buffer, offset, _ = op.operands

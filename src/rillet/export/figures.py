@@ -55,7 +55,7 @@ def measure_c(build: Build, program: Compiled | None) -> Figures:
 
 def pieces_of(tensors: Sequence[Memory], arena: int, rest: str) -> tuple[Memory, ...]:
     """What makes up the ``arena``: ``tensors``, and what ``rest`` names."""
-    left = arena - sum(t.bytes for t in tensors)
+    left = arena - sum(t.total for t in tensors)
     return (*tensors, Memory(rest, left)) if left > 0 else tuple(tensors)
 
 
@@ -77,7 +77,7 @@ def check_budgets(build: Build, figures: Figures, arena: Sequence[Memory], ram: 
     ``arena``: what it is made up of.
     """
     if ram is not None and figures.ram > ram:
-        pieces = [(m.bytes, m.of) for m in arena]
+        pieces = [(m.total, str(m)) for m in arena]
         pieces += [(figures.stack, "stack of a call")] if figures.stack else []
         rest = f"arena {figures.arena:,} + stack {figures.stack or 0:,}"
         raise CompileError(_message("RAM", figures.ram, ram, rest, pieces))

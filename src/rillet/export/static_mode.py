@@ -63,7 +63,7 @@ def static_mode(build: Build, name: str) -> Parts:
         source=text,
         members=tuple(members),
         figures=figures,
-        arena=pieces_of([*build.lowered.tensors, *_results(build)], figures.arena, "objects of the runtime"),
+        arena=pieces_of(_tensors(build), figures.arena, "objects of the runtime"),
         uses="It needs no heap, no operating system and no C library.",
         notes=_NOTES,
         definitions=runtime_library.STATIC.definitions,
@@ -72,9 +72,10 @@ def static_mode(build: Build, name: str) -> Parts:
     )
 
 
-def _results(build: Build) -> list[Memory]:
-    """The session allocates what it returns."""
-    return [Memory(f"output '{p.spec.name}'", p.bytes) for p in parameters(build)[1]]
+def _tensors(build: Build) -> list[Memory]:
+    """What the session allocates for tensors: results too, and at most two copies of what a loop carries."""
+    tensors = [dataclasses.replace(t, copies=min(t.copies, 2)) for t in build.lowered.tensors]
+    return tensors + [Memory(f"output '{p.spec.name}'", p.bytes) for p in parameters(build)[1]]
 
 
 # What functions take that are on the stack more than once: releasing an object releases those it holds, and so on.
