@@ -107,12 +107,19 @@ def test_files_that_do_not_fit(model, artifact, tmp_path, capsys, arguments, mes
     assert "Traceback" not in error
 
 
-@pytest.mark.parametrize("arguments", [["run", "--seed", "-1"], ["bench", "--seconds", "-1"], ["bench", "--seed", "x"]])
-def test_numbers_that_do_not_fit(model, capsys, arguments):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--seed", "-1"], "-1: expected a whole number from 0 on"),
+        (["bench", "--seconds", "-1"], "-1: expected a number of seconds from 0 on"),
+        (["bench", "--seed", "x"], "invalid natural value: 'x'"),
+    ],
+)
+def test_numbers_that_do_not_fit(model, capsys, arguments, message):
     with pytest.raises(SystemExit) as info:
         main([arguments[0], str(model), *arguments[1:]])
     assert info.value.code == 2
-    assert f"argument {arguments[1]}: invalid" in capsys.readouterr().err
+    assert f"argument {arguments[1]}: {message}" in capsys.readouterr().err
 
 
 def test_fetching_models_warns_of_nothing():

@@ -121,7 +121,7 @@ def test_external_data_that_is_missing_or_no_file(tmp_path: Path) -> None:
 
 
 def test_not_onnx(tmp_path: Path) -> None:
-    _refused(b"", "is empty")
+    _refused(b"", "empty, not an ONNX model")
     _refused(b"\x89PNG\r\n\x1a\n" * 100, "is not an ONNX model")
     _refused(bytes(4096), "is not an ONNX model")
     pipe = tmp_path / "pipe.onnx"
