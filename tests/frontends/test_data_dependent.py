@@ -100,6 +100,18 @@ def test_a_loop_that_ends_by_its_condition() -> None:
     np.testing.assert_array_equal(seen, [4, 16, 256])
 
 
+@pytest.mark.parametrize("count", [0, -4])
+def test_a_loop_of_no_iterations_whatever_its_condition(count: int) -> None:
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 20]> g (float[3] x, bool c) => (float[3] y, float[K,3] s)
+        <int64 n = {{{count}}}> {{ y, s = Loop(n, c, x) <body = b (int64 i, bool g, float[3] v)
+        => (bool go, float[3] w, float[3] o) {{ go = Identity(g)  w = Add(v, v)  o = Identity(w) }}> }}"""
+    )
+    y, s = rillet.compile(model)(np.ones(3, np.float32), np.array(True))
+    np.testing.assert_array_equal(y, np.ones(3))
+    assert s.shape == (0, 3)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_resize_of_any_size(mode: str) -> None:
     scales = helper.make_tensor("scales", TensorProto.FLOAT, [4], [1, 1, 1.5, 2])

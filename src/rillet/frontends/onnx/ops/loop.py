@@ -100,10 +100,12 @@ def _must_unroll(
     given: bool,
     arguments: Callable[[int, Sequence[Any]], list[Any]],
 ) -> bool:
-    """Whether the loop carries what only an unrolled loop can: a sequence, or a tensor whose rank or type changes."""
+    """Whether the loop carries what only an unrolled loop can: nothing, or a sequence, or another type each time."""
+    if count == 0:  # whatever the condition
+        return True
     if given or count > _MAX_UNROLLED:
         return False
-    if count == 0 or not all(isinstance(t, Tensor) for t in initial):
+    if not all(isinstance(t, Tensor) for t in initial):
         return True
     return any(o.type.HasField("sequence_type") or o.type.HasField("optional_type") for o in graph.output)
 
