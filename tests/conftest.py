@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 
-# Folders whose tests share something costly that two processes must not make at once: builds of the C runtime.
-_TOGETHER = {"runtime": "c-runtime"}
-# Folders whose tests share nothing, so that each may run anywhere.
-_APART = {"conformance"}
+# The pinned cmake and ninja of this environment come before the system's.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write what is found as what is expected")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests for ``--dist loadgroup``: those of one file stay together, for the sake of their fixtures."""
-    for item in items:
-        folder = item.path.parent.name
-        if folder not in _APART:
-            item.add_marker(pytest.mark.xdist_group(_TOGETHER.get(folder, str(item.path))))

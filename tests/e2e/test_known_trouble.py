@@ -88,9 +88,11 @@ def test_auto_pad_with_dynamic_dimensions(auto_pad: str) -> None:
 
 
 def test_expand_with_a_shape_of_dynamic_length() -> None:
-    """The result's rank is only known at run time: refused by name."""
+    """Without a declared rank the result's is only known at run time: refused by name. With one it works."""
     with pytest.raises(rillet.UnsupportedError, match="Expand"):
-        rillet.compile(model("(float[2,1] x, int64[K] s) => (float y) { y = Expand(x, s) }"))
+        rillet.compile(model("(float[2,1] x, int64[K] s) => (float[] y) { y = Expand(x, s) }"))
+    declared = model("(float[2,1] x, int64[K] s) => (float[A,B,C] y) { y = Expand(x, s) }")
+    agrees(declared, {"x": f32(2, 1), "s": i64(3, 2, 4)}, {"x": f32(2, 1), "s": i64(1, 1, 5)})
 
 
 def test_unsqueeze_with_axes_as_attribute() -> None:

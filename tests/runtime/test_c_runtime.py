@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from build_folder import build_folder
 
 RUNTIME = Path(__file__).parents[2] / "runtime"
 
@@ -23,9 +24,9 @@ def configure(build: Path, *options: str) -> None:
 @pytest.mark.timeout(600)
 def test_unit_tests_under_sanitizers(request: pytest.FixtureRequest) -> None:
     """The build folder lies in pytest's cache, so that later runs only rebuild what has changed."""
-    build = request.config.cache.mkdir("c_runtime")
-    configure(build, "-DRILLET_BUILD_TESTS=ON", "-DRILLET_SANITIZE=ON")
-    run("cmake", "--build", build, "-j", "2")
+    with build_folder(request, "c_runtime") as build:
+        configure(build, "-DRILLET_BUILD_TESTS=ON", "-DRILLET_SANITIZE=ON")
+        run("cmake", "--build", build, "-j", "2")
     run("ctest", "--test-dir", build, "--output-on-failure", "-j", "2")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import assembler as a
 import onnx
 import pytest
+from build_folder import build_folder
 from onnx import TensorProto, helper
 
 import rillet
@@ -18,15 +19,15 @@ RUNTIME = Path(__file__).parents[2] / "runtime"
 
 def build(request: pytest.FixtureRequest, name: str, targets: list[str], *options: str) -> Path:
     """Build targets of the runtime in pytest's cache, so that later runs only rebuild what has changed."""
-    folder = request.config.cache.mkdir(name)
     options = ("-DRILLET_BUILD_TESTS=ON", f"-DPython3_EXECUTABLE={sys.executable}", *options)
-    for command in (
-        ["cmake", "-S", str(RUNTIME), "-B", str(folder), "-G", "Ninja", *options],
-        ["cmake", "--build", str(folder), "-j", "2", "--target", *targets],
-    ):
-        result = subprocess.run(command, capture_output=True, text=True)
-        assert result.returncode == 0, result.stdout[-8000:] + result.stderr[-4000:]
-    return Path(folder)
+    with build_folder(request, name) as folder:
+        for command in (
+            ["cmake", "-S", str(RUNTIME), "-B", str(folder), "-G", "Ninja", *options],
+            ["cmake", "--build", str(folder), "-j", "2", "--target", *targets],
+        ):
+            result = subprocess.run(command, capture_output=True, text=True)
+            assert result.returncode == 0, result.stdout[-8000:] + result.stderr[-4000:]
+    return folder
 
 
 @pytest.fixture(scope="module")
