@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from build_folder import build_folder
 from onnx import TensorProto, helper
 
 import rillet
@@ -38,12 +39,14 @@ def build_and_run(folder: Path, module: Path, *options: str) -> None:
 
 
 def test_with_the_installed_package(request: pytest.FixtureRequest, module: Path, tmp_path: Path) -> None:
-    build, prefix = request.config.cache.mkdir("c_runtime_package"), tmp_path / "prefix"
-    run("cmake", "-S", ROOT / "runtime", "-B", build, "-G", "Ninja", f"-DCMAKE_INSTALL_PREFIX={prefix}")
-    run("cmake", "--build", build, "-j", "2")
-    run("cmake", "--install", build)
+    prefix = tmp_path / "prefix"
+    with build_folder(request, "c_runtime_package") as build:
+        run("cmake", "-S", ROOT / "runtime", "-B", build, "-G", "Ninja", f"-DCMAKE_INSTALL_PREFIX={prefix}")
+        run("cmake", "--build", build, "-j", "2")
+        run("cmake", "--install", build)
     build_and_run(tmp_path / "build", module, f"-DCMAKE_PREFIX_PATH={prefix}")
 
 
 def test_from_the_sources(request: pytest.FixtureRequest, module: Path) -> None:
-    build_and_run(request.config.cache.mkdir("c_runtime_fetched"), module, "-DCMAKE_DISABLE_FIND_PACKAGE_rillet=ON")
+    with build_folder(request, "c_runtime_fetched") as build:
+        build_and_run(build, module, "-DCMAKE_DISABLE_FIND_PACKAGE_rillet=ON")

@@ -33,10 +33,10 @@ def test_unit_tests_under_sanitizers(request: pytest.FixtureRequest) -> None:
 @pytest.mark.timeout(300)
 def test_base_vm_and_reader_alone_need_no_libc(request: pytest.FixtureRequest) -> None:
     """Without HAL, drivers and loaders the freestanding library asks for nothing but mem*."""
-    build = request.config.cache.mkdir("c_runtime_freestanding")
     parts = ("HAL", "CPU_SYNC", "TASK_EXECUTOR", "ELF_LOADER", "SYSTEM_LOADER", "STATIC_LOADER")
-    configure(build, "-DRILLET_FREESTANDING=ON", *(f"-DRILLET_{part}=OFF" for part in parts))
-    run("cmake", "--build", build, "-j", "2")
+    with build_folder(request, "c_runtime_freestanding") as build:
+        configure(build, "-DRILLET_FREESTANDING=ON", *(f"-DRILLET_{part}=OFF" for part in parts))
+        run("cmake", "--build", build, "-j", "2")
     symbols = subprocess.run(
         ["nm", "--undefined-only", "--format=just-symbols", build / "librillet_runtime.a"],
         capture_output=True, text=True, check=True,
@@ -49,6 +49,6 @@ def test_base_vm_and_reader_alone_need_no_libc(request: pytest.FixtureRequest) -
 @pytest.mark.parametrize("part", ["VM", "MODULE", "HAL", "TASK_EXECUTOR", "ELF_LOADER"])
 def test_a_part_can_be_left_out(request: pytest.FixtureRequest, part: str) -> None:
     """The library builds without warnings when any one part is off."""
-    build = request.config.cache.mkdir(f"c_runtime_without_{part.lower()}")
-    configure(build, f"-DRILLET_{part}=OFF")
-    run("cmake", "--build", build, "-j", "2")
+    with build_folder(request, f"c_runtime_without_{part.lower()}") as build:
+        configure(build, f"-DRILLET_{part}=OFF")
+        run("cmake", "--build", build, "-j", "2")

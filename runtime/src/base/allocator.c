@@ -52,10 +52,10 @@ void rlt_allocator_free(rlt_allocator_t allocator, void* block) {
 // pages always. Only advice: what the system makes of it is no error.
 static void advise_huge_pages(void* block, size_t size) {
 #ifdef MADV_HUGEPAGE
-  const uintptr_t page = 4096, huge_page = 1u << 21;
+  const uintptr_t huge_page = 1u << 21;  // also a multiple of every size of small pages
   if (size < 2 * huge_page) return;
-  const uintptr_t begin = ((uintptr_t)block + page - 1) / page * page;
-  (void)madvise((void*)begin, ((uintptr_t)block + size - begin) / page * page, MADV_HUGEPAGE);
+  const uintptr_t begin = ((uintptr_t)block + huge_page - 1) / huge_page * huge_page;
+  (void)madvise((void*)begin, ((uintptr_t)block + size - begin) / huge_page * huge_page, MADV_HUGEPAGE);
 #else
   (void)block;
   (void)size;

@@ -11,7 +11,6 @@ add_executable(app)
 
 function(zephyr_include_directories)
   target_include_directories(app PRIVATE ${ARGN})
-  include_directories(${ARGN})
   set_property(GLOBAL APPEND PROPERTY zephyr_include_directories ${ARGN})
 endfunction()
 
