@@ -131,7 +131,8 @@ def cross_compile(
 ) -> CrossModule:
     """Compile a model in order to export it, whatever the machine it is for. See ``compile``."""
     options = _options(jobs, cache, dump_ir, optimize_for_size, tuning)
-    return _cross_compile(source, resolve_targets(target), inputs, values, options, progress)
+    with _COMPILING:
+        return _cross_compile(source, resolve_targets(target), inputs, values, options, progress)
 
 
 def _options(

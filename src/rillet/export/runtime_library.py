@@ -6,6 +6,7 @@ import hashlib
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from rillet.codegen import cache
@@ -80,7 +81,7 @@ def _sources(configuration: Configuration) -> list[Path]:
 
 def _digest(target: Target, configuration: Configuration) -> str:
     flags = (target.c_flags, objects.C_FLAGS, objects.STACK_SIZES, configuration.definitions, configuration.parts)
-    digest = hashlib.sha256(repr(flags).encode())
+    digest = hashlib.sha256(repr((metadata.version("ziglang"), *flags)).encode())
     for path in [
         *_sources(configuration),
         *sorted((root() / "src").rglob("*.h")),
