@@ -232,7 +232,7 @@ def print_stage(source: Source, stage: str, *, target: Target, inputs: Mapping[s
     if stage != "codegen":
         return str(lower_until(source, stage, target=target, inputs=inputs).module)
     parts = executables(lower_until(source, "dispatch", target=target, inputs=inputs))
-    return "\n".join(k.assembly for k in compile_parts(parts, target, CodegenOptions(keep_assembly=True)))
+    return "\n".join(k.assembly for k in compile_parts(parts, target, CodegenOptions(keep_intermediates=True)))
 
 
 def lower_until(source: Source, stage: str, *, target: Target, inputs: Mapping[str, Shape] | None = None) -> Program:
@@ -276,7 +276,7 @@ def _compile_for(
     from rillet.progress import bar
 
     codegen_options = CodegenOptions(
-        optimize_for_size=options.optimize_for_size, keep_assembly=options.dump_ir is not None
+        optimize_for_size=options.optimize_for_size, keep_intermediates=options.dump_ir is not None
     )
     knobs = options.tuning.knobs_of(parts, target) if options.tuning else None
     with bar(f"compiling for {target.name}", progress) as report:

@@ -162,7 +162,7 @@ def listings(source: bytes, target: Target) -> list[Listing]:
     """Every executable of an ONNX model, compiled for ``target``."""
     found = []
     for name, text in executables(lower_until(source, "dispatch", target=target)):
-        compiled = compile_executable(text, target, CodegenOptions(keep_assembly=True))
+        compiled = compile_executable(text, target, CodegenOptions(keep_intermediates=True))
         size = elf.sizes(compiled.object).text
         found.append(Listing(name, target, compiled.strategy, compiled.assembly, size))
     return found

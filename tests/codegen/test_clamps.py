@@ -35,6 +35,6 @@ def test_nan_and_infinity_pass_through_a_clamp(target: str) -> None:
 
 
 def test_a_clamp_is_one_instruction_for_each_bound() -> None:
-    result = compile_executable(_RELU6, targets.get("x86-64-v3"), CodegenOptions(keep_assembly=True))
+    result = compile_executable(_RELU6, targets.get("x86-64-v3"), CodegenOptions(keep_intermediates=True))
     assert "vmaxps" in result.assembly and "vminps" in result.assembly
     assert "vcmp" not in result.assembly and "vblend" not in result.assembly

@@ -152,7 +152,7 @@ def test_the_inner_loop_keeps_its_sums_in_registers(target: str, multiply_add: s
     from rillet.codegen import CodegenOptions, compile_executable
 
     text = matmul(84, 96, 384)
-    assembly = compile_executable(text, targets.get(target), CodegenOptions(keep_assembly=True)).assembly
+    assembly = compile_executable(text, targets.get(target), CodegenOptions(keep_intermediates=True)).assembly
     loops = re.findall(r"^(\.LBB\d+_\d+):((?:(?!^\.LBB).)*?)\n\s+(?:j\w+|b\.\w+)\s+\1$", assembly, re.M | re.S)
     loop = max((body for _, body in loops), key=lambda body: body.count(multiply_add))
     assert loop.count(multiply_add) >= sums

@@ -93,7 +93,7 @@ def test_the_weights_are_read_once_and_sums_stay_in_registers() -> None:
     from rillet.codegen import CodegenOptions, compile_executable
 
     text, _ = depthwise(1, (16, 16), 64, (3, 3), 1, 1)
-    result = compile_executable(text, targets.get("x86-64-v3"), CodegenOptions(keep_assembly=True))
+    result = compile_executable(text, targets.get("x86-64-v3"), CodegenOptions(keep_intermediates=True))
     body = result.assembly.split("__body")[1]
     assert "(%rsp)" not in "".join(line for line in body.splitlines() if "ymm" in line)
 

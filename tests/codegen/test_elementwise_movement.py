@@ -183,7 +183,7 @@ def test_planes_interleaved_into_a_padded_result(
     text = executable("image", f"%a: {source}", padded, body)
     a = np.random.default_rng(0).standard_normal((2, planes, h, w)).astype(np.float32)
     want = np.pad(a.transpose(0, 2, 3, 1), ((0, 0), *pads, (0, 0)), constant_values=2.5)
-    kernel = Kernel(text, target, CodegenOptions(keep_assembly=True))
+    kernel = Kernel(text, target, CodegenOptions(keep_intermediates=True))
     (r,) = kernel([a], [(want.shape, np.float32)])
     np.testing.assert_array_equal(r, want)
     assert re.search(r"\tv?(shufps|permps|unpcklps)", kernel.executable.assembly)

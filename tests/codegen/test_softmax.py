@@ -88,7 +88,7 @@ def test_softmax(target: str, shape: tuple[int, int], axis: int) -> None:
 
 
 def test_next_row_is_fetched_where_the_caches_do_not_hold_all_rows() -> None:
-    options = CodegenOptions(keep_assembly=True)
+    options = CodegenOptions(keep_intermediates=True)
     target = targets.get("x86-64-v3")
     assert "prefetch" not in compile_executable(softmax(64, 128, 1), target, options).assembly
     small = dataclasses.replace(target, l2_bytes=16 * 1024)
@@ -155,7 +155,7 @@ def test_softmax_of_infinities_and_nan() -> None:
 
 def test_maximum_of_a_softmax_looks_for_nan_only_where_somebody_would_see_it() -> None:
     text = softmax(8, 64, 1)
-    target, options = targets.get("x86-64-v3"), CodegenOptions(keep_assembly=True)
+    target, options = targets.get("x86-64-v3"), CodegenOptions(keep_intermediates=True)
     assert "vcmpunordps" not in compile_executable(text, target, options).assembly
     seen = text.replace("-> (tensor<8x64xf32>)", "-> (tensor<8x64xf32>, tensor<8xf32>)", 1)
     seen = seen.replace("return %r : tensor<8x64xf32>", "return %r, %max : tensor<8x64xf32>, tensor<8xf32>")
@@ -198,7 +198,7 @@ def test_exponentials_and_sum_that_are_results_come_as_they_are() -> None:
 def test_shares_of_a_softmax_take_one_reciprocal_a_row(axis: int) -> None:
     """Only where divisor and dividend are known to be tame: exponentials without the maximum may overflow."""
     text = softmax(8, 64, axis)
-    target, options = targets.get("x86-64-v3"), CodegenOptions(keep_assembly=True)
+    target, options = targets.get("x86-64-v3"), CodegenOptions(keep_intermediates=True)
     assert compile_executable(text, target, options).assembly.count("vfnmadd") > 0
     untamed = text.replace("%d = arith.subf %x, %y : f32", "%d = arith.addf %x, %y : f32")
     assert "vfnmadd" not in compile_executable(untamed, target, options).assembly

@@ -13,7 +13,7 @@ from rillet.codegen import CodegenOptions
 
 F32 = np.float32
 SMALL_CACHE = dataclasses.replace(targets.get("x86-64-v3"), l3_bytes=24 * 1024)
-ASSEMBLY = CodegenOptions(keep_assembly=True)
+ASSEMBLY = CodegenOptions(keep_intermediates=True)
 SHAPE = (64, 96)
 
 

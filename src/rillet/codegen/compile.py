@@ -38,7 +38,7 @@ def compile_executable(text: str, target: Target, options: CodegenOptions | None
         kernel = Kernel(dispatch, target)
         strategy.emit(dispatch, kernel, target)
         module = kernel.finish()
-        printed = str(module) if options.keep_assembly else ""
+        printed = str(module) if options.keep_intermediates else ""
         legalize.run(module, target)
         name = dispatch.name
         scalars = [str(s.type) for s in dispatch.scalars]
@@ -54,7 +54,7 @@ def compile_executable(text: str, target: Target, options: CodegenOptions | None
         optimize_for_size=options.optimize_for_size,
         vectorize_loops=getattr(strategy, "vectorize_loops", False),
     )
-    want_assembly = options.keep_assembly or target.is_bare_metal
+    want_assembly = options.keep_intermediates or target.is_bare_metal
     blob, assembly = llvm.emit(lowered, target, object_options, assembly=want_assembly)
     missing = object_file.undefined_symbols(blob)
     if missing:
@@ -69,8 +69,8 @@ def compile_executable(text: str, target: Target, options: CodegenOptions | None
         local_memory_size=kernel.local_memory_size,
         strategy=strategy.name,
         kernel=printed,
-        llvm_ir=lowered if options.keep_assembly else "",
-        assembly=assembly if options.keep_assembly else "",
+        llvm_ir=lowered if options.keep_intermediates else "",
+        assembly=assembly if options.keep_intermediates else "",
         grid=kernel.static_grid,
         choice=kernel.choice,
         stack_bytes=stack_bytes(assembly) if target.is_bare_metal else 0,

@@ -12,7 +12,7 @@ class CodegenOptions:
     """Options of one executable's compilation."""
 
     optimize_for_size: bool = False
-    keep_assembly: bool = False  # and what it comes from: the kernel as MLIR and as LLVM IR
+    keep_intermediates: bool = False  # the kernel as MLIR, LLVM IR and assembly, beside the object
     knobs: Knobs = MODEL  # choices that overrule the cost model's
 
 

@@ -69,7 +69,7 @@ def build(
         kernels = compile_parts(
             parts,
             target,
-            CodegenOptions(optimize_for_size=options.optimize_for_size, keep_assembly=options.dump_ir is not None),
+            CodegenOptions(optimize_for_size=options.optimize_for_size, keep_intermediates=options.dump_ir is not None),
             jobs=options.jobs,
             cache_directory=options.cache,
             progress=report,
