@@ -4,7 +4,7 @@ function(rillet_target_flags target)
   set_target_properties(${target} PROPERTIES
     C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
   target_compile_options(${target} PRIVATE
-    -Wall -Wextra $<$<BOOL:${RILLET_WERROR}>:-Werror> -Wshadow -Wstrict-prototypes -fno-math-errno -fvisibility=hidden
+    -Wall -Wextra $<$<BOOL:${RILLET_WERROR}>:-Werror> -Werror=implicit-function-declaration -Wshadow -Wstrict-prototypes -fno-math-errno -fvisibility=hidden
     $<$<NOT:$<BOOL:${RILLET_SANITIZE}>>:-ffunction-sections -fdata-sections>)
   if(RILLET_SANITIZE)
     target_compile_options(${target} PRIVATE

@@ -45,4 +45,9 @@ class LoadError(RilletError):
 
 
 class RunError(RilletError):
-    """A call failed: wrong inputs, or an error the model itself defines (an index out of range, say)."""
+    """A call failed: wrong inputs, or an error the model itself defines (an index out of range, say).
+
+    ``entry``: where a kernel failed on its data, its position in ``Module.entries``.
+    """
+
+    entry: int | None = None

@@ -122,8 +122,14 @@ def test_errors_in_the_data_are_run_errors(elf: bytes) -> None:
         module = load(a.module(image, a.library(elf)), threads=threads)
         table = np.arange(4, dtype=np.float32)
         np.testing.assert_array_equal(module(table, np.array([3, 0])), [3, 0])
-        with pytest.raises(rillet.RunError, match="'gather': an index in the data is out of bounds"):
+        with pytest.raises(
+            rillet.RunError, match=r"an index in the data is out of bounds \(in kernel 'gather'\)"
+        ) as error:
             module(table, np.array([0, 4]))
+        assert error.value.entry == a.GATHER
+        with pytest.raises(rillet.RunError, match="input 'indices'") as error:
+            module(table, np.zeros(3, np.int64))
+        assert error.value.entry is None
         np.testing.assert_array_equal(module(table, np.array([1, 1])), [1, 1])
 
 

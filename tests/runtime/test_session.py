@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from build_folder import build_folder
 from onnx import TensorProto, helper
 
 import rillet
+from rillet.ir.image import EntryFacts
 
 RUNTIME = Path(__file__).parents[2] / "runtime"
 
@@ -92,7 +94,25 @@ def test_errors(runner: Path, elf: bytes, tmp_path: Path) -> None:
     inputs = [(a.spec("table", a.F32, 2), 8, a.READ), (a.spec("indices", a.I64, 3), 24, a.READ)]
     image = a.one_dispatch(a.GATHER, [2, 3], inputs, a.spec("out", a.F32, 3), 12)
     result = run(runner, a.module(image, a.library(elf)), tmp_path, 1)
-    assert result.stdout == "TRAP: 'gather': an index in the data is out of bounds\n" and not result.stderr
+    assert result.stdout == "TRAP: an index in the data is out of bounds (in kernel 'gather')\n" and not result.stderr
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("sources", "named"),
+    [
+        ("", ""),
+        ("embed", "node 'embed': "),
+        ("embed, add", "one of the nodes 'embed, add': "),
+        ("n" * 300, f"node '{'n' * 200}...': "),
+    ],
+)
+def test_errors_of_kernels_name_their_nodes(runner: Path, elf: bytes, tmp_path: Path, sources: str, named: str) -> None:
+    inputs = [(a.spec("table", a.F32, 2), 8, a.READ), (a.spec("indices", a.I64, 3), 24, a.READ)]
+    image = a.one_dispatch(a.GATHER, [2, 3], inputs, a.spec("out", a.F32, 3), 12)
+    facts = tuple(EntryFacts(0, 0, sources if i == a.GATHER else "another") for i in range(len(a.ENTRIES)))
+    result = run(runner, a.module(dataclasses.replace(image, facts=facts), a.library(elf)), tmp_path, 1)
+    assert result.stdout == f"TRAP: {named}an index in the data is out of bounds (in kernel 'gather')\n"
 
 
 @pytest.mark.timeout(600)

@@ -26,6 +26,7 @@ typedef struct rlt_session_options_t {
                                             // Programs on one device share its threads and its transient memory
   rlt_static_libraries_t static_libraries;  // kernels linked into the program
   uint64_t step_limit;                      // see rlt_vm_module_options_t
+  rlt_interrupt_t interrupt;                // the same: asked in calls that take many steps, long loops say
   bool check_constants;                     // compare them with their checksums, which reads all of them
   const rlt_dispatch_observer_t* observer;  // told about every dispatch; the calls then use one thread. May be NULL.
 } rlt_session_options_t;
@@ -65,7 +66,9 @@ rlt_status_t rlt_session_wrap(rlt_session_t* session, rlt_element_type_t element
 
 // Calls an export. Inputs are checked against its declaration: number, element type, rank, fixed dimensions, and that
 // dimensions of one name agree; the message names the input. On success the caller owns the outputs, which share no
-// memory with the inputs, the module or each other; on failure they are NULL. Safe from any thread.
+// memory with the inputs, the module or each other; on failure they are NULL. Where a kernel fails on its data
+// (RLT_TRAP), `error->entry` tells which, and the message names the nodes of the source model that it computes, if the
+// module lists them. Safe from any thread.
 rlt_status_t rlt_session_run(rlt_session_t* session, uint32_t export_ordinal, uint32_t input_count,
                              rlt_buffer_view_t* const* inputs, uint32_t output_count, rlt_buffer_view_t** outputs,
                              rlt_error_t* error);

@@ -78,9 +78,18 @@ typedef struct rlt_vm_program_t {
   uint32_t int_globals, ref_globals;
 } rlt_vm_program_t;
 
+// Asks the caller, on the calling thread, whether an invocation should end; `is_pending` is NULL when nobody can ask for
+// that. It is called once in RLT_VM_INTERRUPT_STEPS branches and calls, so never in short invocations.
+typedef struct rlt_interrupt_t {
+  void* self;
+  bool (*is_pending)(void* self);
+} rlt_interrupt_t;
+enum { RLT_VM_INTERRUPT_STEPS = 32 };
+
 typedef struct rlt_vm_module_options_t {
   // Ends an invocation with RLT_RESOURCE_EXHAUSTED after this many branches and calls; 0 = no limit.
   uint64_t step_limit;
+  rlt_interrupt_t interrupt;  // ends an invocation with RLT_CANCELLED when it is pending
 } rlt_vm_module_options_t;
 
 typedef struct rlt_vm_module_t rlt_vm_module_t;
@@ -104,7 +113,8 @@ rlt_status_t rlt_vm_module_lookup(const rlt_vm_module_t* module, const char* nam
 // signature. Safe from any thread; a call takes a stack from the module's pool, or allocates one.
 // On success the caller owns the references in call->ref_results; on failure they are all NULL.
 // Fails with RLT_INVALID_ARGUMENT (counts), RLT_TRAP (division by zero and the like), RLT_RESOURCE_EXHAUSTED (call
-// depth, step limit), RLT_OUT_OF_MEMORY, a status the program itself traps with, or what an import failed with.
+// depth, step limit), RLT_CANCELLED (an interrupt), RLT_OUT_OF_MEMORY, a status the program itself traps with, or what an
+// import failed with. The module can be called again after any of them.
 rlt_status_t rlt_vm_invoke(rlt_vm_module_t* module, uint32_t function, const rlt_vm_call_t* call, rlt_error_t* error);
 
 RLT_END_DECLS

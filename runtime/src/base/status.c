@@ -18,6 +18,7 @@ const char* rlt_status_name(rlt_status_t status) {
     case RLT_RESOURCE_EXHAUSTED: return "RESOURCE_EXHAUSTED";
     case RLT_INTERNAL: return "INTERNAL";
     case RLT_TRAP: return "TRAP";
+    case RLT_CANCELLED: return "CANCELLED";
     case RLT_STATUS_COUNT: break;
   }
   return "UNKNOWN";

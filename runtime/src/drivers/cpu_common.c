@@ -88,12 +88,16 @@ int rlt_cpu_run(const rlt_command_buffer_t* commands, const rlt_command_t* comma
   return RLT_DISPATCH_OK;
 }
 
-rlt_status_t rlt_cpu_kernel_error(const rlt_command_t* command, int code, rlt_error_t* error) {
-  const char* name = command->dispatch.entry->name;
+rlt_status_t rlt_cpu_kernel_error(const rlt_command_buffer_t* commands, const rlt_command_t* command, int code,
+                                  rlt_error_t* error) {
+  const rlt_executable_entry_t* entry = command->dispatch.entry;
   if (code == RLT_DISPATCH_OUT_OF_BOUNDS) {
-    return rlt_error_set(error, RLT_TRAP, "'%s': an index in the data is out of bounds", name);
+    rlt_error_set(error, RLT_TRAP, "an index in the data is out of bounds (in kernel '%s')", entry->name);
+  } else {
+    rlt_error_set(error, RLT_TRAP, "failed with code %d (in kernel '%s')", code, entry->name);
   }
-  return rlt_error_set(error, RLT_TRAP, "'%s' failed with code %d", name, code);
+  if (error) error->entry = (uint32_t)(entry - commands->executable->library->entries) + 1;
+  return RLT_TRAP;
 }
 
 rlt_status_t rlt_cpu_finish(rlt_status_t status, rlt_semaphore_list_t done, rlt_error_t* error) {

@@ -26,8 +26,9 @@ void rlt_cpu_resolve(const rlt_command_buffer_t* commands, rlt_buffer_t* const* 
 int rlt_cpu_run(const rlt_command_buffer_t* commands, const rlt_command_t* command, void* const* addresses,
                 void* local_memory, uint64_t begin, uint64_t end);
 
-// The error for a kernel's code.
-rlt_status_t rlt_cpu_kernel_error(const rlt_command_t* command, int code, rlt_error_t* error);
+// The error for the code of a command's kernel.
+rlt_status_t rlt_cpu_kernel_error(const rlt_command_buffer_t* commands, const rlt_command_t* command, int code,
+                                  rlt_error_t* error);
 
 // The end of a driver's execute: signals the points, or fails them, and returns `status`.
 rlt_status_t rlt_cpu_finish(rlt_status_t status, rlt_semaphore_list_t done, rlt_error_t* error);

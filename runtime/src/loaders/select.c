@@ -17,7 +17,7 @@ rlt_status_t rlt_executable_select(const rlt_module_view_t* module, const rlt_cp
   const uint32_t count = module->executables.count;
   if (count == 0) return rlt_error_set(error, RLT_DATA_LOSS, "the module holds no executable");
   // Built back to front, since a prefix is what an error can take.
-  rlt_error_t reasons = {RLT_OK, 0, {0}};
+  rlt_error_t reasons = {0};
   rlt_error_set(&reasons, RLT_INCOMPATIBLE, "compile the model again for this CPU (target=\"host\")");
   for (uint32_t i = 0; i < count; ++i) {
     const rlt_module_executable_t executable = rlt_module_executable(module, i);

@@ -62,7 +62,7 @@ static int view_array(native_module_t* module, PyObject* array, PyObject* dtype,
   const size_t alignment = size > 8 ? 8 : size;
   int result = 0;
   if (size == (size_t)held->buffer.itemsize && (uintptr_t)held->buffer.buf % alignment == 0) {
-    rlt_error_t error = {RLT_OK, 0, {0}};
+    rlt_error_t error = {0};
     if (wrap_held(held, element_type, &error, out_view) == RLT_OK) return 1;
     native_raise(module->state->run_error, &error);
     result = -1;

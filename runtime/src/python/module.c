@@ -5,11 +5,16 @@
 #include <string.h>
 
 void native_raise(PyObject* type, const rlt_error_t* error) {
+  if (error->status == RLT_CANCELLED && PyErr_Occurred()) return;
   if (error->status == RLT_OUT_OF_MEMORY) type = PyExc_MemoryError;
   PyObject* message = PyUnicode_DecodeUTF8(error->message, error->length, "replace");
-  if (!message) return;
-  PyErr_SetObject(type, message);
-  Py_DECREF(message);
+  PyObject* raised = message ? PyObject_CallFunctionObjArgs(type, message, NULL) : NULL;
+  Py_XDECREF(message);
+  if (!raised) return;
+  PyObject* entry = error->entry ? PyLong_FromUnsignedLong(error->entry - 1) : NULL;
+  if (!entry || PyObject_SetAttrString(raised, "entry", entry) == 0) PyErr_SetObject(type, raised);
+  Py_XDECREF(entry);
+  Py_DECREF(raised);
 }
 
 // Takes over the session, which may be NULL, and the profile, which may be NULL.
@@ -53,10 +58,12 @@ static PyObject* load_path(PyObject* native, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "O&Ip|p", PyUnicode_FSConverter, &path, &threads, &profiled, &verified)) return NULL;
   rlt_dispatch_observer_t observer;
   native_profile_t* profile = profiled ? native_profile_create(&observer) : NULL;
-  const rlt_session_options_t options = {
-      .thread_count = threads, .check_constants = verified, .observer = profile ? &observer : NULL};
+  const rlt_session_options_t options = {.thread_count = threads,
+                                         .check_constants = verified,
+                                         .observer = profile ? &observer : NULL,
+                                         .interrupt = native_interrupt(state)};
   rlt_session_t* session = NULL;
-  rlt_error_t error = {RLT_OK, 0, {0}};
+  rlt_error_t error = {0};
   const char* name = PyBytes_AsString(path);
   Py_BEGIN_ALLOW_THREADS
   rlt_session_open(name, &options, rlt_allocator_system(), &error, &session);
@@ -111,10 +118,12 @@ static PyObject* load_bytes(PyObject* native, PyObject* arguments) {
   }
   rlt_dispatch_observer_t observer;
   native_profile_t* profile = profiled ? native_profile_create(&observer) : NULL;
-  const rlt_session_options_t options = {
-      .thread_count = threads, .check_constants = verified, .observer = profile ? &observer : NULL};
+  const rlt_session_options_t options = {.thread_count = threads,
+                                         .check_constants = verified,
+                                         .observer = profile ? &observer : NULL,
+                                         .interrupt = native_interrupt(state)};
   rlt_session_t* session = NULL;
-  rlt_error_t error = {RLT_OK, 0, {0}};
+  rlt_error_t error = {0};
   Py_BEGIN_ALLOW_THREADS
   rlt_session_create(data, length, owner, owner_release, &options, rlt_allocator_system(), &error, &session);
   Py_END_ALLOW_THREADS
@@ -136,7 +145,7 @@ static PyObject* inspect(PyObject* native, PyObject* arguments) {
     PyBuffer_Release(&buffer);
     return PyErr_NoMemory();
   }
-  rlt_error_t error = {RLT_OK, 0, {0}};
+  rlt_error_t error = {0};
   rlt_module_view_t view;
   rlt_status_t status;
   uint32_t selected = UINT32_MAX;
@@ -148,7 +157,7 @@ static PyObject* inspect(PyObject* native, PyObject* arguments) {
   }
   if (status == RLT_OK) {
     const rlt_cpu_features_t cpu = rlt_cpu_features_detect();
-    rlt_error_t ignored = {RLT_OK, 0, {0}};
+    rlt_error_t ignored = {0};
     if (rlt_executable_select(&view, &cpu, &ignored, &selected) != RLT_OK) selected = UINT32_MAX;
   }
   Py_END_ALLOW_THREADS
@@ -212,7 +221,7 @@ static int native_exec(PyObject* native) {
   }
   const bool complete =
       state->module_type && state->result_type && state->dtype_name && state->load_error && state->run_error;
-  if (!complete) return -1;
+  if (!complete || !native_interrupt_initialize(state)) return -1;
   return PyModule_AddObjectRef(native, "Module", (PyObject*)state->module_type);
 }
 

@@ -14,6 +14,8 @@ typedef struct native_state_t {
   PyObject* load_error;
   PyObject* run_error;
   PyObject* dtype_name;  // the string "dtype"
+  unsigned long main_thread;  // its identifier
+  int64_t signals_seen;       // by the main thread: nanoseconds of the monotonic clock
 } native_state_t;
 
 typedef struct native_profile_t native_profile_t;
@@ -28,8 +30,15 @@ typedef struct native_module_t {
   PyObject* exports;      // for each export (input dtypes, output dtypes), once bound
 } native_module_t;
 
-// Raises `type` with the message of `error`.
+// Raises `type` with the message of `error`, and the kernel's ordinal as `entry` when one failed. Leaves the exception
+// that a signal raised when it is of RLT_CANCELLED.
 void native_raise(PyObject* type, const rlt_error_t* error);
+
+// Finds out which thread is the main one; false with an exception set.
+bool native_interrupt_initialize(native_state_t* state);
+
+// What ends calls of the main thread when the handler of a signal raises an exception, as that of Ctrl-C does.
+rlt_interrupt_t native_interrupt(native_state_t* state);
 
 // Makes a Python object that exports the view's bytes through the buffer protocol. Takes over the reference.
 PyObject* native_result_create(native_state_t* state, rlt_buffer_view_t* view);

@@ -6,6 +6,9 @@
 // Exports with up to this many outputs need no allocation for their results.
 enum { REFS_ON_STACK = 16 };
 
+// Bytes of a list of nodes that a message may have.
+enum { NODES_LENGTH = 200 };
+
 // The bytes of the module file, shared by the session and by results that are constants of it.
 typedef struct file_t {
   rlt_object_t base;
@@ -147,7 +150,7 @@ static rlt_status_t load(rlt_session_t* session, const rlt_session_options_t* op
   rlt_allocator_free(session->allocator, constants);
   RLT_RETURN_IF_ERROR(status);
   const rlt_vm_native_module_t natives = rlt_hal_module_natives(session->hal);
-  const rlt_vm_module_options_t vm_options = {.step_limit = options->step_limit};
+  const rlt_vm_module_options_t vm_options = {.step_limit = options->step_limit, .interrupt = options->interrupt};
   return rlt_module_create_vm(&session->module, &natives, 1, &vm_options, session->allocator, error, &session->vm);
 }
 
@@ -269,6 +272,22 @@ static rlt_status_t check_output(const rlt_module_export_t* declared, uint32_t o
   return rlt_error_set(error, RLT_INTERNAL, "output '%.*s' is not what the module declares", 64, tensor.name);
 }
 
+// Puts the source nodes of the kernel that failed, if one did, before the message.
+static void blame_nodes(const rlt_session_t* session, rlt_error_t* error) {
+#ifdef RLT_NO_ERROR_MESSAGES
+  (void)session, (void)error;
+#else
+  if (!error || error->entry == 0 || error->entry > session->module.entry_facts.count) return;
+  const char* nodes = rlt_module_entry_facts(&session->module, error->entry - 1).sources;
+  if (!*nodes) return;
+  bool several = false;
+  int length = 0;
+  for (; nodes[length] && length < NODES_LENGTH; ++length) several = several || nodes[length] == ',';
+  const char* which = several ? "one of the nodes" : "node";
+  rlt_error_prefix(error, "%s '%.*s%s': ", which, length, nodes, nodes[length] ? "..." : "");
+#endif
+}
+
 // Calls the export; `refs` receives the results.
 static rlt_status_t invoke(rlt_session_t* session, const rlt_module_export_t* declared, uint32_t input_count,
                            rlt_buffer_view_t* const* inputs, rlt_object_t** refs, rlt_error_t* error) {
@@ -280,7 +299,9 @@ static rlt_status_t invoke(rlt_session_t* session, const rlt_module_export_t* de
       .ref_argument_count = input_count,
       .ref_result_count = declared->outputs.count,
   };
-  return rlt_vm_invoke(session->vm, declared->function, &call, error);
+  const rlt_status_t status = rlt_vm_invoke(session->vm, declared->function, &call, error);
+  if (RLT_UNLIKELY(status == RLT_TRAP)) blame_nodes(session, error);
+  return status;
 }
 
 // Moves the results to `outputs`, each in memory of its own.
@@ -312,6 +333,7 @@ rlt_status_t rlt_session_run(rlt_session_t* session, uint32_t export_ordinal, ui
                              rlt_buffer_view_t* const* inputs, uint32_t output_count, rlt_buffer_view_t** outputs,
                              rlt_error_t* error) {
   for (uint32_t i = 0; i < output_count; ++i) outputs[i] = NULL;
+  if (error) error->entry = 0;
   if (export_ordinal >= session->module.exports.count) {
     return rlt_error_set(error, RLT_NOT_FOUND, "export %u is not below %u", export_ordinal,
                          session->module.exports.count);

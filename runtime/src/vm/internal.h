@@ -55,6 +55,7 @@ struct rlt_vm_module_t {
   uint32_t import_count, function_count, export_count;
   uint32_t int_global_count, ref_global_count;
   uint64_t step_limit;  // UINT64_MAX: none
+  rlt_interrupt_t interrupt;
   size_t stack_size;    // in bytes: enough for any function
   bool has_initializer;
   rlt_atomic_pointer_t stacks[RLT_VM_STACK_POOL_SIZE];  // idle ones

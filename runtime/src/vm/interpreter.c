@@ -4,13 +4,14 @@
 #include "vm/internal.h"
 
 // What ends an invocation early; the text is in k_trap_messages.
-typedef enum trap_t { TRAP_ZERO, TRAP_OVERFLOW, TRAP_DEPTH, TRAP_STEPS } trap_t;
+typedef enum trap_t { TRAP_ZERO, TRAP_OVERFLOW, TRAP_DEPTH, TRAP_STEPS, TRAP_INTERRUPT } trap_t;
 
 static const char* const k_trap_messages[] = {
     [TRAP_ZERO] = "division by zero",
     [TRAP_OVERFLOW] = "a quotient does not fit in 64 bits",
     [TRAP_DEPTH] = "calls are nested too deeply",
     [TRAP_STEPS] = "the step limit was reached",
+    [TRAP_INTERRUPT] = "interrupted",
 };
 
 static inline void assign_ref(rlt_object_t** slot, rlt_object_t* value) {
@@ -196,11 +197,11 @@ static int64_t unary(uint16_t opcode, int64_t a) {
     trap = (what);       \
     goto trapped;        \
   } while (0)
-// Loops and recursion pass through here, and nothing else can run for long.
-#define COUNT_STEP()                                                            \
-  do {                                                                          \
-    if (RLT_UNLIKELY(steps-- == 0)) TRAP(RLT_RESOURCE_EXHAUSTED, TRAP_STEPS); \
-  } while (0)
+
+// How many steps will be left when something must be looked at again: whether there is an interrupt, or the limit.
+static uint64_t next_pause(const rlt_vm_module_t* module, uint64_t steps) {
+  return module->interrupt.is_pending && steps > RLT_VM_INTERRUPT_STEPS ? steps - RLT_VM_INTERRUPT_STEPS : 0;
+}
 
 rlt_status_t rlt_vm_interpret(rlt_vm_module_t* module, stack_t* stack, const function_t* function,
                               const rlt_vm_call_t* call, rlt_error_t* error) {
@@ -215,7 +216,7 @@ rlt_status_t rlt_vm_interpret(rlt_vm_module_t* module, stack_t* stack, const fun
   const uint16_t* at = function->code;
   int64_t* ints = frame->ints;
   rlt_object_t** refs = frame->refs;
-  uint64_t steps = module->step_limit;
+  uint64_t steps = module->step_limit, pause = next_pause(module, steps);
   rlt_status_t status = RLT_OK;
   trap_t trap = TRAP_ZERO;
   for (;;) {
@@ -242,15 +243,23 @@ rlt_status_t rlt_vm_interpret(rlt_vm_module_t* module, stack_t* stack, const fun
         at += 2;
         break;
       case OP_BRANCH:
-        COUNT_STEP();
-        at = frame->function->code + rlt_vm_read_offset(at + 1);
-        break;
       case OP_BRANCH_IF:
-        COUNT_STEP();
-        at = frame->function->code + rlt_vm_read_offset(ints[at[1]] ? at + 2 : at + 4);
-        break;
       case OP_CALL: {
-        COUNT_STEP();
+        // Loops and recursion pass through here, and nothing else can run for long.
+        if (RLT_UNLIKELY(steps == pause)) {
+          if (steps == 0) TRAP(RLT_RESOURCE_EXHAUSTED, TRAP_STEPS);
+          if (module->interrupt.is_pending(module->interrupt.self)) TRAP(RLT_CANCELLED, TRAP_INTERRUPT);
+          pause = next_pause(module, steps);
+        }
+        --steps;
+        if (at[0] == OP_BRANCH) {
+          at = frame->function->code + rlt_vm_read_offset(at + 1);
+          break;
+        }
+        if (at[0] == OP_BRANCH_IF) {
+          at = frame->function->code + rlt_vm_read_offset(ints[at[1]] ? at + 2 : at + 4);
+          break;
+        }
         uint16_t target = at[1];
         if (target & RLT_VM_CALL_IMPORT) {
           const import_t* import = &module->imports[target & (RLT_VM_CALL_IMPORT - 1)];

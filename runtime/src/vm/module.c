@@ -140,6 +140,7 @@ rlt_status_t rlt_vm_module_create(const rlt_vm_program_t* program, const rlt_vm_
   rlt_vm_module_t* module = block;
   module->allocator = allocator;
   module->step_limit = options && options->step_limit ? options->step_limit : UINT64_MAX;
+  if (options) module->interrupt = options->interrupt;
   rlt_status_t status = load(module, program, natives, native_count, error);
   if (status != RLT_OK) {
     rlt_vm_module_destroy(module);

@@ -97,7 +97,8 @@ static void test_kernel_errors_name_the_dispatch(void) {
   rlt_buffer_t* table[3] = {wrap(values, sizeof(values), RLT_ACCESS_READ), wrap(indices, sizeof(indices), RLT_ACCESS_READ),
                             wrap(out, sizeof(out), RLT_ACCESS_WRITE)};
   CHECK_FAILS(rlt_device_execute(device, commands, 3, table, &error), RLT_TRAP,
-              "'gather': an index in the data is out of bounds");
+              "an index in the data is out of bounds (in kernel 'gather')");
+  CHECK_INT(error.entry, ENTRY_GATHER + 1);
   indices[0] = 1;
   execute(commands, 3, table);
   for (int i = 0; i < 3; ++i) rlt_buffer_release(table[i]);

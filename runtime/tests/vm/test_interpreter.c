@@ -166,6 +166,27 @@ static void test_step_limit(void) {
   rlt_vm_module_destroy(module);
 }
 
+// Counts how often it is asked; pending from the third time on.
+static bool third_time(void* self) { return ++*(int*)self >= 3; }
+
+static void test_interrupt(void) {
+  program_t p = {0};
+  begin_function(&p, "f", "", "", 0, 0);
+  EMIT(&p, OP_BRANCH, OFFSET(0));
+  rlt_error_t error;
+  rlt_vm_module_t* module;
+  int asked = 0;
+  const rlt_vm_module_options_t options = {.step_limit = 1000, .interrupt = {.self = &asked, .is_pending = third_time}};
+  CHECK_OK(load_with(&p, &options, &error, &module));
+  rlt_vm_call_t call = {0};
+  CHECK_FAILS(rlt_vm_invoke(module, 0, &call, &error), RLT_CANCELLED, "interrupted (in function \"f\")");
+  CHECK_INT(asked, 3);
+  asked = -1000;  // never pending before the limit, which still holds
+  CHECK_FAILS(rlt_vm_invoke(module, 0, &call, &error), RLT_RESOURCE_EXHAUSTED, "step limit");
+  CHECK_INT(asked, -1000 + 1000 / RLT_VM_INTERRUPT_STEPS);
+  rlt_vm_module_destroy(module);
+}
+
 static void test_trap(void) {
   program_t p = {0};
   begin_function(&p, "f", "", "", 0, 0);
@@ -445,6 +466,7 @@ int main(void) {
   RUN_TEST(test_const_select_branch);
   RUN_TEST(test_loop);
   RUN_TEST(test_step_limit);
+  RUN_TEST(test_interrupt);
   RUN_TEST(test_trap);
   RUN_TEST(test_calls);
   RUN_TEST(test_call_depth);

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rillet.errors import LoadError, RunError
-from rillet.runtime import _native, failures, inputs, strings
+from rillet.runtime import _native, inputs, strings
 from rillet.runtime.cpus import available_cores
 from rillet.runtime.files import write_atomically
 from rillet.runtime.specs import TensorSpec, tensor_spec
@@ -73,8 +73,9 @@ class Module:
                 prepared = tuple(inputs.prepare(s, a) for s, a in zip(self._tensors, arrays, strict=True))
                 results = self._invoke(_MAIN, prepared)
         except RunError as error:
-            explained = failures.explained(error, {e["name"]: e["sources"] for e in self.entries})
-            raise strings.renamed(self._inputs, explained) if self._has_strings else explained from None
+            if self._has_strings:
+                raise strings.renamed(self._inputs, error) from None
+            raise
         return strings.join(self._outputs, results) if self._has_strings else results
 
     @property

@@ -53,7 +53,9 @@ def renamed(specs: Sequence[TensorSpec], error: RunError) -> RunError:
     for spec in specs:
         if spec.dtype == OBJECT:
             text = text.replace(f"'{spec.name}{_ENDS}'", f"'{spec.name}'")
-    return RunError(text)
+    result = RunError(text)
+    result.entry = error.entry
+    return result
 
 
 def _pack(spec: TensorSpec, value: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -35,7 +35,7 @@ static rlt_status_t run_all(const rlt_dispatch_observer_t* observer, const rlt_c
     const bool observed = observer->begin && command->kind == RLT_COMMAND_DISPATCH;
     const int code = observed ? run_observed(observer, commands, command, addresses, local_memory)
                               : rlt_cpu_run(commands, command, addresses, local_memory, 0, command->unit_count);
-    if (RLT_UNLIKELY(code != RLT_DISPATCH_OK)) return rlt_cpu_kernel_error(command, code, error);
+    if (RLT_UNLIKELY(code != RLT_DISPATCH_OK)) return rlt_cpu_kernel_error(commands, command, code, error);
   }
   return RLT_OK;
 }

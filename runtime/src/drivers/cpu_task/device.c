@@ -260,7 +260,7 @@ static rlt_status_t run_all(task_device_t* device, const rlt_command_buffer_t* c
     run_one(&run, execution->scratch.block);
     const uint64_t failure = atomic_load_explicit(&run.failure, memory_order_relaxed);
     if (RLT_LIKELY(failure == 0)) continue;
-    return rlt_cpu_kernel_error(&commands->commands[(failure >> 32) - 1], (int)(uint32_t)failure, error);
+    return rlt_cpu_kernel_error(commands, &commands->commands[(failure >> 32) - 1], (int)(uint32_t)failure, error);
   }
   if (trial.counts) {
     const int way = trial.alone ? LEARNED_ALONE : LEARNED_SHARED;
