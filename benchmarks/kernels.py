@@ -1,9 +1,9 @@
 """Measure single kernels against this machine's roofs: ``python -m benchmarks.kernels``; ``--help`` for the choices.
 
 Every kernel is compiled from an ONNX model of that one operation, for each instruction set asked for, and runs on one
-thread. Its roofs are measured between its calls: the
-peak of multiply-adds in registers on the same instruction set, and a copy that moves as many bytes as the operation
-must. Outputs are compared with ONNX Runtime's. Exit status 1 when they disagree.
+thread. Its roofs (`rillet.analysis.roofs`) are measured between its calls: the peak of multiply-adds in registers on
+the same instruction set, and a copy that moves as many bytes as the operation must. Outputs are compared with ONNX
+Runtime's. Exit status 1 when they disagree.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,12 @@ import numpy as np
 
 from benchmarks.engines import ENGINES, Arrays, Call, missing
 from benchmarks.kernel_cases import CASES, KernelCase
-from benchmarks.machine import Probe, cpu_name
+from benchmarks.machine import cpu_name
 from benchmarks.measure import interleaved
 from models.compare import error_ratio
 from models.zoo import serialize
+from rillet import targets
+from rillet.analysis.roofs import Roofs
 from rillet.cli.common import duration, positive
 from rillet.errors import CompileError
 
@@ -51,9 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
     except CompileError as error:
         print(error, file=sys.stderr)
         return 2
-    targets = [name for name, reason in reasons.items() if reason is None]
+    runnable = [name for name, reason in reasons.items() if reason is None]
     notes = [reason for reason in reasons.values() if reason is not None]
-    if not targets:
+    if not runnable:
         print("\n".join([*notes, "no target is left to measure"]), file=sys.stderr)
         return 2
     peer = None if options.without_peer or missing(ENGINES[_PEER]) else _PEER
@@ -62,13 +63,12 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{facts['cpu']}, {facts['cores']} cores, load {facts['load']}, one thread")
         print("\n".join([*notes, _HEADER]))
     rows: list[Row] = []
-    with ExitStack() as stack:
-        probes = {name: stack.enter_context(Probe("native" if name == "host" else name)) for name in targets}
-        for case in cases:
-            measured = measure_kernel(case, probes, peer, options.seconds, options.rounds)
-            rows += measured
-            if not options.json:
-                print(table(measured), flush=True)
+    roofs = {name: Roofs(targets.get(name)) for name in runnable}
+    for case in cases:
+        measured = measure_kernel(case, roofs, peer, options.seconds, options.rounds)
+        rows += measured
+        if not options.json:
+            print(table(measured), flush=True)
     if options.json:
         print(json.dumps({"machine": facts, "notes": notes, "rows": rows}, indent=1))
     return 1 if any(row.get("error_ratio", 0) > 1 for row in rows) else 0
@@ -77,8 +77,6 @@ def main(arguments: list[str] | None = None) -> int:
 def unsupported(name: str) -> str | None:
     """Why this machine cannot run code for the target, or None. Raises `CompileError` for an unknown name."""
     import llvmlite.binding as llvm
-
-    from rillet import targets
 
     target = targets.get(name)
     if not target.runs_here:
@@ -89,23 +87,22 @@ def unsupported(name: str) -> str | None:
 
 
 def measure_kernel(
-    case: KernelCase, probes: dict[str, Probe], peer: str | None, seconds: float, rounds: int
+    case: KernelCase, roofs: dict[str, Roofs], peer: str | None, seconds: float, rounds: int
 ) -> list[Row]:
-    """One row for each target of ``probes``, and one for the peer: times, rates, and shares of the roofs."""
+    """One row for each target of ``roofs``, and one for the peer: times, rates, and shares of the roofs."""
     inputs = case.inputs()
     calls: dict[str, Call] = {}
     facts: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="rillet-kernel-") as folder:
         model = Path(folder) / "kernel.onnx"
         model.write_bytes(serialize(case.build()))
-        for name in probes:
+        for name in roofs:
             calls[name], facts[name] = _compiled(model, name, inputs)
         if peer is not None:
             calls[peer] = _peer(case, Path(folder), peer, inputs)
     outputs = {name: np.array(call()[0]) for name, call in calls.items()}
     arrays = np.zeros(case.traffic // 2, np.uint8), np.ones(case.traffic // 2, np.uint8)
-    probe = next(iter(probes.values()))
-    times = interleaved(calls | _roofs(probes, probe, arrays), seconds, rounds)
+    times = interleaved(calls | _roof_calls(roofs, arrays), seconds, rounds)
     copy_gbs = case.traffic / min(times["copy"]) / 1e9
     rows = []
     for name, output in outputs.items():
@@ -114,8 +111,8 @@ def measure_kernel(
         row: Row = {"kernel": case.name, "target": name, **facts.get(name, {})}
         row |= {"min_s": best, "median_s": statistics.median(samples), "calls": len(samples)}
         row |= {"gflops": case.work / best / 1e9, "gbs": case.traffic / best / 1e9, "copy_gbs": copy_gbs}
-        if name in probes:
-            row["peak_gflops"] = probes[name].multiply_add(1) * _PEAK_ROUNDS / min(times[_peak(name)]) / 1e9
+        if name in roofs:
+            row["peak_gflops"] = roofs[name].multiply_add(1) * _PEAK_ROUNDS / min(times[_peak(name)]) / 1e9
             shares = {"compute": row["gflops"] / row["peak_gflops"], "memory": row["gbs"] / row["copy_gbs"]}
             row["bound"] = max(shares, key=shares.__getitem__)
             row["of_roof"] = shares[row["bound"]]
@@ -125,12 +122,13 @@ def measure_kernel(
     return rows
 
 
-def _roofs(probes: dict[str, Probe], copier: Probe, arrays: tuple[np.ndarray, np.ndarray]) -> dict[str, Call]:
-    def peak(probe: Probe) -> Call:
-        return lambda: [np.array(probe.multiply_add(_PEAK_ROUNDS))]
+def _roof_calls(roofs: dict[str, Roofs], arrays: tuple[np.ndarray, np.ndarray]) -> dict[str, Call]:
+    def peak(target: Roofs) -> Call:
+        return lambda: [np.array(target.multiply_add(_PEAK_ROUNDS))]
 
-    roofs: dict[str, Call] = {_peak(name): peak(probe) for name, probe in probes.items()}
-    return roofs | {"copy": lambda: [np.array(copier.copy(*arrays))]}
+    calls: dict[str, Call] = {_peak(name): peak(target) for name, target in roofs.items()}
+    copier = next(iter(roofs.values()))
+    return calls | {"copy": lambda: [np.array(copier.copy(*arrays))]}
 
 
 def _peak(target: str) -> str:

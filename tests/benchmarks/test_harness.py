@@ -123,7 +123,7 @@ def test_table_shows_failures_and_ratios() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_probe_measures_both_roofs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_roofs_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks import machine
 
     monkeypatch.setattr(machine, "_FMA_ROUNDS", 100_000)

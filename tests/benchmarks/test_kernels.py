@@ -11,7 +11,6 @@ import pytest
 
 from benchmarks import kernel_cases, kernels, run, sizes
 from benchmarks.kernel_cases import CASES, conv, matmul, pointwise, rowwise
-from benchmarks.machine import Probe
 
 TINY = (
     matmul(9, 5, 17),
@@ -100,14 +99,3 @@ def test_sizes_explain_themselves(capsys: pytest.CaptureFixture[str]) -> None:
     assert "unknown model 'no_model'; known are " in capsys.readouterr().err
     assert sizes.main(["ds_cnn", "pdp11"]) == 2
     assert "unknown target 'pdp11'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("isa", ["native", "x86-64-v2"])
-def test_probe_counts_what_it_does(isa: str) -> None:
-    if isa != "native" and kernels.unsupported(isa):
-        pytest.skip("another architecture")
-    with Probe(isa) as probe:
-        assert probe.multiply_add(10) % (2 * 12 * 10) == 0
-        source, target = np.arange(64, dtype=np.uint8), np.zeros(64, np.uint8)
-        assert probe.copy(target, source) == 128
-    np.testing.assert_array_equal(source, target)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
+
+import onnx.parser
+import pytest
 
 import models
 import rillet
+from rillet.analysis import roofs
+from rillet.analysis.roofs import Roofline
 from rillet.cli import main, profile
 
 
@@ -47,10 +53,67 @@ def test_summary_takes_the_fastest_run_of_each_dispatch():
     assert kernel.gbytes == 2000 / 500
 
 
+def test_shares_are_of_the_roof_that_binds():
+    class Facts:
+        entries = (
+            {"name": "k", "macs": 500, "bytes": 2000, "sources": "n"},
+            {"name": "old", "macs": 0, "bytes": 0, "sources": ""},
+        )
+
+    roofline = Roofline(peak=4e9, copies={2000: 8e9})
+    fast, old = profile.summarize(Facts, [[("k", 0, 500), ("old", 500, 600)]], roofline)
+    assert (fast.of_roof, fast.bound) == (pytest.approx(0.5), "compute")
+    assert old.gflops is None and old.of_roof is None
+    lines = profile.table([fast, old]).splitlines()
+    assert lines[0].split()[3:7] == ["GFLOP/s", "GB/s", "roof", "kernel"]
+    assert lines[1].split()[3:8] == ["2.0", "4.0", "50%", "c", "k"] and lines[2].split()[3:6] == ["-", "-", "-"]
+    (kernel, *_) = profile.summarize(Facts, [[("k", 0, 500)]], with_rates=False)
+    assert kernel.gflops is None and "GFLOP/s" not in profile.table([kernel])
+
+
 def test_bench_profile_prints_kernels_and_writes_a_trace(tmp_path, capsys):
     trace = tmp_path / "trace.json"
     assert main(["bench", str(compiled(tmp_path)), "--profile", "--trace", str(trace)]) == 0
-    assert "GFLOP/s" in capsys.readouterr().out
+    roofs, titles, *kernels = capsys.readouterr().out.splitlines()
+    assert roofs.startswith("roofs of one thread: ") and "roof" in titles
+    assert all("% c " in line or "% m " in line for line in kernels)
     events = json.loads(trace.read_text())["traceEvents"]
     assert {"name", "ph", "pid", "tid", "ts", "dur", "args"} <= set(events[0])
     assert {e["args"]["call"] for e in events} == set(range(10))
+    assert all(e["args"]["of_roof"] > 0 and e["args"]["bound"] in ("compute", "memory") for e in events)
+
+
+def test_shares_come_as_json(tmp_path, capsys):
+    assert main(["bench", str(compiled(tmp_path)), "--profile", "--json"]) == 0
+    kernels = json.loads(capsys.readouterr().out)
+    assert all(k["of_roof"] > 0 and k["gflops"] >= 0 and k["bound"] in ("compute", "memory") for k in kernels)
+
+
+def test_profile_without_the_compiler_says_why_a_column_is_missing(tmp_path, capsys, monkeypatch):
+    path = compiled(tmp_path)
+    monkeypatch.setitem(sys.modules, "rillet.analysis.roofs", None)
+    monkeypatch.delattr("rillet.analysis.roofs")
+    assert main(["bench", str(path), "--profile"]) == 0
+    note, titles, *_ = capsys.readouterr().out.splitlines()
+    assert note == (
+        "no share of the roof, which cannot be measured: it takes the compiler: pip install 'rillet[compiler]'"
+    )
+    assert "GFLOP/s" in titles and "roof" not in titles
+
+
+def test_profile_of_an_unknown_target_says_why_a_column_is_missing(tmp_path, capsys, monkeypatch):
+    path = compiled(tmp_path)
+    monkeypatch.setattr(roofs, "names", list)
+    assert main(["bench", str(path), "--profile"]) == 0
+    assert "which cannot be measured: no target of this version has exactly the features" in capsys.readouterr().out
+
+
+def test_profile_of_dynamic_sizes_has_times_only(tmp_path, capsys):
+    text = '<ir_version: 10, opset_import: ["" : 21]> g (float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }'
+    model, trace = tmp_path / "dynamic.onnx", tmp_path / "trace.json"
+    model.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    assert main(["bench", str(model), "--profile", "--trace", str(trace)]) == 0
+    _, note, titles, kernel = capsys.readouterr().out.splitlines()
+    assert note.startswith("no rates: some sizes are known at calls only; compile with --shape")
+    assert titles.split() == ["us", "share", "n", "kernel", "(nodes)"] and kernel
+    assert set(json.loads(trace.read_text())["traceEvents"][0]["args"]) == {"call", "nodes"}

@@ -15,6 +15,8 @@ from rillet.cli import profile
 from rillet.cli.common import add_source, duration, natural, open_module, print_json, read_inputs, static_shape
 from rillet.runtime import Module, load
 
+_NO_RATES = "no rates: some sizes are known at calls only; compile with --shape NAME=1x128 for each dynamic input"
+
 
 def register(commands: Any) -> None:
     parser = commands.add_parser("bench", help="time a model's calls")
@@ -74,12 +76,15 @@ def show_profile(module: Module, inputs: list[np.ndarray], options: argparse.Nam
     """Profile a module and print its kernels, longest first."""
     watched = load(module.to_bytes(), threads=1, profile=True)
     runs = profile.record(watched, inputs, calls=10)
-    kernels = profile.summarize(watched, runs)
+    known = profile.has_rates(watched)
+    roofline, note = profile.measure_roofs(watched) if known else (None, _NO_RATES)
+    kernels = profile.summarize(watched, runs, roofline, with_rates=known)
     if options.trace:
-        profile.write_trace(Path(options.trace), watched, runs)
+        profile.write_trace(Path(options.trace), watched, runs, roofline, with_rates=known)
     if options.json:
         print_json([dataclasses.asdict(kernel) for kernel in kernels])
         return 0
+    print(note)
     print(profile.table(kernels))
     return 0
 

@@ -1,22 +1,36 @@
-"""Profiles: time, arithmetic rate and memory rate of each kernel, and a trace that Perfetto opens."""
+"""Profiles: time, rates and share of the roof of each kernel, and a trace that Perfetto opens."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rillet.errors import CompileError
 from rillet.runtime import Module
+
+if TYPE_CHECKING:
+    from rillet.analysis.roofs import Roofline
 
 Event = tuple[str, int, int]  # kernel, begin, end in nanoseconds
 
 
-@dataclass
-class KernelTime:
+@dataclass(frozen=True)
+class Rates:
+    """What one dispatch reached; None where it is not known (of the roof: where there is no roofline)."""
+
+    gflops: float | None = None
+    gbytes: float | None = None
+    of_roof: float | None = None
+    bound: str | None = None  # "compute" or "memory": the roof that ``of_roof`` is a share of
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelTime(Rates):
     """One kernel over the measured calls; rates are per dispatch at its fastest."""
 
     name: str
@@ -24,8 +38,6 @@ class KernelTime:
     dispatches: int
     microseconds: float  # of all its dispatches in one call, at their fastest
     share: float
-    gflops: float
-    gbytes: float
 
 
 def record(module: Module, inputs: Sequence[np.ndarray], calls: int) -> list[list[Event]]:
@@ -39,7 +51,39 @@ def record(module: Module, inputs: Sequence[np.ndarray], calls: int) -> list[lis
     return runs
 
 
-def summarize(module: Module, runs: Sequence[Sequence[Event]]) -> list[KernelTime]:
+def measure_roofs(module: Module) -> tuple[Roofline | None, str]:
+    """This machine's roofs for the module's kernels, and a line about them: what they are, or why there are none."""
+    executable = next(e for e in module.executables if e["selected"])
+    try:
+        from rillet.analysis import roofs
+
+        probe = roofs.Roofs(roofs.target_of(executable["arch"], executable["features"]))
+    except (ImportError, CompileError) as error:
+        reason = "it takes the compiler: pip install 'rillet[compiler]'" if isinstance(error, ImportError) else error
+        return None, f"no share of the roof, which cannot be measured: {reason}"
+    roofline = roofs.measure(probe, {entry["bytes"] for entry in module.entries})
+    text = f"{roofline.peak / 1e9:.1f} GFLOP/s (multiply-adds of f32 in registers)"
+    return roofline, f"roofs of one thread: {text}, and a copy of as many bytes as the kernel reads and writes"
+
+
+def has_rates(module: Module) -> bool:
+    """Whether the work of each kernel is known: it is not where sizes are known at calls only."""
+    static = all(isinstance(d, int) and d >= 0 for spec in module.inputs for d in spec.shape)
+    return static and not module.stats.get("arena_is_dynamic")
+
+
+def rates(entry: dict[str, Any], nanoseconds: float, roofline: Roofline | None) -> Rates:
+    """The rates of one dispatch of the kernel that ``entry`` (one of ``Module.entries``) describes."""
+    operations, size, time = 2 * entry["macs"], entry["bytes"], max(nanoseconds, 1)
+    if not size:  # a module written without these facts
+        return Rates()
+    of_roof, bound = roofline.share(operations, size, time / 1e9) if roofline else (None, None)
+    return Rates(operations / time, size / time, of_roof, bound)
+
+
+def summarize(
+    module: Module, runs: Sequence[Sequence[Event]], roofline: Roofline | None = None, *, with_rates: bool = True
+) -> list[KernelTime]:
     """The kernels by time, longest first. Each dispatch counts with its fastest run."""
     positions = zip(*runs, strict=True)
     fastest = [(events[0][0], min(end - begin for _, begin, end in events)) for events in positions]
@@ -49,7 +93,6 @@ def summarize(module: Module, runs: Sequence[Sequence[Event]]) -> list[KernelTim
         times = [time for name, time in fastest if name == entry["name"]]
         if not times:
             continue
-        best = max(min(times), 1)
         kernels.append(
             KernelTime(
                 name=entry["name"],
@@ -57,25 +100,41 @@ def summarize(module: Module, runs: Sequence[Sequence[Event]]) -> list[KernelTim
                 dispatches=len(times),
                 microseconds=sum(times) / 1e3,
                 share=sum(times) / total,
-                gflops=2 * entry["macs"] / best,
-                gbytes=entry["bytes"] / best,
+                **(asdict(rates(entry, min(times), roofline)) if with_rates else {}),
             )
         )
     return sorted(kernels, key=lambda k: -k.microseconds)
 
 
 def table(kernels: Sequence[KernelTime]) -> str:
-    """The summary as text."""
-    lines = [f"{'us':>10} {'share':>6} {'n':>4} {'GFLOP/s':>8} {'GB/s':>7}  kernel  (nodes)"]
+    """The summary as text; columns that no kernel has a figure for are left out. ``roof``: of the multiply-add peak (c)
+    or of a copy of as many bytes (m), whichever binds."""
+    with_rates = any(k.gflops is not None for k in kernels)
+    with_roof = any(k.of_roof is not None for k in kernels)
+    titles = f" {'GFLOP/s':>8} {'GB/s':>7}" * with_rates + f" {'roof':>7}" * with_roof
+    lines = [f"{'us':>10} {'share':>6} {'n':>4}{titles}  kernel  (nodes)"]
     for k in kernels:
-        figures = f"{k.microseconds:>10.1f} {k.share:>6.1%} {k.dispatches:>4} {k.gflops:>8.1f} {k.gbytes:>7.1f}"
+        figures = f"{k.microseconds:>10.1f} {k.share:>6.1%} {k.dispatches:>4}"
+        figures += f" {_figure(k.gflops, '.1f'):>8} {_figure(k.gbytes, '.1f'):>7}" if with_rates else ""
+        figures += f" {_figure(k.of_roof, '.0%'):>5} {(k.bound or ' ')[0]}" if with_roof else ""
         lines.append(f"{figures}  {k.name}  ({k.sources})")
     return "\n".join(lines)
 
 
-def write_trace(path: Path, module: Module, runs: Sequence[Sequence[Event]]) -> None:
+def _figure(value: float | None, spec: str) -> str:
+    return "-" if value is None else format(value, spec)
+
+
+def write_trace(
+    path: Path,
+    module: Module,
+    runs: Sequence[Sequence[Event]],
+    roofline: Roofline | None = None,
+    *,
+    with_rates: bool = True,
+) -> None:
     """Write the events in the Trace Event Format (JSON), which Perfetto and chrome://tracing open."""
-    sources = {entry["name"]: entry["sources"] for entry in module.entries}
+    entries = {entry["name"]: entry for entry in module.entries}
     origin = runs[0][0][1] if runs and runs[0] else 0
     events: list[dict[str, Any]] = [
         {
@@ -85,7 +144,8 @@ def write_trace(path: Path, module: Module, runs: Sequence[Sequence[Event]]) -> 
             "tid": 1,
             "ts": (begin - origin) / 1e3,
             "dur": (end - begin) / 1e3,
-            "args": {"call": call, "nodes": sources.get(name, "")},
+            "args": {"call": call, "nodes": entries[name]["sources"]}
+            | (asdict(rates(entries[name], end - begin, roofline)) if with_rates else {}),
         }
         for call, run in enumerate(runs)
         for name, begin, end in run

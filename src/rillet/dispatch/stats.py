@@ -7,6 +7,7 @@ A declaration gets ``rillet.macs`` and ``rillet.bytes``; the module gets ``rille
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from torch_mlir import ir
 
@@ -14,6 +15,8 @@ from rillet.dispatch.executables import declarations, functions
 from rillet.ir import Program, dtypes
 from rillet.ir.contraction import is_multiply_add
 from rillet.ir.structured import DYNAMIC, structured, walk
+
+_DESTINATION = 1  # of a tensor.insert_slice's operands
 
 
 def run(program: Program, options: None) -> None:
@@ -38,15 +41,49 @@ def _macs(op: ir.Operation) -> int:
     view = structured(op)
     if view is None or all(view.parallel) or len(view.inits) != 1 or not is_multiply_add(view):
         return 0
-    return math.prod(1 if e == DYNAMIC else e for e in view.extents())
+    return _elements(view.extents())
 
 
 def _bytes(function: ir.Operation) -> int:
-    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    tensors = [ir.RankedTensorType(t) for t in (*type_.inputs, *type_.results) if isinstance(t, ir.RankedTensorType)]
-    return sum(
-        math.prod(1 if e == DYNAMIC else e for e in t.shape) * dtypes.storage_bytes(t.element_type) for t in tensors
-    )
+    """What one dispatch moves between memory and registers at least: of each operand, the part that it touches."""
+    block = function.regions[0].blocks[0]
+    arguments = [argument for argument in block.arguments if isinstance(argument.type, ir.RankedTensorType)]
+    results = list(block.operations)[-1].operands
+    return sum(map(_read, arguments)) + sum(map(_written, results))
+
+
+def _read(argument: ir.Value) -> int:
+    """Bytes read of an argument: of a table that elements or slices are taken from, no more than what is taken."""
+    whole, taken = _size(argument), 0
+    for use in argument.uses:
+        op, holder = use.owner.operation, use.owner.operation.parent
+        if op.name == "tensor.extract" and (view := structured(holder)) is not None:
+            taken += _elements(view.extents()) * dtypes.storage_bytes(op.results[0].type)
+        elif op.name == "tensor.extract_slice":
+            taken += _size(op.results[0])
+        elif (
+            op.name != "tensor.insert_slice" or use.operand_number != _DESTINATION
+        ):  # which is written, in another part
+            return whole
+    return min(whole, taken)
+
+
+def _written(result: ir.Value) -> int:
+    """Bytes written of a result: where slices are inserted into something, those."""
+    written, whole = 0, _size(result)
+    while isinstance(result, ir.OpResult) and result.owner.name == "tensor.insert_slice":
+        written += _size(result.owner.operands[0])
+        result = result.owner.operands[_DESTINATION]
+    return min(whole, written) if written else whole
+
+
+def _size(value: ir.Value) -> int:
+    type_ = ir.RankedTensorType(value.type)
+    return _elements(type_.shape) * dtypes.storage_bytes(type_.element_type)
+
+
+def _elements(extents: Iterable[int]) -> int:
+    return math.prod(1 if e == DYNAMIC else e for e in extents)
 
 
 def _i64(value: int) -> ir.IntegerAttr:

@@ -1,0 +1,93 @@
+"""Work counted for each executable: of operands that are touched in part, the part."""
+
+from __future__ import annotations
+
+import pytest
+from torch_mlir import ir
+
+from rillet.dispatch import stats
+from rillet.ir import Program
+
+MODULE = """
+module {{
+  module @executables {{
+    module @k attributes {{flow.executable}} {{
+      func.func @k({arguments}) -> {result} {{
+        {body}
+      }}
+    }}
+  }}
+  func.func private @k({types}) -> {result} attributes {{flow.executable = @executables::@k}}
+  func.func @main({arguments}) -> {result} {{
+    %r = call @k({names}) : ({types}) -> {result}
+    return %r : {result}
+  }}
+}}
+"""
+TABLE = (
+    {"table": "tensor<1000x8xf32>", "ids": "tensor<4xi64>"},
+    "tensor<4x8xf32>",
+    """
+    %e = tensor.empty() : tensor<4x8xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>],
+                         iterator_types = ["parallel", "parallel"]}
+        ins(%ids : tensor<4xi64>) outs(%e : tensor<4x8xf32>) {
+    ^bb0(%id: i64, %o: f32):
+      %i = arith.index_cast %id : i64 to index
+      %j = linalg.index 1 : index
+      %v = tensor.extract %table[%i, %j] : tensor<1000x8xf32>
+      linalg.yield %v : f32
+    } -> tensor<4x8xf32>
+    return %r : tensor<4x8xf32>""",
+)
+TAKE = (
+    {"x": "tensor<1000xf32>"},
+    "tensor<10xf32>",
+    "%r = tensor.extract_slice %x[5] [10] [1] : tensor<1000xf32> to tensor<10xf32> return %r : tensor<10xf32>",
+)
+PART = (
+    {"x": "tensor<10xf32>", "whole": "tensor<1000xf32>"},
+    "tensor<1000xf32>",
+    "%r = tensor.insert_slice %x into %whole[5] [10] [1] : tensor<10xf32> into tensor<1000xf32>"
+    " return %r : tensor<1000xf32>",
+)
+PRODUCT = (
+    {"a": "tensor<3x5xf32>", "b": "tensor<5x7xf32>", "c": "tensor<3x7xf32>"},
+    "tensor<3x7xf32>",
+    """
+    %r = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+                                          affine_map<(m, n, k) -> (m, n)>],
+                         iterator_types = ["parallel", "parallel", "reduction"]}
+        ins(%a, %b : tensor<3x5xf32>, tensor<5x7xf32>) outs(%c : tensor<3x7xf32>) {
+    ^bb0(%x: f32, %y: f32, %z: f32):
+      %p = arith.mulf %x, %y : f32
+      %s = arith.addf %z, %p : f32
+      linalg.yield %s : f32
+    } -> tensor<3x7xf32>
+    return %r : tensor<3x7xf32>""",
+)
+
+
+@pytest.mark.parametrize(
+    ("function", "macs", "size"),
+    [
+        pytest.param(TABLE, 0, 4 * (2 * 4 * 8) + 8 * 4, id="the rows taken from a table"),
+        pytest.param(TAKE, 0, 4 * 2 * 10, id="a slice"),
+        pytest.param(PART, 0, 4 * 2 * 10, id="a part written in place"),
+        pytest.param(PRODUCT, 3 * 5 * 7, 4 * (3 * 5 + 5 * 7 + 2 * 3 * 7), id="whole operands"),
+    ],
+)
+def test_work_of_one_dispatch(function: tuple[dict[str, str], str, str], macs: int, size: int) -> None:
+    arguments, result, body = function
+    text = MODULE.format(
+        arguments=", ".join(f"%{name}: {type_}" for name, type_ in arguments.items()),
+        names=", ".join(f"%{name}" for name in arguments),
+        types=", ".join(arguments.values()),
+        result=result,
+        body=body,
+    )
+    program = Program.parse(text)
+    stats.run(program, None)
+    declaration = program.module.body.operations[1].operation
+    found = [ir.IntegerAttr(declaration.attributes[f"rillet.{name}"]).value for name in ("macs", "bytes")]
+    assert found == [macs, size]
