@@ -183,7 +183,10 @@ class Maker:
         self.values.extend(made)
 
     def number(self, x: Value) -> Value:
-        """``x`` without NaN, whose conversion to an integer may give anything."""
+        """``x`` without NaN, whose conversion to an integer may give anything.
+
+        Nor do the oracles agree on the maximum of NaN and the numbers that are scattered onto it.
+        """
         return self.add("Where", [self.add("IsNaN", [x])[0], self.scalar(0, x.dtype), x])[0]
 
     def _infer(self, node: onnx.NodeProto, inputs: Sequence[Value]) -> list[Value]:

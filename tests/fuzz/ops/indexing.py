@@ -37,6 +37,8 @@ def gather_elements(g: Maker) -> None:
         taken = order.take(range(min(shape[axis], int(x.dims[axis]))), axis=axis).astype(np.int64)
         updates = g.data(x.dtype, taken.shape)
         reduction = g.one_of(["none", "add", "max"]) if x.dtype in (*FLOATS, "int32", "int64") else "none"
+        if reduction == "max" and x.dtype in FLOATS:
+            x = g.number(x)
         g.add("ScatterElements", [x, g.constant(taken), updates], axis=axis, reduction=reduction)
 
 
