@@ -8,6 +8,8 @@ from harness import Kernel, executable, generic
 from kernels import tensor
 
 from rillet import targets
+from rillet.codegen import CodegenOptions
+from rillet.codegen.knobs import Knobs
 
 _LOOPS = "(b, h, m, n, k)"
 
@@ -159,3 +161,42 @@ def test_scratch_holds_a_block_of_rows_only() -> None:
     assert 16 * 256 * 4 <= kernel.executable.local_memory_size <= targets.get("host").l2_bytes
     assert kernel.grid()[0] >= 16
     assert kernel.grid()[0] % 2 == 0  # two workers share them evenly
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        Knobs(row_tiles=1),
+        Knobs(row_tiles=1 << 24, stages=(Knobs(tile_rows=5, tile_vectors=1),)),
+        Knobs(row_tiles=2, stages=(Knobs(rows_outer=0), Knobs(tile_rows=8, tile_vectors=2), Knobs(tile_rows=7))),
+        Knobs(stages=(Knobs(unroll=5), Knobs(tile_rows=3, tile_vectors=1), Knobs(tile_vectors=1, rows_outer=1))),
+        Knobs(stages=(Knobs(tile_rows=32), Knobs(), Knobs(), Knobs(tile_rows=3))),
+    ],
+)
+def test_chains_take_any_choice(knobs: Knobs) -> None:
+    kernel = Kernel(attention(3, 70, 48, 16, 33), "host", CodegenOptions(knobs=knobs))
+    arrays = inputs(1, 3, 70, 48, 16, 33)
+    (got,) = kernel(arrays, [((1, 70, 3, 33), np.float32)])
+    np.testing.assert_allclose(got, reference(*arrays), rtol=2e-5, atol=2e-6)
+    choice = kernel.executable.choice
+    assert choice is not None and choice.problem["rows"] == 70 and choice.problem["points"] == 3
+    for number in range(3):
+        asked, made = knobs.of_stage(number).given(), choice.knobs.of_stage(number).given()
+        assert asked.items() <= made.items() and choice.stages[number].knobs.given() == made
+    assert kernel.grid()[0] == -(-70 // (choice.problem["step"] * (choice.knobs.row_tiles or 0)))
+
+
+def test_what_was_decided_about_a_chain_gives_the_same_kernel() -> None:
+    first = Kernel(attention(2, 120, 48, 16, 32), "x86-64-v3").executable
+    assert first.choice is not None and len(first.choice.stages) == 3
+    again = Kernel(attention(2, 120, 48, 16, 32), "x86-64-v3", CodegenOptions(knobs=first.choice.knobs)).executable
+    assert again.object == first.object
+
+
+def test_chains_of_unknown_sizes_take_any_choice() -> None:
+    knobs = Knobs(row_tiles=3, stages=(Knobs(tile_rows=5), Knobs(tile_rows=8), Knobs(tile_rows=3, tile_vectors=1)))
+    kernel = Kernel(attention(2, "?", "?", 8, 16), "host", CodegenOptions(knobs=knobs))
+    for rows, keys in ((1, 1), (70, 64), (131, 37)):
+        arrays = inputs(1, 2, rows, keys, 8, 16)
+        (got,) = kernel(arrays, [((1, rows, 2, 16), np.float32)], [rows, keys])
+        np.testing.assert_allclose(got, reference(*arrays), rtol=2e-4, atol=2e-5)

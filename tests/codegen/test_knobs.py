@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from harness import Kernel
 from kernels import assert_close, depthwise, depthwise_reference, matmul, pack
+from test_softmax import softmax
 
 from rillet.codegen import CodegenOptions
-from rillet.codegen.knobs import LIMITS, Knobs
+from rillet.codegen.knobs import LIMITS, Choice, Knobs
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,9 @@ def test_what_was_decided_gives_the_same_kernel() -> None:
         ({"tile_rows": 0}, "'tile_rows' must be a whole number from 1 to 32, not 0"),
         ({"unroll": 2.5}, "'unroll' must be a whole number from 1 to 64, not 2.5"),
         ({"rows_outer": True}, "'rows_outer' must be a whole number from 0 to 1, not True"),
+        ({"stages": 3}, "'stages' must be a list of objects without stages of their own, not 3"),
+        ({"stages": [{"stages": []}]}, "'stages' must be a list of objects without stages of their own"),
+        ({"stages": [{}, {"unroll": 0}]}, "'unroll' must be a whole number from 1 to 64, not 0"),
     ],
 )
 def test_bad_choices_are_named(facts: dict, message: str) -> None:
@@ -75,3 +79,23 @@ def test_bad_choices_are_named(facts: dict, message: str) -> None:
 
 def test_limits_cover_every_choice() -> None:
     assert Knobs.parse({name: high for name, (_, high) in LIMITS.items()}).given().keys() == LIMITS.keys()
+
+
+def test_choices_of_stages_are_read_back() -> None:
+    knobs = Knobs(row_tiles=3, stages=(Knobs(), Knobs(tile_rows=2)))
+    assert knobs.given() == {"row_tiles": 3, "stages": [{}, {"tile_rows": 2}]}
+    assert Knobs.parse(knobs.given()) == knobs
+    assert knobs.of_stage(1).tile_rows == 2 and knobs.of_stage(2) == Knobs()
+    assert knobs.with_stage(3, Knobs(unroll=4)).given()["stages"] == [{}, {"tile_rows": 2}, {}, {"unroll": 4}]
+    choice = Choice({"rows": 4}, knobs, (Choice({}, Knobs()), Choice({"lanes": 8}, Knobs(tile_rows=2))))
+    assert Choice.parse(choice.given()) == choice
+
+
+@pytest.mark.parametrize("knobs", [Knobs(tile_rows=1, tile_vectors=1), Knobs(tile_rows=8, tile_vectors=8)])
+def test_rows_take_any_choice(knobs: Knobs) -> None:
+    kernel = Kernel(softmax(21, 75, 1), "host", CodegenOptions(knobs=knobs))
+    assert kernel.executable.strategy == "rowwise" and kernel.executable.choice is not None
+    assert kernel.executable.choice.knobs == knobs
+    x = np.random.default_rng(0).standard_normal((21, 75), np.float32)
+    [y] = kernel([x], [((21, 75), np.float32)])
+    assert_close(y, np.exp(x.astype(np.float64)) / np.exp(x.astype(np.float64)).sum(1, keepdims=True))

@@ -76,9 +76,48 @@ def test_long_reductions_are_tried_in_parts_and_parts_as_a_whole() -> None:
     assert [k.reduction_block for k in groups.send(parts)] == [0, 256]
 
 
-def test_runs_vary_the_vectors_in_flight() -> None:
-    (group,) = space.groups("rowwise", Choice({"lanes": 8}, Knobs(tile_vectors=4)), V3)
-    assert [k.tile_vectors for k in group] == [1, 2, 8]
+def _chain_choice() -> Choice:
+    product = dataclasses.replace(PRODUCT.knobs, row_tiles=None, column_tiles=None)
+    stages = (
+        Choice(PRODUCT.problem | {"rows": 128, "columns": 128, "steps": 32, "run": 32}, product),
+        Choice({"lanes": 8}, Knobs(tile_rows=4, tile_vectors=4)),
+        Choice(PRODUCT.problem | {"rows": 128, "columns": 32, "steps": 128, "run": 128}, product),
+    )
+    knobs = Knobs(row_tiles=8, stages=tuple(s.knobs for s in stages))
+    return Choice({"points": 12, "rows": 128, "row_bytes": 512, "step": 6}, knobs, stages)
+
+
+def test_chains_vary_each_stage_and_then_the_rows_of_a_block() -> None:
+    chain = _chain_choice()
+    groups = space.groups("chain", chain, V3)
+    seen = [next(groups), *(groups.send(chain) for _ in range(7))]
+    with pytest.raises(StopIteration):
+        groups.send(chain)
+    assert all(group for group in seen)
+    for group, stage in zip(seen, (0, 0, 0, 1, 2, 2, 2), strict=False):
+        assert all(k.of_stage(n) == chain.knobs.of_stage(n) for k in group for n in range(3) if n != stage)
+        assert all(k.of_stage(stage) != chain.knobs.of_stage(stage) for k in group)
+    # Where register tiles change, so do the rows that a block can have.
+    assert all(k.row_tiles is None for k in seen[0]) and all(k.row_tiles == 8 for k in seen[3])
+    assert [k.row_tiles for k in seen[-1]] == [6, 4, 3, 2, 1]  # the nearest first, and no fewer blocks than the model's
+
+
+def test_rows_of_a_block_are_counted_in_what_the_best_tiles_divide() -> None:
+    chain = _chain_choice()
+    groups = space.groups("chain", chain, V3)
+    next(groups)
+    best = dataclasses.replace(
+        chain, problem=chain.problem | {"step": 12}, knobs=dataclasses.replace(chain.knobs, row_tiles=4)
+    )
+    *_, rows = (groups.send(best) for _ in range(7))
+    assert [k.row_tiles for k in rows] == [3, 2, 1]
+
+
+def test_runs_vary_the_vectors_in_flight_and_rows_side_by_side() -> None:
+    (group,) = space.groups("elementwise", Choice({"lanes": 8}, Knobs(tile_vectors=4)), V3)
+    assert [(k.tile_rows, k.tile_vectors) for k in group] == [(None, 1), (None, 2), (None, 8)]
+    (group,) = space.groups("rowwise", Choice({"lanes": 8}, Knobs(tile_rows=2, tile_vectors=4)), V3)
+    assert len(group) == 15 and {k.tile_rows for k in group} == {1, 2, 4, 8}
     assert not list(space.groups("elementwise", Choice({"lanes": 1}, Knobs(tile_vectors=1)), V3))
 
 

@@ -18,6 +18,7 @@ from rillet.cli.common import check_output, counted, natural, parse_shapes, prin
 from rillet.errors import CompileError
 
 if TYPE_CHECKING:
+    from rillet.codegen.knobs import Knobs
     from rillet.ir.image import TensorSpec as ImageSpec
     from rillet.runtime import Module, TensorSpec
     from rillet.tuning.search import Result, Status
@@ -173,8 +174,9 @@ def _text(result: Result, path: Path) -> str:
     better = [entry for entry in result.record.entries.values() if entry.knobs.given()]
     for entry in sorted(better, key=lambda e: e.tuned_us - e.model_us):
         problem = " ".join(f"{name}={value}" for name, value in entry.problem.items())
-        knobs = " ".join(f"{name}={value}" for name, value in entry.knobs.given().items())
-        lines.append(f"{entry.model_us:10.1f} us -> {entry.tuned_us:10.1f} us  {entry.strategy} {problem}: {knobs}")
+        lines.append(
+            f"{entry.model_us:10.1f} us -> {entry.tuned_us:10.1f} us  {entry.strategy} {problem}: {_words(entry.knobs)}"
+        )
     kernels = len(result.record.entries)
     measured = f"{counted(result.variants, 'variant')} of {counted(kernels, 'kernel')} measured"
     lines.append(f"{measured}, {counted(result.improved, 'kernel')} improved")
@@ -184,6 +186,13 @@ def _text(result: Result, path: Path) -> str:
     )
     lines.append(f"record: {path}")
     return "\n".join(lines)
+
+
+def _words(knobs: Knobs) -> str:
+    """The choices in a line."""
+    whole = dataclasses.replace(knobs, stages=()).given()
+    words = [f"{name}={value}" for name, value in whole.items()]
+    return " ".join([*words, *(f"stage {n} ({_words(s)})" for n, s in enumerate(knobs.stages) if s.given())])
 
 
 def _facts(result: Result, path: Path) -> dict[str, Any]:

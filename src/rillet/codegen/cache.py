@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from rillet.codegen.knobs import Choice, Knobs
+from rillet.codegen.knobs import Choice
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.targets import Target
 
@@ -78,15 +78,15 @@ class ObjectCache:
         try:
             facts["grid"] = tuple(facts["grid"]) if facts["grid"] else None
             if facts["choice"]:
-                facts["choice"] = Choice(facts["choice"]["problem"], Knobs(**facts["choice"]["knobs"]))
+                facts["choice"] = Choice.parse(facts["choice"])
             return CompiledExecutable(object=body, **facts)
-        except (TypeError, KeyError):
+        except (TypeError, KeyError, ValueError, AttributeError):
             return None
 
     def put(self, key: str, executable: CompiledExecutable) -> None:
         """Store ``executable``, as ``write`` does."""
         facts = {f.name: getattr(executable, f.name) for f in dataclasses.fields(executable) if f.name != "object"}
-        facts["choice"] = dataclasses.asdict(executable.choice) if executable.choice else None
+        facts["choice"] = executable.choice.given() if executable.choice else None
         write(self._path(key), facts, executable.object)
 
     def _path(self, key: str) -> Path:

@@ -14,7 +14,8 @@ class Knobs:
     """Choices about one kernel; None leaves one to the cost model. A strategy ignores those it does not have.
 
     Every combination within ``LIMITS`` gives a correct kernel, or none where it would need too much scratch memory.
-    Blocks are counted in tiles, which they hold whole.
+    Blocks are counted in tiles, which they hold whole. A chain has choices of its own (``row_tiles``: rows of a block
+    by the rows that all stages' tiles divide) and those of its stages.
     """
 
     tile_rows: int | None = None  # of a register tile
@@ -24,21 +25,38 @@ class Knobs:
     row_tiles: int | None = None  # rows of a workgroup, in tiles
     column_tiles: int | None = None  # columns of a workgroup, in tiles
     reduction_block: int | None = None  # iterations of the outermost reduction axis done at a time; 0: all
+    stages: tuple[Knobs, ...] = ()  # of a chain's stages, in order; those that are missing are the cost model's
 
-    def given(self) -> dict[str, int]:
-        """The choices that were made, by name."""
-        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+    def given(self) -> dict[str, Any]:
+        """The choices that were made, by name, as JSON can hold them: numbers, and a list of the same for stages."""
+        made = {name: getattr(self, name) for name in LIMITS}
+        found = {name: value for name, value in made.items() if value is not None}
+        return found | {"stages": [stage.given() for stage in self.stages]} if self.stages else found
+
+    def of_stage(self, number: int) -> Knobs:
+        """The choices about a stage of a chain."""
+        return self.stages[number] if number < len(self.stages) else MODEL
+
+    def with_stage(self, number: int, stage: Knobs) -> Knobs:
+        """The same but for one stage."""
+        stages = [*self.stages, *[MODEL] * (number + 1 - len(self.stages))]
+        stages[number] = stage
+        return dataclasses.replace(self, stages=tuple(stages))
 
     @staticmethod
     def parse(facts: Mapping[str, Any]) -> Knobs:
         """The knobs of a mapping such as ``given`` returns. Raises ``ValueError`` naming what is wrong with it."""
-        for name, value in facts.items():
+        numbers = dict(facts)
+        stages = numbers.pop("stages", [])
+        for name, value in numbers.items():
             if name not in LIMITS:
-                raise ValueError(f"there is no choice '{name}'; choices: {', '.join(LIMITS)}")
+                raise ValueError(f"there is no choice '{name}'; choices: {', '.join(LIMITS)}, stages")
             low, high = LIMITS[name]
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise ValueError(f"'{name}' must be a whole number from {low} to {high}, not {value!r}")
-        return Knobs(**facts)
+        if not isinstance(stages, list) or any(not isinstance(s, Mapping) or "stages" in s for s in stages):
+            raise ValueError(f"'stages' must be a list of objects without stages of their own, not {stages!r}")
+        return Knobs(**numbers, stages=tuple(Knobs.parse(s) for s in stages))
 
 
 MODEL = Knobs()
@@ -61,3 +79,15 @@ class Choice:
 
     problem: dict[str, int]  # extents and sizes by name, as the cost model sees them (unknown extents guessed)
     knobs: Knobs
+    stages: tuple[Choice, ...] = ()  # of a chain's stages, in order
+
+    def given(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        facts = {"problem": self.problem, "knobs": self.knobs.given()}
+        return facts | {"stages": [stage.given() for stage in self.stages]} if self.stages else facts
+
+    @staticmethod
+    def parse(facts: Mapping[str, Any]) -> Choice:
+        """What ``given`` returned. Raises ``ValueError`` or ``KeyError`` where it did not."""
+        stages = tuple(Choice.parse(stage) for stage in facts.get("stages", ()))
+        return Choice(dict(facts["problem"]), Knobs.parse(facts["knobs"]), stages)

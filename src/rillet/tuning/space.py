@@ -1,9 +1,8 @@
 """The search space: for each kind of kernel, the alternatives worth measuring, nearest to the model's choice first.
 
 A search walks one group of choices after another (register tile, unrolling, loop order, parts of the reduction,
-split over workgroups), each
-around the best found so far. No alternative gives fewer workgroups than the cost model, for kernels are measured on one
-thread and must still share well among several.
+split over workgroups), each around the best found so far. No alternative gives fewer workgroups than the cost model,
+for kernels are measured on one thread and must still share well among several.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Generator, Iterator
+from typing import Any
 
 from rillet.codegen.cpu import tiles
 from rillet.codegen.cpu.tiles import Tile
@@ -22,6 +22,7 @@ _MOST_TILES = 12  # register tiles tried for one kernel
 _SLOWEST_TILE = 1.6  # tiles that the cost model takes for slower than this many times its best are not tried
 _UNROLLS = (1, 2, 3, 4, 6, 8, 12, 16)
 _IN_FLIGHT = (1, 2, 4, 8)
+_TOGETHER = (1, 2, 4, 8)  # rows side by side
 _SHORTEST_PART = 256  # steps of a reduction that are worth doing at a time
 
 Groups = Generator[list[Knobs], Choice, None]
@@ -34,13 +35,14 @@ def groups(strategy: str, choice: Choice, target: Target) -> Groups:
         return _contraction(choice, target)
     if strategy == "windowed":
         return _windowed(choice, target)
+    if strategy == "chain":
+        return _chain(choice, target)
     return _runs(choice)
 
 
 def _contraction(choice: Choice, target: Target) -> Groups:
     best = yield _contraction_tiles(choice, target)
-    trip = best.problem["run"]
-    best = yield [_with(best, unroll=n) for n in _UNROLLS if n <= trip and n != best.knobs.unroll]
+    best = yield _unrolls(best)
     best = yield [_with(best, rows_outer=1 - (best.knobs.rows_outer or 0))]
     best = yield [_with(best, reduction_block=n) for n in _reduction_blocks(best)]
     yield [
@@ -51,6 +53,42 @@ def _contraction(choice: Choice, target: Target) -> Groups:
             math.ceil(best.problem["columns"] / (_given(best, "tile_vectors") * best.problem["lanes"])),
         )
     ]
+
+
+def _chain(choice: Choice, target: Target) -> Groups:
+    """The stages one after the other, then the rows of a block, of which there are at most as many as in the model's:
+    blocks are workgroups, and hold what passes between stages in a cache."""
+    best = choice
+    for number, stage in enumerate(choice.stages):
+        if "steps" not in stage.problem:
+            best = yield [best.knobs.with_stage(number, knobs) for knobs in _row_shapes(stage)]
+            continue
+        # Rows of a block follow from the tiles, and are chosen again for them.
+        free = dataclasses.replace(best.knobs, row_tiles=None)
+        best = yield [free.with_stage(number, knobs) for knobs in _contraction_tiles(stage, target)]
+        best = yield [best.knobs.with_stage(number, knobs) for knobs in _unrolls(best.stages[number])]
+        other = 1 - (best.knobs.of_stage(number).rows_outer or 0)
+        best = yield [best.knobs.with_stage(number, _with(best.stages[number], rows_outer=other))]
+    most = choice.problem["step"] * _given(choice, "row_tiles")
+    own, step = _given(best, "row_tiles"), best.problem["step"]
+    yield [_with(best, row_tiles=n) for n in _block_rows(own, max(1, most // step)) if n != own]
+
+
+def _row_shapes(stage: Choice) -> Iterator[Knobs]:
+    """Rows side by side and vectors in flight of a row-wise stage."""
+    own = (stage.knobs.tile_rows, stage.knobs.tile_vectors)
+    for rows, vectors in itertools.product(_TOGETHER if own[0] else (None,), _IN_FLIGHT):
+        if (rows, vectors) != own:
+            yield Knobs(tile_rows=rows, tile_vectors=vectors)
+
+
+def _block_rows(own: int, most: int) -> list[int]:
+    """Some numbers from 1 to ``most``, the nearest to ``own`` first."""
+    return sorted({1, 2, 3, 4, *range(6, most, 4), most} & {*range(1, most + 1)}, key=lambda n: abs(n - own))
+
+
+def _unrolls(best: Choice) -> list[Knobs]:
+    return [_with(best, unroll=n) for n in _UNROLLS if n <= best.problem["run"] and n != best.knobs.unroll]
 
 
 def _contraction_tiles(choice: Choice, target: Target) -> list[Knobs]:
@@ -107,9 +145,9 @@ def _windowed(choice: Choice, target: Target) -> Groups:
 
 
 def _runs(choice: Choice) -> Groups:
-    """Kernels that walk long runs: how many vectors are in flight."""
+    """Kernels that walk long runs: how many vectors are in flight, and of row-wise ones how many rows side by side."""
     if choice.problem["lanes"] > 1:
-        yield [Knobs(tile_vectors=n) for n in _IN_FLIGHT if n != choice.knobs.tile_vectors]
+        yield list(_row_shapes(choice))
 
 
 def _tiles(choice: Choice, shapes: list[tuple[int, int]]) -> list[Knobs]:
@@ -139,7 +177,7 @@ def _halvings(parts: int) -> Iterator[int]:
         parts //= 2
 
 
-def _with(choice: Choice, **changes: int) -> Knobs:
+def _with(choice: Choice, **changes: Any) -> Knobs:
     return dataclasses.replace(choice.knobs, **changes)
 
 

@@ -10,7 +10,7 @@ from torch_mlir import ir
 
 from rillet.codegen.cpu import index, rowwise
 from rillet.codegen.cpu.blocks import Span, workgroup_span
-from rillet.codegen.cpu.chain_plan import ContractionStage, Plan, RowStage, make_plan
+from rillet.codegen.cpu.chain_plan import ContractionStage, Plan, RowStage, choice, make_plan
 from rillet.codegen.cpu.contraction import Workgroup
 from rillet.codegen.cpu.contraction_plan import loop_sizes
 from rillet.codegen.cpu.dispatch import Dispatch
@@ -35,6 +35,7 @@ class ChainStrategy:
         """Emit the kernel."""
         plan = make_plan(dispatch, target)
         assert plan is not None
+        kernel.choice = choice(plan)
 
         def grid() -> list[Index]:
             *fixed, rows = _sizes(kernel, plan)

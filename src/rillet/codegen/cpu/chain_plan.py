@@ -19,6 +19,7 @@ from rillet.codegen.cpu.dimensions import Dimension
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.kernel import storage_bytes, storage_type
 from rillet.codegen.cpu.tiles import SPLIT_CYCLES, grid_cycles
+from rillet.codegen.knobs import Choice, Knobs
 from rillet.targets import Target
 
 _MOST_ROWS = 64  # of a block; more only leave fewer blocks to share
@@ -124,7 +125,38 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
         return None
     step = math.lcm(*(s.plan.tile.rows for s in planned if isinstance(s, ContractionStage)))
     room = target.l2_bytes // 2
-    return Plan(tuple(planned), _rows_of_a_workgroup(first, planned, tiles, step, target), step, room, tuple(tiles))
+    rows = _rows_of_a_workgroup(first, planned, tiles, step, target)
+    if wanted := dispatch.knobs.row_tiles:
+        total = first.plan.contraction.extents[first.rows]
+        rows = step * (wanted if total == DYNAMIC else min(wanted, math.ceil(total / step)))
+    return Plan(tuple(planned), rows, step, room, tuple(tiles))
+
+
+def choice(plan: Plan) -> Choice:
+    """What the plan decides, for what extents, and the same of each stage."""
+    stages = tuple(_stage_choice(stage) for stage in plan.stages)
+    first = plan.stages[0]
+    assert isinstance(first, ContractionStage)
+    extents = first.plan.contraction.extents
+    points = math.prod(contraction_plan.guess_extent(extents[n]) for n in first.fixed if n is not None)
+    problem = {
+        "points": points,
+        "rows": contraction_plan.guess_extent(extents[first.rows]),
+        "row_bytes": sum(t.unit for t in plan.tiles if t.over is None and not t.grows),
+        "step": plan.step,
+    }
+    for number, stage in enumerate(stages):
+        if isinstance(plan.stages[number], ContractionStage):
+            problem |= {f"{name}_{number}": stage.problem[name] for name in ("columns", "steps")}
+    return Choice(problem, Knobs(row_tiles=plan.rows // plan.step, stages=tuple(s.knobs for s in stages)), stages)
+
+
+def _stage_choice(stage: ContractionStage | RowStage) -> Choice:
+    if isinstance(stage, RowStage):
+        return stage.plan.choice
+    made = contraction_plan.choice(stage.plan, stage.stage.knobs)
+    # Rows are those of the chain's block, and a workgroup has all columns.
+    return dataclasses.replace(made, knobs=dataclasses.replace(made.knobs, row_tiles=None, column_tiles=None))
 
 
 def _has_root(stage: Stage) -> bool:

@@ -17,11 +17,16 @@ class Stage(Dispatch):
     pass from stage to stage (binding -1)."""
 
     def __init__(
-        self, whole: Dispatch, ops: tuple[ir.Operation, ...], arguments: tuple[Port, ...], results: tuple[Port, ...]
+        self,
+        whole: Dispatch,
+        number: int,
+        ops: tuple[ir.Operation, ...],
+        arguments: tuple[Port, ...],
+        results: tuple[Port, ...],
     ):
-        """Nothing is analysed again: the ops are those of ``whole``, in its order."""
+        """Nothing is analysed again: the ops are those of ``whole``, in its order; ``number``: of the stage."""
         self.module = whole.module
-        self.knobs = whole.knobs
+        self.knobs = whole.knobs.of_stage(number)
         self.function = whole.function
         self.name = whole.name
         self.block = whole.block
@@ -113,7 +118,8 @@ def _stage(dispatch: Dispatch, numbers: dict[ir.Operation, int], stage: int) -> 
     read = {v for op in needed for v in _reads(op)}
     arguments = [port for port in dispatch.arguments if port.value in read]
     arguments += [Port(v, ir.RankedTensorType(v.type), -1, ()) for v in passed]
-    return Stage(dispatch, tuple(op for op in dispatch.ops if op in needed), tuple(arguments), tuple(results))
+    ops = tuple(op for op in dispatch.ops if op in needed)
+    return Stage(dispatch, stage, ops, tuple(arguments), tuple(results))
 
 
 def _reads(op: ir.Operation) -> list[ir.Value]:

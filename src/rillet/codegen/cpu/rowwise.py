@@ -47,7 +47,7 @@ class _Rowwise:
 
     def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
         plan = make_plan(dispatch, target)
-        kernel.choice = plan.shape.choice
+        kernel.choice = plan.choice
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
             if plan.stages.are_costly:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -14,11 +15,13 @@ from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
 from rillet.codegen.cpu.stages import Stages
 from rillet.codegen.cpu.vector_loop import Shape, shape_for
+from rillet.codegen.knobs import Choice
 from rillet.targets import Target
 
 _BLOCK_BYTES = 32 * 1024
 _LONG_COLUMNS = 512  # columns of a workgroup where they are long: runs that are worth reading ahead
 _TOGETHER = 4  # rows that go through the stages side by side, so that the ends of their reductions overlap
+_MOST_TOGETHER = 8  # that can be asked for: each is a copy of the code
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
@@ -36,6 +39,14 @@ class Plan:
     has_long_columns: bool  # lanes across rows, along which so much lies that it is read in bands (rowwise_columns)
     stages: Stages
 
+    @property
+    def choice(self) -> Choice:
+        """What was decided: rows side by side where lanes run along rows, and vectors in flight."""
+        made = self.shape.choice
+        if self.along is None:
+            return made
+        return Choice(made.problem, dataclasses.replace(made.knobs, tile_rows=self.together))
+
 
 def make_plan(dispatch: Dispatch, target: Target) -> Plan:
     dimensions = Dimensions(dispatch)
@@ -49,6 +60,8 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan:
     shares.mark(dispatch, dimensions, set(shared))
     stages = Stages(dispatch, dimensions, set(shared))
     together = 1 if along is None else _rows_together(dispatch, dimensions, set(outer), target)
+    if along is not None and dispatch.knobs.tile_rows:
+        together = min(dispatch.knobs.tile_rows, _MOST_TOGETHER)
     long = across is not None and _has_long_columns(dispatch, dimensions, set(outer), across, lanes, target)
     ahead = along is not None and len(dispatch.reductions) > 1 and _is_beyond_l2(dispatch, target)
     return Plan(dispatch, dimensions, outer, across, along, lanes, shape, together, ahead, long, stages)
