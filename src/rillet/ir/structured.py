@@ -201,3 +201,24 @@ def walk(op: ir.Operation | ir.OpView) -> Iterator[ir.Operation]:
             for inner in block.operations:
                 yield inner.operation
                 yield from walk(inner)
+
+
+def linear_form(expr: Expr) -> tuple[dict[int, int], int] | None:
+    """The coefficients of the loops in ``expr``, and its constant; None when it is not linear."""
+    if isinstance(expr, int):
+        return {expr: 1}, 0
+    if isinstance(expr, ir.AffineDimExpr):
+        return {expr.position: 1}, 0
+    if isinstance(expr, ir.AffineConstantExpr):
+        return {}, expr.value
+    if not isinstance(expr, ir.AffineAddExpr | ir.AffineMulExpr):
+        return None
+    left, right = linear_form(expr.lhs), linear_form(expr.rhs)
+    if left is None or right is None:
+        return None
+    if isinstance(expr, ir.AffineAddExpr):
+        loops = {d: left[0].get(d, 0) + right[0].get(d, 0) for d in left[0] | right[0]}
+        return loops, left[1] + right[1]
+    # One factor of a product is a constant, or the expression would not be affine.
+    (loops, constant), (_, factor) = (left, right) if not right[0] else (right, left)
+    return {d: c * factor for d, c in loops.items()}, constant * factor

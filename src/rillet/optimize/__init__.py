@@ -11,6 +11,7 @@ from rillet.optimize import (
     fold_constants,
     fold_scale,
     sink,
+    transposed_convolutions,
 )
 from rillet.optimize.spec import check
 
@@ -20,6 +21,7 @@ PASSES = [
     Pass("fold-constants", "optimize", fold_constants.run, fold_constants.Options()),
     Pass("fold-scale", "optimize", fold_scale.run),
     Pass("channels-last", "optimize", channels_last.run),
+    Pass("transposed-convolutions", "optimize", transposed_convolutions.run, transposed_convolutions.Options()),
     Pass("sink", "optimize", sink.run, sink.Options()),
     Pass("absorb-transposes", "optimize", absorb_transposes.run),
     Pass("fold-constants-again", "optimize", fold_constants.run, fold_constants.Options()),

@@ -15,9 +15,10 @@ from torch_mlir.dialects import arith
 from rillet.ir import Program, builders, constants
 from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.extents import extents
-from rillet.ir.rewrite import erase_dead, replace, sweep_constants, users
-from rillet.ir.structured import Structured, is_permutation, is_projected, structured, walk
+from rillet.ir.rewrite import erase_dead, replace, sweep_constants
+from rillet.ir.structured import Structured, is_projected, structured, walk
 from rillet.optimize.affine_form import Affine, affine_form
+from rillet.optimize.followers import follower
 
 
 def run(program: Program, options: None) -> None:
@@ -61,27 +62,24 @@ def _chain(program: Program, view: Structured, channels: set[int]) -> tuple[list
     chain: list[ir.Operation] = []
     total: Affine | None = None
     value = view.op.results[0]
-    while True:
-        following = users(value)
-        after = structured(following[0]) if len(following) == 1 else None
-        step = _step(program, after, value, axes, channels) if after is not None else None
-        if step is None or after is None:
-            return chain, total
+    while (found := follower(value)) is not None:
+        after, variable = found
+        step = _step(program, after, variable, axes, channels) if after.op.results[0].type == value.type else None
+        if step is None:
+            break
         total = step if total is None else step.after(total)
         chain.append(after.op)
         value = after.op.results[0]
+    return chain, total
 
 
 def _step(
-    program: Program, after: Structured, value: ir.Value, axes: tuple[object, ...], channels: set[int]
+    program: Program, after: Structured, variable: int, axes: tuple[object, ...], channels: set[int]
 ) -> Affine | None:
-    """What ``after`` does to ``value``, broadcast over the axes of ``value``; None when it is not affine by channel."""
-    if len(after.inits) != 1 or not after.is_elementwise or after.init_is_read() or after.inputs.count(value) != 1:
-        return None
-    variable = after.inputs.index(value)
+    """What ``after`` does to its input ``variable``, broadcast over the axes of that; None when it is not affine by
+    channel.
+    """
     own = after.maps[variable]
-    if not is_permutation(own, after.loops) or after.init_maps[0] != own or after.op.results[0].type != value.type:
-        return None
     known = {}
     for number, (operand, map_) in enumerate(zip(after.inputs, after.input_maps, strict=True)):
         if number == variable:

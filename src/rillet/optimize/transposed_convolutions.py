@@ -1,0 +1,373 @@
+"""Computes transposed convolutions phase by phase, so that nothing is multiplied by the zeros between elements.
+
+With stride ``s``, a transposed convolution arrives as a convolution of its input spread out by ``s - 1`` zeros between
+neighbours. Of the filter, its results at positions ``s * h + r``, phase ``r``, meet every ``s``-th tap only outside of
+these zeros: each phase is a convolution of the input as it was, by those taps. (Shi et al., "Is the deconvolution layer
+the same as a convolutional layer?", 2016.)
+
+Each phase goes to its place in one tensor. Where position ``s * h + r`` is followed by axis ``w`` of the result, that
+tensor has the axes ``h`` and ``s * w``, so that a phase is an ordinary slice, which its dispatch can write in place; a
+reshape makes the result of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch_mlir import ir
+
+from rillet.ir import Program, builders, constants
+from rillet.ir.contraction import Contraction, contraction
+from rillet.ir.extents import mixed, segments
+from rillet.ir.rewrite import defining, erase_dead, rebuild_generic, replace, sweep_constants
+from rillet.ir.structured import DYNAMIC, Structured, is_projected, linear_form, structured, walk
+from rillet.optimize.followers import follower
+
+
+@dataclass(frozen=True)
+class Options:
+    """``separate``: up to so many phases are convolutions of their own; of more, those along the last axis are one.
+
+    ``most``: with more phases than that the convolution is left as it is. ``lanes``: columns that a kernel computes
+    whether all are there or not.
+    """
+
+    separate: int = 16
+    most: int = 64
+    lanes: int = 16
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One axis of the image: how it was spread out, how the filter reads it, and where it is in the result."""
+
+    position: int  # axis of the operand
+    result: int  # axis of the result
+    loop: int  # over the result
+    window: int  # over the filter
+    taps: int
+    dilation: int
+    stride: int  # of the spreading: 1 for an axis that was not
+    before: int  # positions in front of the input's first element, in the tensor that the convolution reads
+    extent: int  # of the input, before it was spread out
+    length: int  # of the result
+
+    @property
+    def count(self) -> int:
+        """Positions of a phase; the last ones may lie behind the end of the result."""
+        return -(-self.length // self.stride)
+
+    @property
+    def step(self) -> int:
+        """How far apart the input's elements are that neighbouring taps of a phase meet."""
+        return self.dilation // math.gcd(self.dilation, self.stride)
+
+    def met(self, phase: int) -> list[tuple[int, int]]:
+        """The taps that meet elements in a phase, each with the element's distance from the phase's position."""
+        places = [(t, phase + t * self.dilation - self.before) for t in range(self.taps)]
+        return [(t, place // self.stride) for t, place in places if place % self.stride == 0]
+
+    def reach(self) -> tuple[int, int]:
+        """The least and the greatest distance over all phases."""
+        distances = [d for r in range(self.stride) for _, d in self.met(r)]
+        return min(distances), max(distances)
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """A convolution over a tensor that was spread out."""
+
+    view: Structured
+    roles: Contraction
+    source: ir.Value  # the input itself
+    padding: ir.Value  # the scalar around it and between its elements: zero
+    start: ir.Value  # the scalar that sums start with
+    weights: np.ndarray
+    axes: tuple[_Axis, ...]
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """One convolution: the taps it has by axis and the distance of the first, and where its result goes."""
+
+    weights: np.ndarray
+    distances: tuple[int, ...]
+    offsets: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+def run(program: Program, options: Options) -> None:
+    """Rewrite the transposed convolutions of ``@main`` whose shapes and weights are known."""
+    with program.context, ir.Location.unknown():
+        for op in list(walk(program.main())):
+            spread = _spread(program, op)
+            if spread is None or not all(a.met(r) for a in spread.axes for r in range(a.stride)):
+                continue
+            phases = _phases(spread, options)
+            if len(phases) <= options.most:
+                _rewrite(program, spread, phases)
+        erase_dead(program.main())
+        sweep_constants(program)
+
+
+# --- recognition ---
+
+
+def _spread(program: Program, op: ir.Operation) -> _Spread | None:
+    view = structured(op)
+    roles = contraction(view) if view is not None else None
+    if view is None or roles is None or not roles.is_convolution or DYNAMIC in view.extents():
+        return None
+    weights = constants.array_of(program, view.inputs[roles.rhs])
+    start = defining(view.inits[0])
+    if weights is None or not is_projected(view.maps[roles.rhs]) or start is None or start.name != "linalg.fill":
+        return None
+    inserted, low, around = _unpadded(view.inputs[roles.lhs])
+    op_ = defining(inserted)
+    if op_ is None or op_.name != "tensor.insert_slice":
+        return None
+    (source,), (zeros,), *dynamic = segments(op_)
+    names = ("static_offsets", "static_sizes", "static_strides")
+    offsets, _, strides = (mixed(op_, n, v) for n, v in zip(names, dynamic, strict=True))
+    between = defining(zeros)
+    if between is None or between.name != "linalg.fill" or not _is_zero(between.operands[0]):
+        return None
+    if around is not None and not _is_zero(around):
+        return None
+    shape = list(ir.RankedTensorType(source.type).shape)
+    if len(shape) != len(strides) or not all(isinstance(v, int) for v in (*shape, *offsets, *strides, *low)):
+        return None
+    before = [a + b for a, b in zip(low, offsets, strict=True)]  # type: ignore[operator]
+    axes = _axes(view, roles, shape, before, strides)  # type: ignore[arg-type]
+    if axes is None:
+        return None
+    return _Spread(view, roles, source, between.operands[0], start.operands[0], weights, axes)
+
+
+def _unpadded(value: ir.Value) -> tuple[ir.Value, list[builders.Extent], ir.Value | None]:
+    """What a padded value is made of, the padding in front of it, and the scalar it is padded with."""
+    op = defining(value)
+    if op is None or op.name != "tensor.pad":
+        return value, [0] * ir.RankedTensorType(value.type).rank, None
+    (source,), low, _ = segments(op)
+    scalar = list(op.regions[0].blocks[0].operations)[-1].operands[0]
+    return source, mixed(op, "static_low", low), scalar
+
+
+def _is_zero(scalar: ir.Value) -> bool:
+    op = defining(scalar)
+    return op is not None and op.name == "arith.constant" and op.attributes["value"].value == 0
+
+
+def _axes(
+    view: Structured, roles: Contraction, shape: Sequence[int], before: Sequence[int], strides: Sequence[int]
+) -> tuple[_Axis, ...] | None:
+    """The axes of the image; None when one of them is read in another way, or another axis was spread out."""
+    extents, target = view.extents(), view.init_maps[0]
+    found = []
+    for position, expr in enumerate(view.maps[roles.lhs]):
+        form = linear_form(expr)
+        loops = set() if form is None else set(form[0])
+        image, window = loops & set(roles.image), loops & set(roles.window)
+        if not image:
+            if strides[position] != 1 or before[position] != 0:
+                return None
+            continue
+        if form is None or len(image) != 1 or len(window) != 1 or loops != image | window or form[1] != 0:
+            return None
+        (loop,), (tap,) = image, window
+        result = target.index(loop)
+        if form[0][loop] != 1 or form[0][tap] < 1 or result + 1 == len(target):
+            return None
+        found.append(
+            _Axis(
+                position,
+                result,
+                loop,
+                tap,
+                extents[tap],
+                form[0][tap],
+                strides[position],
+                before[position],
+                shape[position],
+                extents[loop],
+            )
+        )
+    found.sort(key=lambda axis: axis.result)
+    return tuple(found) if any(axis.stride > 1 for axis in found) else None
+
+
+# --- phases ---
+
+
+def _phases(spread: _Spread, options: Options) -> list[_Phase]:
+    strides = [axis.stride for axis in spread.axes]
+    last = spread.axes[-1]
+    target = spread.view.init_maps[0]
+    can_merge = last.step == 1 and spread.roles.n == (target[-1],) and last.result + 2 == len(target)
+    if can_merge and (math.prod(strides) > options.separate or _merging_is_free(spread, options.lanes)):
+        return [_phase(spread, phases, merged=True) for phases in itertools.product(*map(range, strides[:-1]))]
+    return [_phase(spread, phases, merged=False) for phases in itertools.product(*map(range, strides))]
+
+
+def _merging_is_free(spread: _Spread, lanes: int) -> bool:
+    """Whether the last axis' phases, as columns of one convolution with the taps of all, cost no more than each alone.
+
+    Taps that a phase does not have are zeros; what a kernel cannot do without are whole vectors of columns.
+    """
+    last = spread.axes[-1]
+    low, high = last.reach()
+    columns = spread.view.extents()[spread.roles.n[0]]
+    taps = sum(len(last.met(r)) for r in range(last.stride))
+    return (high - low + 1) * -(-columns * last.stride // lanes) <= taps * -(-columns // lanes)
+
+
+def _phase(spread: _Spread, phases: Sequence[int], *, merged: bool) -> _Phase:
+    view, map_ = spread.view, spread.view.maps[spread.roles.rhs]
+    weights, distances = spread.weights, []
+    shape = [view.extents()[loop] for loop in view.init_maps[0]]  # type: ignore[index]
+    offsets = [0] * len(shape)
+    for axis in spread.axes:
+        shape[axis.result] = axis.count
+    for axis, phase in zip(spread.axes, phases, strict=False):
+        met = axis.met(phase)
+        weights = weights.take([t for t, _ in met], map_.index(axis.window))
+        distances.append(met[0][1])
+        offsets[axis.result + 1] = phase * shape[axis.result + 1]
+    if merged:
+        last = spread.axes[-1]
+        weights = _side_by_side(weights, last, map_.index(last.window), map_.index(spread.roles.n[0]))
+        distances.append(last.reach()[0])
+        shape[-1] *= last.stride
+    return _Phase(np.ascontiguousarray(weights), tuple(distances), tuple(offsets), tuple(shape))
+
+
+def _side_by_side(weights: np.ndarray, axis: _Axis, window: int, columns: int) -> np.ndarray:
+    """The filters of all phases of ``axis`` next to each other along ``columns``, with zeros where one has no tap."""
+    low, high = axis.reach()
+    parts = []
+    for phase in range(axis.stride):
+        shape = list(weights.shape)
+        shape[window] = high - low + 1
+        part = np.moveaxis(np.zeros(shape, weights.dtype), window, 0)
+        for tap, distance in axis.met(phase):
+            part[distance - low] = weights.take(tap, window)
+        parts.append(np.moveaxis(part, 0, window))
+    return np.concatenate(parts, columns)
+
+
+# --- rewriting ---
+
+
+def _rewrite(program: Program, spread: _Spread, phases: Sequence[_Phase]) -> None:
+    view = spread.view
+    chain = _followers(program, view.op)
+    element = ir.RankedTensorType(view.op.results[0].type).element_type
+    with ir.InsertionPoint(view.op), view.op.location:
+        image = _padded(spread)
+        parts = [_convolution(program, spread, phase, image, element) for phase in phases]
+    for after, number in chain:
+        with ir.InsertionPoint(after.op), after.op.location:
+            parts = [
+                _applied(program, after, number, part, phase.shape) for part, phase in zip(parts, phases, strict=True)
+            ]
+    last = chain[-1][0].op if chain else view.op
+    with ir.InsertionPoint(last), last.location:
+        replace(last, [_assembled(spread, phases, parts, last.results[0])])
+
+
+def _padded(spread: _Spread) -> ir.Value:
+    """The input with the zeros around it that the phases reach."""
+    source = ir.RankedTensorType(spread.source.type)
+    low, high = [0] * source.rank, [0] * source.rank
+    for axis in spread.axes:
+        nearest, farthest = axis.reach()
+        low[axis.position] = max(0, -nearest)
+        high[axis.position] = max(0, axis.count - 1 + farthest - (axis.extent - 1))
+    if not any((*low, *high)):
+        return spread.source
+    result = [a + b + c for a, b, c in zip(low, source.shape, high, strict=True)]
+    return builders.pad(spread.source, low, high, result, spread.padding)
+
+
+def _convolution(program: Program, spread: _Spread, phase: _Phase, image: ir.Value, element: ir.Type) -> ir.Value:
+    view, roles = spread.view, spread.roles
+    maps = list(view.maps)
+    lhs = list(maps[roles.lhs])
+    for axis, distance in zip(spread.axes, phase.distances, strict=True):
+        loop, window = ir.AffineExpr.get_dim(axis.loop), ir.AffineExpr.get_dim(axis.window)
+        lhs[axis.position] = loop + window * axis.step + (distance + max(0, -axis.reach()[0]))
+    maps[roles.lhs] = tuple(lhs)
+    operands = list(view.op.operands)
+    operands[roles.lhs] = image
+    name = constants.global_name(view.inputs[roles.rhs]) or "weights"
+    operands[roles.rhs] = constants.constant(program, phase.weights, f"{name}_phase")
+    operands[-1] = builders.fill(spread.start, phase.shape)
+    return rebuild_generic(view.op, operands, [operands[-1].type], maps, view.parallel).results[0]
+
+
+def _followers(program: Program, op: ir.Operation) -> list[tuple[Structured, int]]:
+    """The elementwise operations behind ``op`` that can be applied to each phase: the others of their inputs are
+    constants that vary along the last axis only.
+    """
+    chain: list[tuple[Structured, int]] = []
+    value = op.results[0]
+    while (found := follower(value)) is not None:
+        after, number = found
+        own = after.maps[number]
+        if after.op.block != op.block or any(inner.name == "linalg.index" for inner in walk(after.op)):
+            break
+        others = [(v, m) for i, (v, m) in enumerate(zip(after.inputs, after.input_maps, strict=True)) if i != number]
+        if not all(m == (own[-1],) and constants.array_of(program, v) is not None for v, m in others if m):
+            break
+        chain.append(found)
+        value = after.op.results[0]
+    return chain
+
+
+def _applied(program: Program, after: Structured, number: int, part: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """``after`` of one phase, whose last axis may be several times as long."""
+    operands = list(after.op.operands)
+    for i, (value, map_) in enumerate(zip(after.inputs, after.input_maps, strict=True)):
+        array = constants.array_of(program, value) if i != number and map_ else None
+        if array is not None and array.shape[0] != shape[-1]:
+            name = constants.global_name(value) or "constant"
+            operands[i] = constants.constant(program, np.tile(array, shape[-1] // array.shape[0]), name)
+    operands[number] = part
+    element = ir.RankedTensorType(after.op.results[0].type).element_type
+    # In the order of the result's axes, which is that of the loops' extents too.
+    operands[-1] = builders.empty(shape, element)
+    return rebuild_generic(after.op, operands, [operands[-1].type], after.maps, after.parallel).results[0]
+
+
+def _assembled(spread: _Spread, phases: Sequence[_Phase], parts: Sequence[ir.Value], old: ir.Value) -> ir.Value:
+    """The phases in their places, in the shape of ``old``."""
+    result = ir.RankedTensorType(old.type)
+    widths = [1] * result.rank  # phases that lie next to each other along an axis
+    split = list(result.shape)
+    for axis in spread.axes:
+        widths[axis.result + 1] = axis.stride
+        split[axis.result] = axis.count
+    whole = builders.empty([a * b for a, b in zip(widths, split, strict=True)], result.element_type)
+    for phase, part in zip(phases, parts, strict=True):
+        whole = builders.insert_slice(part, whole, phase.offsets, phase.shape, [1] * result.rank)
+    apart: list[int] = []
+    groups: list[list[int]] = []
+    together: list[list[int]] = []
+    for width, extent in zip(widths, split, strict=True):
+        own = [width, extent] if width > 1 else [extent]
+        groups.append(list(range(len(apart), len(apart) + len(own))))
+        if width > 1:
+            together[-1].append(len(apart))
+        together.append([len(apart) + len(own) - 1])
+        apart += own
+    whole = builders.expand_shape(whole, groups, apart)
+    rounded = [math.prod(apart[a] for a in group) for group in together]
+    whole = builders.collapse_shape(whole, together, rounded)
+    if rounded == list(result.shape):
+        return whole
+    return builders.extract_slice(whole, [0] * result.rank, result.shape, [1] * result.rank)

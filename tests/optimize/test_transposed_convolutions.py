@@ -1,0 +1,95 @@
+"""Transposed convolutions by phases: the results stay the same, and no tensor with zeros between elements remains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from frontends.interpreter import evaluate
+from optimize import graphs
+from optimize.graphs import Graph
+from torch_mlir import ir
+
+from rillet import optimize
+from rillet.ir import Program
+from rillet.ir.contraction import contraction
+from rillet.ir.structured import structured, walk
+
+Build = Callable[[Graph, str], str]
+
+
+def up(channels: int, filters: int, *kernel: int, group: int = 1, **attributes: object) -> Build:
+    def build(g: Graph, x: str) -> str:
+        w = g.weights(channels, filters // group, *kernel)
+        return g("ConvTranspose", x, w, g.weights(filters), group=group, **attributes)
+
+    return build
+
+
+def before_activation(g: Graph, x: str) -> str:
+    """Normalized, rectified, and padded for the next convolution."""
+    y = g("ConvTranspose", x, g.weights(4, 3, 2, 2), strides=[2, 2])
+    return g.conv(g("Relu", g.norm(y, 3)), 3, 5)
+
+
+IMAGE, SIGNAL, VOLUME = (2, 4, 5, 6), (1, 4, 7), (1, 2, 3, 3, 2)
+# Name → model, shape of the input, convolutions afterwards.
+CASES: dict[str, tuple[Build, tuple[int, ...], int]] = {
+    "taps as far apart as the stride": (up(4, 3, 2, 2, strides=[2, 2]), IMAGE, 2),
+    "one channel: columns are phases": (up(4, 1, 4, 4, strides=[2, 2], pads=[1] * 4), IMAGE, 2),
+    "overlapping taps": (up(4, 16, 4, 4, strides=[2, 2], pads=[1] * 4), IMAGE, 4),
+    "taps that phases share unevenly": (up(4, 16, 3, 3, strides=[2, 2], pads=[1] * 4, output_padding=[1, 1]), IMAGE, 4),
+    "a result that ends within its last phase": (up(4, 16, 3, 3, strides=[2, 2]), IMAGE, 4),
+    "cropped at both ends": (up(4, 16, 5, 5, strides=[3, 3], pads=[1, 0, 1, 0]), IMAGE, 9),
+    "one axis spread": (up(4, 16, 3, 3, strides=[1, 2], pads=[1] * 4), IMAGE, 2),
+    "dilated": (up(4, 16, 4, 4, strides=[3, 3], dilations=[2, 2], pads=[2] * 4), IMAGE, 9),
+    "many phases": (up(4, 32, 48, strides=[24], pads=[12] * 2), SIGNAL, 1),
+    "depthwise": (up(4, 4, 4, 4, group=4, strides=[2, 2], pads=[1] * 4), IMAGE, 4),
+    "three dimensions": (up(2, 16, 2, 2, 2, strides=[2, 2, 2]), VOLUME, 4),
+    "followed by others": (before_activation, IMAGE, 3),
+    "left alone, a phase without taps": (up(4, 3, 1, 1, strides=[2, 2]), IMAGE, 1),
+    "left alone, in groups": (up(4, 16, 4, 4, group=2, strides=[2, 2], pads=[1] * 4), IMAGE, 1),
+    "left alone, of stride 1": (up(4, 3, 3, 3), IMAGE, 1),
+}
+
+
+def optimized(build: Build, shape: tuple[int, ...]) -> Program:
+    program = graphs.program(build, shape)
+    for step in optimize.PASSES:
+        step(program)
+    optimize.check(program)
+    return program
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_results_are_the_same(case: str) -> None:
+    build, shape, _ = CASES[case]
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    (expected,) = evaluate(graphs.program(build, shape), [x])
+    (actual,) = evaluate(optimized(build, shape), [x])
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_phase_is_a_convolution_of_the_input(case: str) -> None:
+    build, shape, count = CASES[case]
+    program = optimized(build, shape)
+    views = [view for op in walk(program.main()) if (view := structured(op)) is not None]
+    assert sum((r := contraction(v)) is not None and r.is_convolution for v in views) == count
+    spread = [
+        op
+        for op in walk(program.main())
+        if op.name == "tensor.insert_slice"
+        and any(s != 1 for s in ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+    ]
+    assert bool(spread) == (case in ("left alone, a phase without taps", "left alone, in groups"))
+
+
+def test_a_dynamic_batch_stays_as_it_is() -> None:
+    build, shape, _ = CASES["overlapping taps"]
+    program = graphs.program(build, ("n", *shape[1:]))
+    for step in optimize.PASSES:
+        step(program)
+    assert any(op.name == "tensor.insert_slice" for op in walk(program.main()))
