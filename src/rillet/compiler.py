@@ -16,12 +16,13 @@ from rillet import pipeline, runtime
 from rillet.codegen.cache import default_directory
 from rillet.codegen.library import Progress, compile_library, compile_parts
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
-from rillet.errors import CompileError
+from rillet.errors import CompileError, LoadError
 from rillet.executables import entry_facts, executables
 from rillet.frontends import source as source_frontend
 from rillet.ir import Program
 from rillet.ir.image import Image
 from rillet.module import CompiledLibrary, write_module
+from rillet.runtime.module import thread_count
 from rillet.targets import Target, get
 from rillet.tuning import record as tuning_record
 from rillet.vm import encode
@@ -90,7 +91,7 @@ def compile(
             or an ``mlir.ir.Module``.
         target: a target name, or several to put several variants of the code into one file (the best one that the CPU
             supports is chosen at load); see ``rillet targets``.
-        inputs: shapes by input name that override or pin the model's own; a string or -1 is a dynamic dimension.
+        inputs: shapes by input name that pin the model's own dynamic dimensions; a string or -1 makes one dynamic.
         values: inputs by name whose value the code may rely on (axes, shapes, ... that shape it). They stay inputs,
             but are not read: a call with another value gives the results for this one.
         threads: threads a call uses; None: one a core.
@@ -106,6 +107,7 @@ def compile(
         CompileError: the source is invalid.
     """
     options = _options(jobs, cache, dump_ir, optimize_for_size, tuning)
+    _check_threads(threads)
     targets = resolve_targets(target)
     with _COMPILING:
         if not targets[0].runs_here:
@@ -156,6 +158,14 @@ def check_jobs(jobs: int | None) -> None:
     """Raise ``CompileError`` unless so many processes can compile; None is one a core."""
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
         raise CompileError(f"jobs must be a positive number of processes, or None for one a core, not {jobs!r}")
+
+
+def _check_threads(threads: int | None) -> None:
+    """Before the work: loading, which uses the number, comes after it."""
+    try:
+        thread_count(threads)
+    except LoadError as error:
+        raise CompileError(str(error)) from None
 
 
 def _cross_compile(

@@ -59,7 +59,8 @@ def test_text_that_is_none(tmp_path: Path) -> None:
         ({"x": ("", 4)}, r"inputs\['x'\] has the dimension ''"),
         ({"x": (-2, 4)}, r"inputs\['x'\] has the dimension -2"),
         ({"x": (True, 4)}, r"inputs\['x'\] has the dimension True"),
-        ({"x": (2, 4, 1)}, r"inputs\['x'\] has 3 dimensions, but the model declares 2"),
+        ({"x": (2, 4, 1)}, r"input 'x' was given 3 dimensions, but the model declares \[N, 4\]"),
+        ({"x": (2, 5)}, r"input 'x' was given the shape \[2, 5\], but the model declares \[N, 4\]"),
         ({"z": (2, 4)}, "the model has no input 'z'; its inputs are: x"),
     ],
 )
@@ -97,6 +98,7 @@ def test_values(values: Any, message: str) -> None:
         ({"jobs": "2"}, "jobs must be a positive number"),
         ({"cache": 3}, "cache must be True, False or the path of a folder, not 3"),
         ({"cache": __file__}, "cache: .*test_arguments.py is not a folder"),
+        *(({"threads": t}, "threads must be a number from 1 to 1024") for t in (0, -1, 1 << 20, 1.5, "2", True)),
         ({"dump_ir": __file__}, "cannot write the IR to .*00-frontend.mlir: File exists"),
     ],
 )

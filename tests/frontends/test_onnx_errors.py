@@ -85,8 +85,41 @@ def test_input_that_does_not_exist() -> None:
 
 
 def test_input_of_another_rank() -> None:
-    with pytest.raises(CompileError, match=r"inputs\['x'\] has 1 dimensions, but the model declares 2"):
+    with pytest.raises(CompileError, match=r"input 'x' was given 1 dimensions, but the model declares \[2, 3\]"):
         import_model(relu(), inputs={"x": (1,)})
+
+
+def test_input_of_another_size() -> None:
+    with pytest.raises(
+        CompileError, match=r"'x' was given the shape \[4, \?\], but the model declares \[2, 3\], .* in dimension 0"
+    ):
+        import_model(relu(), inputs={"x": (4, -1)})
+    import_model(relu(), inputs={"x": ("n", 3)})
+
+
+@pytest.mark.parametrize(
+    "declared, named",
+    [
+        ("3,2", r"\[3, 2\]"),
+        ("N,4", r"\[N, 4\]"),
+        ("6", r"\[6\]"),
+        ("2,3,1", r"\[2, 3, 1\]"),
+        (None, None),
+        ("2,3", None),
+        ("N,M", None),
+        ("0,3", None),  # what exporters write for a dimension that they do not know
+    ],
+)
+def test_output_of_another_shape(declared: str | None, named: str | None) -> None:
+    proto = relu()
+    if declared is not None:
+        dims = [int(d) if d.isdigit() else d for d in declared.split(",")]
+        proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, dims))
+    if named is None:
+        import_model(proto)
+        return
+    with pytest.raises(CompileError, match=rf"output 'y' is declared as {named}, but the graph computes \[2, 3\]"):
+        import_model(proto)
 
 
 def test_input_without_shape() -> None:

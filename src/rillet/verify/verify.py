@@ -100,7 +100,7 @@ def verify(
 ) -> Report:
     """Compare a model with the oracles on ``feeds``; inputs not in it are random with ``seed``.
 
-    ``inputs`` overrides shapes, as for ``rillet.compile``; ``layers`` False compares the outputs only. Raises
+    ``inputs`` pins shapes, as for ``rillet.compile``; ``layers`` False compares the outputs only. Raises
     CompileError when the model does not compile, and OracleError when no oracle runs it.
     """
     from rillet.cli.common import random_input

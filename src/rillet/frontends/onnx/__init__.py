@@ -28,7 +28,7 @@ def import_model(
 ) -> Program:
     """Import a model: a path, the bytes of a file, or a ModelProto.
 
-    ``inputs`` overrides the shapes of inputs by name; a string names a dynamic dimension, -1 or None leaves it
+    ``inputs`` pins dynamic dimensions of inputs by name; a string names a dynamic dimension, -1 or None leaves it
     dynamic. Naming an initializer makes it an input. Dimensions of one name have one size at run time. ``values``
     specializes the program on the value of inputs (axes, shapes, pads, ... that shape the code): they stay arguments
     of @main but are not read.

@@ -88,7 +88,8 @@ def _dims(info: onnx.ValueInfoProto, overrides: InputShapes) -> tuple[int | str,
     tensor = info.type.tensor_type
     if not tensor.HasField("shape") and info.name not in overrides:
         raise CompileError(
-            f"input '{info.name}' has no shape in the model; give one with inputs={{'{info.name}': (...)}}"
+            f"input '{info.name}' has no shape in the model; give one with inputs={{'{info.name}': (...)}}, "
+            f"on the command line with --shape {info.name}=..."
         )
     declared: list[int | str] = []
     for axis, d in enumerate(tensor.shape.dim):
@@ -102,7 +103,9 @@ def _dims(info: onnx.ValueInfoProto, overrides: InputShapes) -> tuple[int | str,
         return tuple(declared)
     given = overrides[info.name]
     if tensor.HasField("shape") and len(given) != len(declared):
-        raise CompileError(f"inputs['{info.name}'] has {len(given)} dimensions, but the model declares {len(declared)}")
+        raise CompileError(
+            f"input '{info.name}' was given {len(given)} dimensions, but the model declares {_listed(declared)}"
+        )
     result: list[int | str] = []
     for axis, d in enumerate(given):
         if isinstance(d, str):
@@ -110,20 +113,52 @@ def _dims(info: onnx.ValueInfoProto, overrides: InputShapes) -> tuple[int | str,
         elif d is None or d < 0:
             keep = declared[axis] if axis < len(declared) and isinstance(declared[axis], str) else f"{info.name}_{axis}"
             result.append(keep)
+        elif axis < len(declared) and isinstance(declared[axis], int) and declared[axis] != d:
+            raise CompileError(
+                f"input '{info.name}' was given the shape {_listed(given)}, but the model declares "
+                f"{_listed(declared)}, a fixed size in dimension {axis}: export the model with a dynamic one, or give "
+                "a name there, which makes it dynamic where the rest of the model allows it"
+            )
         else:
             result.append(int(d))
     return tuple(result)
 
 
-def check_result(info: onnx.ValueInfoProto, dtype: str) -> None:
-    """Raise CompileError when an output is declared with another element type than what the graph computes."""
-    code = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else 0
+def check_result(info: onnx.ValueInfoProto, dtype: str, shape: Sequence[object]) -> None:
+    """Raise CompileError when an output is declared with another type than what the graph computes.
+
+    Dimensions that are not known (declared without a size, or no number in ``shape``) may be anything.
+    """
+    tensor = info.type.tensor_type
+    _check_result_shape(info, shape)
+    code = tensor.elem_type
     if code and code != dtypes.by_name[dtype].code:
         declared = dtypes.by_code[code].name if code in dtypes.by_code else f"type {code}"
         raise CompileError(
             f"output '{info.name}' is declared as {declared}, but the graph computes {dtype}: "
             "correct the declaration, or add a Cast"
         )
+
+
+def _check_result_shape(info: onnx.ValueInfoProto, shape: Sequence[object]) -> None:
+    if not info.type.tensor_type.HasField("shape"):
+        return
+    dims = info.type.tensor_type.shape.dim
+    # Exporters write 0 for a dimension that they do not know.
+    sizes = [d.dim_value if d.dim_value > 0 else None for d in dims]
+    if len(sizes) == len(shape) and not any(
+        d and isinstance(n, int) and d != n for d, n in zip(sizes, shape, strict=True)
+    ):
+        return
+    raise CompileError(
+        f"output '{info.name}' is declared as {_listed([d.dim_value or d.dim_param for d in dims])}, but the graph "
+        f"computes {_listed([n if isinstance(n, int) else '?' for n in shape])}: correct the declaration, or leave "
+        "its shape out"
+    )
+
+
+def _listed(dims: Sequence[object]) -> str:
+    return f"[{', '.join('?' if d in (None, -1, '') else str(d) for d in dims)}]"
 
 
 def edge(name: str, dtype: str, dims: Sequence[int | str]) -> ir.Attribute:

@@ -137,7 +137,7 @@ class GraphImporter:
                 return
             for info, value in zip(graph.output, outputs, strict=True):
                 if isinstance(value, Tensor):
-                    check_result(info, value.dtype)
+                    check_result(info, value.dtype, value.shape)
             tensors = [
                 (o, *named)
                 for o, value in zip(graph.output, outputs, strict=True)
