@@ -11,6 +11,7 @@ from rillet.optimize import (
     fold_constants,
     fold_scale,
     sink,
+    split_contractions,
     transposed_convolutions,
 )
 from rillet.optimize.spec import check
@@ -20,6 +21,7 @@ PASSES = [
     Pass("canonicalize", "optimize", canonicalize.run),
     Pass("fold-constants", "optimize", fold_constants.run, fold_constants.Options()),
     Pass("fold-scale", "optimize", fold_scale.run),
+    Pass("split-contractions", "optimize", split_contractions.run, split_contractions.Options()),
     Pass("channels-last", "optimize", channels_last.run),
     Pass("transposed-convolutions", "optimize", transposed_convolutions.run, transposed_convolutions.Options()),
     Pass("sink", "optimize", sink.run, sink.Options()),

@@ -186,6 +186,12 @@ def groups_of(op: ir.Operation) -> list[list[int]]:
     return [[ir.IntegerAttr(i).value for i in group] for group in op.attributes["reassociation"]]
 
 
+def drops_units(op: ir.Operation) -> bool:
+    """Whether a ``tensor.collapse_shape`` only drops axes of extent 1."""
+    shape = ir.RankedTensorType(op.operands[0].type).shape
+    return all(sum(shape[axis] != 1 for axis in group) <= 1 for group in groups_of(op))
+
+
 def expanded(op: ir.Operation, layout: Layout) -> Layout | None:
     """The layout of an expanded value: each group of axes moves as a whole."""
     groups = groups_of(op)

@@ -29,7 +29,7 @@ from rillet.ir.structured import (
     structured,
     walk,
 )
-from rillet.optimize.layouts import groups_of, is_flexible
+from rillet.optimize.layouts import drops_units, groups_of, is_flexible
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,8 @@ def _sink(view: Structured) -> bool:
                 _collapse(plan)
                 return True
         elif reshape.name == "tensor.collapse_shape" and _is_epilogue(view, map_) and _may_expand(view, reshape):
+            if copy_permutation(view.op) is not None and drops_units(reshape):
+                continue  # ``sink_transposes`` does the reverse
             _expand(_expanding(view, map_, reshape))
             return True
     return False

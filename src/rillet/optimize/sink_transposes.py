@@ -1,5 +1,5 @@
-"""Moves transpositions below elementwise operations, towards the contraction that can read a transposed operand in
-place.
+"""Moves transpositions below elementwise operations and reshapes that drop axes of extent 1, towards the contraction
+that can read a transposed operand in place.
 
 ``f(transpose(x))`` becomes ``transpose(f(x))`` where ``f`` reads no other tensor of full rank and nothing else uses the
 transposition, so that ``f`` can join the operation that makes ``x``.
@@ -14,6 +14,7 @@ from rillet.ir.extents import extents
 from rillet.ir.rewrite import blocks, defining, rebuild_generic, renumber_index
 from rillet.ir.shapes import transpose
 from rillet.ir.structured import Structured, copy_permutation, inverse, is_permutation, rename, structured
+from rillet.optimize.layouts import drops_units, groups_of
 
 
 def sink(program: Program) -> bool:
@@ -21,7 +22,11 @@ def sink(program: Program) -> bool:
     moved = False
     with program.context, ir.Location.unknown():
         for block in blocks(program.main()):
-            for op in list(block.operations):
+            for op in [view.operation for view in block.operations]:
+                if op.name == "tensor.collapse_shape":
+                    with ir.InsertionPoint(op), op.location:
+                        moved |= _sink_below_collapse(op)
+                    continue
                 view = structured(op)
                 number = _transposed_input(view) if view is not None else None
                 if view is not None and number is not None:
@@ -29,6 +34,29 @@ def sink(program: Program) -> bool:
                         _sink(view, number)
                     moved = True
     return moved
+
+
+def _sink_below_collapse(op: ir.Operation) -> bool:
+    """``collapse(transpose(x))`` as ``transpose(collapse(x))``, where nothing but axes of extent 1 disappears."""
+    copy = defining(op.operands[0])
+    permutation = copy_permutation(copy) if copy is not None and len(list(op.operands[0].uses)) == 1 else None
+    if copy is None or permutation is None or not drops_units(op):
+        return False
+    shape = ir.RankedTensorType(op.operands[0].type).shape
+    kept = [permutation[next((a for a in group if shape[a] != 1), group[0])] for group in groups_of(op)]
+    source = copy.operands[0]
+    groups: list[list[int]] = []
+    for axis in range(len(shape)):
+        if not groups or (axis in kept and any(a in kept for a in groups[-1])):
+            groups.append([])
+        groups[-1].append(axis)
+    order = sorted(kept)
+    static = ir.RankedTensorType(source.type).shape
+    collapsed = builders.collapse_shape(source, groups, [static[axis] for axis in order])
+    op.results[0].replace_all_uses_with(transpose(collapsed, [order.index(axis) for axis in kept]))
+    op.erase()
+    copy.erase()
+    return True
 
 
 def _transposed_input(view: Structured) -> int | None:
