@@ -70,7 +70,7 @@ def test_tune_writes_the_record_that_compile_uses(source: Path, clock: None, cap
     assert f"record: {record}" in printed.out and "1 kernel improved" in printed.out
     assert "2000.0 us ->     1000.0 us  contraction batches=1 rows=48 columns=64 steps=40" in printed.out
     assert "by the cost model" in printed.out and "on 1 thread(s)" in printed.out
-    assert "kernel 0 of 1, 0 variants measured" in printed.err
+    assert "kernel 0 of 1, 0 variants measured" in printed.err and "measuring it once more" in printed.err
     (entry,) = Record.load(record).entries.values()
     assert entry.knobs.given()
 
@@ -91,7 +91,17 @@ def test_tune_adds_to_a_record_and_reports_json(source: Path, clock: None, capsy
     facts = json.loads(capsys.readouterr().out)
     assert facts["record"] == str(path) and facts["kernels"] == 1 and facts["improved"] == 1
     assert (facts["model_ms"], facts["tuned_ms"]) == (2.0, 1.0) and not facts["interrupted"]
+    (ranking,) = facts["rankings"]
+    assert ranking["model_by_best"] == 2.0 and ranking["strategy"] == "contraction" and ranking["variants"] > 1
     assert len(Record.load(path).entries) == 1
+
+
+def test_a_report_compares_the_models_choices_with_the_best_found(source: Path, clock: None, capsys) -> None:
+    assert main(["tune", str(source), "--threads", "1", "--jobs", "1", "--report"]) == 0
+    head, row, total, *_ = capsys.readouterr().out.splitlines()
+    assert head.split() == ["share", "variants", "faster", "model/best", "ordered", "kernel"]
+    assert row.split()[0] == "100.0%" and row.split()[3] == "2.000" and "contraction batches=1 rows=48" in row
+    assert total == "model/best: 2.000 by time, 2.000 geometric mean of kernels, 2.000 at worst"
 
 
 def test_dynamic_dimensions_need_a_size(dynamic: Path, clock: None, capsys, tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rillet import compiler, runtime, targets
-from rillet.codegen.knobs import LIMITS, MODEL, Knobs
+from rillet.codegen.knobs import LIMITS, MODEL, Choice, Knobs
 from rillet.tuning import Record, measure
-from rillet.tuning.search import Result, Search, Status
+from rillet.tuning.search import Result, Search, Status, _ordered
 
 # Two kernels: a product and a softmax-like row reduction over it.
 MODEL_TEXT = """
@@ -151,13 +151,51 @@ def test_a_variant_with_other_results_is_left_out(search, monkeypatch) -> None:
     assert calls > 1  # halves were looked at
 
 
-def test_an_interrupt_keeps_what_was_found(search) -> None:
+def test_an_interrupt_keeps_what_was_found_and_is_confirmed(search) -> None:
+    seen: list[Status] = []
+
     def report(status: Status) -> None:
-        if status.variants:
+        seen.append(status)
+        if status.variants and not status.confirming:
             raise KeyboardInterrupt
 
     result = search(lambda n, knobs: 1e-3 if knobs.given() else 2e-3, report)
     assert result.interrupted and result.improved == 1 and _found(result).given()
+    assert seen[-1].confirming and seen[-1].variants == seen[-2].variants
+    lucky = search(lambda n, knobs: 1e-3 if knobs.given() and n == 2 else 2e-3, report)
+    assert lucky.interrupted and lucky.improved == 0 and _found(lucky) == MODEL
+
+
+def test_a_second_interrupt_is_passed_on(search) -> None:
+    def report(status: Status) -> None:
+        if status.variants:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(lambda n, knobs: 1e-3 if knobs.given() else 2e-3, report)
+
+
+def test_rankings_compare_the_models_choice_with_what_was_measured(search) -> None:
+    result = search(lambda n, knobs: 1e-3 if knobs.tile_rows == 3 else 2e-3)
+    (product,) = [r for r in result.rankings if r.strategy == "contraction"]
+    assert product.model_by_best == pytest.approx(2.0) and 0 < product.faster < product.variants
+    assert product.share > 0.9 and product.problem["rows"] == 96
+    assert product.ordered is not None and 0 <= product.ordered <= 1
+
+
+def test_pairs_in_the_order_measured() -> None:
+    host = targets.get("x86-64-v3")
+    problem = {"rows": 784, "columns": 96, "steps": 64, "lanes": 8, "element_bytes": 4, "gather": 0}
+    shapes = [(6, 2), (2, 2), (1, 1)]  # as the model ranks them
+
+    def order(times: list[float]) -> float | None:
+        measured = [(Choice(problem, Knobs(*shape)), time) for shape, time in zip(shapes, times, strict=True)]
+        return _ordered("contraction", measured, host)
+
+    assert order([1.0, 1.5, 2.0]) == 1.0 and order([2.0, 1.5, 1.0]) == 0.0
+    assert order([1.5, 1.0, 2.0]) == pytest.approx(2 / 3)
+    assert order([1.0, 1.001, 1.002]) is None  # within the margin
+    assert _ordered("windowed", [(Choice(problem, Knobs(6, 2)), 1.0)], host) is None
 
 
 def test_known_choices_come_first(search) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
+import statistics
 import sys
 import time
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from rillet.codegen.knobs import Knobs
     from rillet.ir.image import TensorSpec as ImageSpec
     from rillet.runtime import Module, TensorSpec
-    from rillet.tuning.search import Result, Status
+    from rillet.tuning.search import Ranking, Result, Status
 
 _LINE_EVERY_SECONDS = 10.0  # where nobody watches a terminal
 
@@ -43,6 +44,7 @@ def register(commands: Any) -> None:
     parser.add_argument("--threads", type=int, help="threads of the whole-model times reported (default: one a core)")
     parser.add_argument("--jobs", type=int, help="processes that compile (default: one a core)")
     parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
+    parser.add_argument("--report", action="store_true", help="print how the cost model's choices compare, by kernel")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     parser.set_defaults(handler=handle)
 
@@ -82,8 +84,10 @@ def handle(options: argparse.Namespace) -> int:
     known.merged(result.record).save(path)
     if options.json:
         print_json(_facts(result, path))
-    else:
-        print(_text(result, path))
+        return 0
+    if options.report:
+        print(report(result.rankings))
+    print(_text(result, path))
     return 0
 
 
@@ -154,12 +158,13 @@ class _Display:
 
     def show(self, status: Status) -> None:
         now = time.monotonic()
-        if not self._live and now - self._last < _LINE_EVERY_SECONDS:
+        if not self._live and not status.confirming and now - self._last < _LINE_EVERY_SECONDS:
             return
         self._last = now
+        rest = "measuring it once more" if status.confirming else f"{status.seconds_left:.0f} s left"
         line = (
             f"kernel {status.visited} of {status.kernels}, {counted(status.variants, 'variant')} measured, "
-            f"best so far {status.gain:.1%} faster, {status.seconds_left:.0f} s left"
+            f"best so far {status.gain:.1%} faster, {rest}"
         )
         self._width = max(self._width, len(line))
         end = "" if self._live else "\n"
@@ -188,6 +193,23 @@ def _text(result: Result, path: Path) -> str:
     return "\n".join(lines)
 
 
+def report(rankings: Sequence[Ranking]) -> str:
+    """A table of the kernels that were varied, those that take longest first, and what they come to together."""
+    lines = [f"{'share':>6} {'variants':>8} {'faster':>6} {'model/best':>10} {'ordered':>7}  kernel"]
+    for r in rankings:
+        problem = " ".join(f"{name}={value}" for name, value in r.problem.items())
+        ordered = "" if r.ordered is None else f"{r.ordered:.0%}"
+        figures = f"{r.share:>6.1%} {r.variants:>8} {r.faster:>6} {r.model_by_best:>10.3f} {ordered:>7}"
+        lines.append(f"{figures}  {r.strategy} {problem}")
+    if rankings:
+        share = sum(r.share for r in rankings)
+        by_time = share / sum(r.share / r.model_by_best for r in rankings)
+        mean = statistics.geometric_mean(r.model_by_best for r in rankings)
+        worst = max(r.model_by_best for r in rankings)
+        lines.append(f"model/best: {by_time:.3f} by time, {mean:.3f} geometric mean of kernels, {worst:.3f} at worst")
+    return "\n".join(lines)
+
+
 def _words(knobs: Knobs) -> str:
     """The choices in a line."""
     whole = dataclasses.replace(knobs, stages=()).given()
@@ -206,4 +228,5 @@ def _facts(result: Result, path: Path) -> dict[str, Any]:
         "threads": result.threads,
         "interrupted": result.interrupted,
         "wrong": list(result.wrong),
+        "rankings": [dataclasses.asdict(ranking) for ranking in result.rankings],
     }

@@ -38,9 +38,10 @@ Finish = Callable[[int, CompiledExecutable | CompileError], None]  # (number of 
 
 class Pool:
     """At most ``workers`` processes, this one included (None: one a core). The others start when there is work for them
-    and end with ``close``."""
+    (``eager``: with the first jobs, however few) and end with ``close``."""
 
-    def __init__(self, workers: int | None = None):
+    def __init__(self, workers: int | None = None, *, eager: bool = False):
+        self._eager = eager
         self._workers = workers or os.cpu_count() or 1
         self._processes: list[subprocess.Popen[bytes]] = []
         self._closed = False
@@ -60,7 +61,8 @@ class Pool:
 
         This process compiles too, and begins while the others still start.
         """
-        wanted = min(self._workers - 1, len(jobs) // _JOBS_WORTH_A_PROCESS)
+        worthwhile = len(jobs) if self._eager else len(jobs) // _JOBS_WORTH_A_PROCESS
+        wanted = min(self._workers - 1, worthwhile)
         self._processes += [_start() for _ in range(wanted - len(self._processes))]
         # Long texts first: they tend to be the long compiles, and the tail of the schedule stays short.
         pending: queue.SimpleQueue[int] = queue.SimpleQueue()

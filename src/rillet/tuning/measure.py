@@ -20,7 +20,15 @@ class Clock:
 
     seconds: float = 0.25
     fewest: int = 5
-    most: int = 60
+    most: int = 1000
+
+    def calls(self, seconds: float) -> int:
+        """How many calls of so many seconds to measure."""
+        return min(self.most, max(self.fewest, round(self.seconds / max(seconds, 1e-9))))
+
+    def duration(self, seconds: float) -> float:
+        """Seconds that measuring a build takes, one call of which takes ``seconds``; the first is not measured."""
+        return seconds * (1 + self.calls(seconds))
 
 
 def kernel_times(modules: Sequence[Module], inputs: Sequence[np.ndarray], clock: Clock) -> list[dict[str, float]]:
@@ -34,8 +42,7 @@ def kernel_times(modules: Sequence[Module], inputs: Sequence[np.ndarray], clock:
         module(*inputs)
         module.take_profile()
     per_call = (time.perf_counter() - started) / len(modules)
-    rounds = min(clock.most, max(clock.fewest, round(clock.seconds / max(per_call, 1e-9))))
-    for number in range(rounds):
+    for number in range(clock.calls(per_call)):
         for which, module in enumerate(modules):
             module(*inputs)
             events = [(name, end - begin) for name, begin, end in module.take_profile()]
@@ -47,21 +54,18 @@ def kernel_times(modules: Sequence[Module], inputs: Sequence[np.ndarray], clock:
     return [_by_kernel(events) for events in fastest]
 
 
-def call_times(modules: Sequence[Module], inputs: Sequence[np.ndarray], clock: Clock, threads: int) -> list[float]:
-    """Each module's fastest call in seconds; the modules take turns. On one thread it is processor time, which a busy
-    machine does not disturb so much."""
-    now = time.thread_time if threads == 1 else time.perf_counter
+def call_times(modules: Sequence[Module], inputs: Sequence[np.ndarray], clock: Clock) -> list[float]:
+    """Each module's fastest call in seconds; the modules take turns."""
     best = [float("inf")] * len(modules)
     started = time.perf_counter()
     for module in modules:
         module(*inputs)
     per_call = (time.perf_counter() - started) / len(modules)
-    rounds = min(10 * clock.most, max(clock.fewest, round(clock.seconds / max(per_call, 1e-9))))
-    for _ in range(rounds):
+    for _ in range(clock.calls(per_call)):
         for number, module in enumerate(modules):
-            start = now()
+            start = time.perf_counter()
             module(*inputs)
-            best[number] = min(best[number], now() - start)
+            best[number] = min(best[number], time.perf_counter() - start)
     return best
 
 

@@ -8,15 +8,16 @@ measurements is partly luck.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from rillet import runtime
-from rillet.codegen.knobs import MODEL, Knobs
+from rillet.codegen.knobs import MODEL, Choice, Knobs
 from rillet.codegen.library import compile_jobs
 from rillet.codegen.link import link_embedded_elf
 from rillet.codegen.pool import Job, Pool
@@ -24,6 +25,7 @@ from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.errors import CompileError
 from rillet.ir.image import Image
 from rillet.module import CompiledLibrary, write_module
+from rillet.progress import Progress, bar
 from rillet.runtime.cpus import available_cores
 from rillet.targets import Target
 from rillet.tuning import measure, space
@@ -31,7 +33,9 @@ from rillet.tuning.measure import Clock
 from rillet.tuning.record import Entry, Record, key
 
 _MARGIN = 0.02  # a variant must beat the default by this share of its time, or by twice the noise if that is more
-_BUILDS = 4  # variants of one kernel in a batch
+_BUILDS = 4  # variants of one kernel in a batch, as long as there are other kernels to vary
+_MOST_BUILDS = 12  # of a batch; each holds all constants
+_MOST_BYTES = 1 << 30  # of all builds of a batch
 _BATCH_SECONDS = 3.0  # what compiling a batch should take
 _SMALLEST_SHARE = 0.002  # of the model's time; kernels that take less are not worth a compile
 
@@ -45,6 +49,20 @@ class Status:
     variants: int  # measured so far
     gain: float  # share of the model's time saved by the best found so far, not confirmed yet
     seconds_left: float
+    confirming: bool = False  # the search is over; what won is measured once more
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How the cost model's choice for one kernel compares with the variants that were measured."""
+
+    strategy: str
+    problem: dict[str, int]
+    share: float  # of the model's time
+    variants: int
+    faster: int  # of them, by more than the margin when they were first measured
+    model_by_best: float  # the model's choice's time by that of the best one found, 1 where none was confirmed
+    ordered: float | None  # share of the pairs of register tiles that the model puts in the order measured
 
 
 @dataclass(frozen=True)
@@ -52,6 +70,7 @@ class Result:
     """What a search found. Times are seconds of one call of the whole model, at its fastest."""
 
     record: Record  # an entry for each kernel that was varied
+    rankings: tuple[Ranking, ...]  # likewise, those that take longest first
     variants: int
     improved: int  # kernels whose default was beaten
     default_s: float
@@ -71,9 +90,13 @@ class _Kernel:
     groups: space.Groups
     queue: list[Knobs]
     share: float = 0.0  # of the model's time
-    tried: int = 0
+    measured: list[tuple[Choice, float]] = field(default_factory=list)  # variants, and their times by the default's
     best: CompiledExecutable | None = None
     best_ratio: float = 1.0  # its time by the default's
+
+    @property
+    def tried(self) -> int:
+        return len(self.measured)
 
     def next_group(self) -> None:
         """Fill the queue with the next group of alternatives that has any."""
@@ -119,8 +142,10 @@ class Search:
         self._known = known.knobs_of(executables, target) if known else {}
         self._cache = cache
         self._clock = clock or Clock()
+        self._longer = Clock(3 * self._clock.seconds, 2 * self._clock.fewest, 3 * self._clock.most)  # to confirm
+        self._final = Clock(4 * self._clock.seconds, 2 * self._clock.fewest, 10 * self._clock.most)  # of whole models
         self._threads = threads or available_cores()
-        self._pool = Pool(jobs)
+        self._pool = Pool(jobs, eager=True)
         self._compile_seconds = 0.2  # of one variant, all workers together; learned
         self._variants = 0
         self._wrong: list[str] = []
@@ -132,9 +157,13 @@ class Search:
         self._pool.close()
 
     def run(self, seconds: float, report: Callable[[Status], None] = lambda status: None) -> Result:
-        """Search for about ``seconds``, or until nothing is left to try. Ctrl-C ends it early with what was found."""
+        """Search for about ``seconds``, or until nothing is left to try.
+
+        Ctrl-C ends it early: what was found until then is measured once more and kept. A second one is passed on.
+        """
         deadline = time.monotonic() + seconds
-        outcomes = self._compile([(name, MODEL) for name, _ in self._executables])
+        with bar(f"compiling for {self._target.name}") as progress:
+            outcomes = self._compile([(name, MODEL) for name, _ in self._executables], progress)
         for outcome in outcomes:
             if isinstance(outcome, CompileError):
                 raise outcome
@@ -145,8 +174,7 @@ class Search:
         first, _ = measure.kernel_times(self._base, self._inputs, self._clock)
         total = sum(first.values()) or 1.0
         kernels = self._kernels(first, total)
-        # What confirming takes: one build, and as many calls as a batch.
-        reserve = 3 * self._clock.seconds + self._clock.fewest * total * 3 + 0.5
+        reserve = 3 * self._longer.duration(total) + 2 * self._final.duration(total) + 0.5
         interrupted = False
         try:
             while (left := deadline - reserve - time.monotonic()) > 0:
@@ -155,12 +183,10 @@ class Search:
                 if not wanted:
                     break
                 self._measure(kernels, self._compile_batch(wanted))
-            report(self._status(kernels, 0.0))
-            kept = self._confirm(kernels)
         except KeyboardInterrupt:
             interrupted = True
-            kept = {k.name: k for k in kernels.values() if k.best is not None and k.best_ratio < 1 - _MARGIN}
-        return self._result(kernels, kept, first, interrupted)
+        report(dataclasses.replace(self._status(kernels, 0.0), confirming=True))
+        return self._result(kernels, self._confirm(kernels), first, interrupted)
 
     # --- one batch ------------------------------------------------------------------------------------------------
 
@@ -186,12 +212,16 @@ class Search:
         room = max(1, round(min(_BATCH_SECONDS, seconds) / self._compile_seconds))
         wanted: list[tuple[str, Knobs]] = []
         planned = dict.fromkeys(kernels, 0)
+        most, builds = self._most_builds, min(_BUILDS, self._most_builds)
 
         def priority(kernel: _Kernel) -> float:
             return kernel.share / (1 + kernel.tried + planned[kernel.name])
 
         while len(wanted) < room:
-            open_ = [k for k in kernels.values() if planned[k.name] < min(len(k.queue), _BUILDS)]
+            open_ = [k for k in kernels.values() if planned[k.name] < min(len(k.queue), builds)]
+            if not open_ and builds < most:
+                builds = most
+                continue
             if not open_:
                 break
             kernel = max(open_, key=priority)
@@ -225,9 +255,10 @@ class Search:
         for (variants, _), measured in zip(right, times[2:], strict=True):
             for name, compiled in variants.items():
                 kernel = kernels[name]
-                kernel.tried += 1
                 self._variants += 1
                 ratio = measured[name] / max(min(times[0][name], times[1][name]), 1e-9)
+                assert compiled.choice is not None  # kernels without choices have no variants
+                kernel.measured.append((compiled.choice, ratio))
                 if ratio < kernel.best_ratio:
                     kernel.best, kernel.best_ratio = compiled, ratio
         for kernel in kernels.values():
@@ -254,8 +285,7 @@ class Search:
         if not candidates:
             return {}
         tuned = self._build({name: k.best for name, k in candidates.items() if k.best is not None})
-        clock = Clock(3 * self._clock.seconds, 2 * self._clock.fewest, 3 * self._clock.most)
-        one, other, new = measure.kernel_times([*self._base, tuned], self._inputs, clock)
+        one, other, new = measure.kernel_times([*self._base, tuned], self._inputs, self._longer)
         kept = {}
         for name, kernel in candidates.items():
             default = max(min(one[name], other[name]), 1e-9)
@@ -271,7 +301,7 @@ class Search:
         variants = {name: k.best for name, k in kept.items() if k.best is not None}
         builds = [{}, variants] if variants else [{}]
         modules = [self._build(v, threads=self._threads, profile=False) for v in builds]
-        default_s, *tuned = measure.call_times(modules, self._inputs, Clock(1.0, 2 * self._clock.fewest), self._threads)
+        default_s, *tuned = measure.call_times(modules, self._inputs, self._final)
         (tuned_s,) = tuned or [default_s]
         entries = {}
         for name, kernel in kernels.items():
@@ -289,8 +319,10 @@ class Search:
                 tuned_us=round(times[name] * (kernel.best_ratio if better else 1.0) * 1e6, 3),
             )
         record = Record(entries)
+        rankings = [self._ranking(k, name in kept) for name, k in kernels.items() if k.tried]
         return Result(
             record,
+            tuple(rankings),
             self._variants,
             len(kept),
             default_s,
@@ -300,12 +332,33 @@ class Search:
             tuple(self._wrong),
         )
 
+    def _ranking(self, kernel: _Kernel, better: bool) -> Ranking:
+        choice = kernel.default.choice
+        assert choice is not None
+        return Ranking(
+            kernel.default.strategy,
+            dict(choice.problem),
+            kernel.share,
+            kernel.tried,
+            sum(ratio < 1 - _MARGIN for _, ratio in kernel.measured),
+            1 / kernel.best_ratio if better else 1.0,
+            _ordered(kernel.default.strategy, [(choice, 1.0), *kernel.measured], self._target),
+        )
+
     # --- builds ---------------------------------------------------------------------------------------------------
 
-    def _compile(self, wanted: Sequence[tuple[str, Knobs]]) -> list[CompiledExecutable | CompileError]:
+    @property
+    def _most_builds(self) -> int:
+        """How many builds a batch may have, so that they fit the memory."""
+        size = len(self._base[0].to_bytes()) + self._base[0].stats.get("arena_bytes", 0)
+        return max(1, min(_MOST_BUILDS, _MOST_BYTES // max(size, 1)))
+
+    def _compile(
+        self, wanted: Sequence[tuple[str, Knobs]], progress: Progress | None = None
+    ) -> list[CompiledExecutable | CompileError]:
         texts = dict(self._executables)
         jobs = [Job(name, texts[name], self._target, CodegenOptions(knobs=knobs)) for name, knobs in wanted]
-        return compile_jobs(jobs, self._pool, cache_directory=self._cache)
+        return compile_jobs(jobs, self._pool, cache_directory=self._cache, progress=progress)
 
     def _build(
         self, variants: Mapping[str, CompiledExecutable], *, threads: int = 1, profile: bool = True
@@ -321,3 +374,19 @@ class Search:
         gain = sum(k.share * (1 - k.best_ratio) for k in kernels.values())
         visited = sum(k.tried > 0 for k in kernels.values())
         return Status(len(kernels), visited, self._variants, gain, max(0.0, left))
+
+
+def _ordered(strategy: str, measured: Sequence[tuple[Choice, float]], target: Target) -> float | None:
+    """The share of pairs of register tiles whose times differ by more than the margin that the cost model orders
+    rightly; None where there is no such pair or the model gives no times. A tile counts with its fastest variant."""
+    fastest: dict[float, float] = {}  # measured by modelled time, which tiles that differ hardly ever share
+    for choice, ratio in measured:
+        if (cycles := space.modelled_cycles(strategy, choice, target)) is not None:
+            fastest[cycles] = min(ratio, fastest.get(cycles, ratio))
+    pairs = [
+        (modelled < other) == (ratio < fastest[other])
+        for modelled, ratio in fastest.items()
+        for other in fastest
+        if modelled < other and abs(ratio - fastest[other]) > _MARGIN * min(ratio, fastest[other])
+    ]
+    return sum(pairs) / len(pairs) if pairs else None

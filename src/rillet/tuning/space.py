@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from rillet.codegen.cpu import tiles
@@ -93,12 +93,9 @@ def _unrolls(best: Choice) -> list[Knobs]:
 
 def _contraction_tiles(choice: Choice, target: Target) -> list[Knobs]:
     """Register tiles that fit, by modelled time."""
-    problem = choice.problem
-    m, n, k, lanes = (problem[name] for name in ("rows", "columns", "steps", "lanes"))
+    m, n, lanes = (choice.problem[name] for name in ("rows", "columns", "lanes"))
     cost = {
-        (rows, vectors): tiles.grid_cycles(
-            target, Tile(rows, vectors, lanes), m, n, k, problem["element_bytes"], bool(problem["gather"])
-        )
+        (rows, vectors): _cycles(choice.problem, rows, vectors, target)
         for rows in range(1, min(m, LIMITS["tile_rows"][1]) + 1)
         for vectors in range(1, min(math.ceil(n / lanes), LIMITS["tile_vectors"][1]) + 1)
         if tiles.fits(target, rows, vectors)
@@ -106,6 +103,20 @@ def _contraction_tiles(choice: Choice, target: Target) -> list[Knobs]:
     bound = _SLOWEST_TILE * min(cost.values(), default=0.0)
     order = sorted((shape for shape in cost if cost[shape] <= bound), key=cost.__getitem__)
     return _tiles(choice, order)
+
+
+def modelled_cycles(strategy: str, choice: Choice, target: Target) -> float | None:
+    """What the cost model takes a kernel's register tile for, in cycles; None for kernels that it gives no times of."""
+    if strategy != "contraction":
+        return None
+    return _cycles(choice.problem, _given(choice, "tile_rows"), _given(choice, "tile_vectors"), target)
+
+
+def _cycles(problem: Mapping[str, int], rows: int, vectors: int, target: Target) -> float:
+    m, n, k, lanes = (problem[name] for name in ("rows", "columns", "steps", "lanes"))
+    return tiles.grid_cycles(
+        target, Tile(rows, vectors, lanes), m, n, k, problem["element_bytes"], bool(problem["gather"])
+    )
 
 
 def _reduction_blocks(best: Choice) -> list[int]:
