@@ -99,6 +99,13 @@ def test_accumulators_stay_in_registers(case: KernelCase, target: str) -> None:
         assert not any(loop.stores for loop in loops)
 
 
+@pytest.mark.parametrize(("target", "instruction"), [("x86-64-v3", "prefetcht1"), ("aarch64", "prfm pldl2keep")])
+def test_panels_are_fetched_ahead(target: str, instruction: str) -> None:
+    """One line in a few steps, where the weights are more than half of L2."""
+    assert listing(CONTRACTIONS[0], target).main_loop.count(instruction) == 1
+    assert listing(CONTRACTIONS[3], target).main_loop.count(instruction) == 0
+
+
 @pytest.mark.parametrize("case", CONTRACTIONS, ids=lambda case: case.name)
 def test_aarch64_multiplies_by_elements(case: KernelCase) -> None:
     """Left factors come four at a time and are lanes of the multiply-adds."""

@@ -123,6 +123,21 @@ def test_spreading_pays_where_loads_do_not_broadcast_and_columns_repay_it() -> N
     assert tile == Tile(4, 2, 4)
 
 
+def test_panels_that_are_not_in_l2_are_fetched_ahead() -> None:
+    assert tiles.prefetches(V3, 4 * 512 * 4608) and not tiles.prefetches(V3, 4 * 64 * 96)
+    assert not tiles.prefetches(dataclasses.replace(V3, l2_bytes=0), 4 * 512 * 4608)
+
+
+def test_panels_of_l2_are_passed_by_all_row_tiles() -> None:
+    """Measured, 200 x 1408 x 1024: 97 GFLOP/s that way, 94 with the columns inside."""
+
+    def rows_outer(k: int, n: int, *, panels: bool = True) -> bool:
+        sizes = {"m": 49, "n": n, "k": k, "left_bytes": 4 * 49 * k, "right_bytes": 4 * n * k, "element_bytes": 4}
+        return tiles.choose_blocks(V3, Tile(5, 2, 8), batches=1, panels=panels, **sizes).rows_outer
+
+    assert not rows_outer(2048, 512) and rows_outer(2048, 512, panels=False) and rows_outer(64, 32)
+
+
 def test_only_large_products_reduce_in_parts() -> None:
     assert tiles.blocks_reduction(V3, 2048, 2048, 2048, 4)
     assert not tiles.blocks_reduction(V3, 1024, 1024, 1024, 4) and not tiles.blocks_reduction(V3, 49, 512, 4608, 4)

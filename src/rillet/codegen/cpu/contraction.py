@@ -76,12 +76,14 @@ class Workgroup:
                 return
             if plan.pack:
                 tiles.pack(batch, n, vectors, width, Segment.whole(tiles.reduction_sizes))
-            self._over_rows(rows, lambda m, count, valid: tiles.tile(batch, m, count, valid, n, vectors, width))
+            self._over_rows(rows, lambda m, count, valid: tiles.tile(batch, rows, m, count, valid, n, vectors, width))
 
         def row_tile(m: Index, count: int, valid: Index) -> None:
             if plan.spread:
                 tiles.spread(batch, m, count, valid, Segment.whole(tiles.reduction_sizes))
-            self._over_columns(columns, lambda n, vectors, width: tiles.tile(batch, m, count, valid, n, vectors, width))
+            self._over_columns(
+                columns, lambda n, vectors, width: tiles.tile(batch, rows, m, count, valid, n, vectors, width)
+            )
 
         if plan.spread or (plan.blocks.rows_outer and not plan.pack and not plan.reduction_block):
             self._over_rows(rows, row_tile)

@@ -47,6 +47,7 @@ class Plan:
     pack: bool  # copy the right-hand side's panel to scratch first
     reduction_block: int  # iterations of the first reduction axis done at a time, partial sums in scratch; 0 for all
     run: int  # elements along the innermost reduction axis that are read together from the left operand; 0: one by one
+    prefetch: bool  # fetch the next column tile's panels while row tiles use the current ones
     spread: bool  # copy the left-hand rows of a block to scratch first, each element into all lanes of a vector
 
     @property
@@ -54,6 +55,14 @@ class Plan:
         """The most steps of the reduction that are done at a time (extents known)."""
         first, *inner = [a.extent for a in self.reductions] or [1]
         return (self.reduction_block or first) * math.prod(inner)
+
+    @property
+    def prefetch_parts(self) -> int:
+        """In how many parts the next panels are fetched, one during each row tile of a block; 0: they are not. A power
+        of two, so that dividing by it is a shift: row tiles beyond it fetch the last part again.
+        """
+        row_tiles = math.ceil(self.blocks.rows / self.tile.rows)
+        return 1 << (row_tiles.bit_length() - 1) if self.prefetch and row_tiles > 1 else 0
 
 
 def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
@@ -119,6 +128,7 @@ def plan_for(
         left_bytes=left_bytes * math.prod(map(guess_extent, left.shape)) // guess(batches),
         right_bytes=right_bytes * n * k,
         element_bytes=right_bytes,
+        panels=right.panel > 0,
     ).overruled(tile, m, n, knobs)
     inner = [a.extent for a in reductions[1:]]
     if pack and DYNAMIC in inner:
@@ -136,8 +146,12 @@ def plan_for(
         block = 0 if 0 <= first <= knobs.reduction_block else knobs.reduction_block
     if block and not pack and accumulator_bytes * blocks.rows * blocks.columns > tiles.MOST_SUMS_BYTES:
         block = 0
+    panel_sweeps = right.panel and not block and not spread and not blocks.rows_outer
+    prefetch = panel_sweeps and tiles.prefetches(target, right_bytes * n * k)
     run = tile.lanes if _reads_runs(contraction, reductions, target) else 0
-    return Plan(contraction, after, batches, rows, reductions, left_is_flat, tile, blocks, pack, block, run, spread)
+    return Plan(
+        contraction, after, batches, rows, reductions, left_is_flat, tile, blocks, pack, block, run, prefetch, spread
+    )
 
 
 def _reads_runs(contraction: Contraction, reductions: Sequence[Axis], target: Target) -> bool:

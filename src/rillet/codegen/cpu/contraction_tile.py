@@ -22,6 +22,7 @@ from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.packing import each_step, pack_panel
 from rillet.codegen.cpu.padding import Padded
+from rillet.codegen.cpu.prefetch import fetch_ahead
 from rillet.codegen.cpu.tiles import Tile
 
 # Above this many instructions in all of a tile's epilogues they are put in a loop over the tile's rows.
@@ -106,13 +107,18 @@ class TileEmitter:
 
     # --- tiles ----------------------------------------------------------------------------------------------------
 
-    def tile(self, batch: Batch, m: Index, count: int, valid: Index, n: Index, vectors: int, width: Index) -> None:
-        """Compute a tile and store its results."""
+    def tile(
+        self, batch: Batch, rows: Span, m: Index, count: int, valid: Index, n: Index, vectors: int, width: Index
+    ) -> None:
+        """Compute a tile of a block of rows and store its results."""
         where = self._rows_at(m, count, valid)
         masks = column_masks(self.lanes, width, vectors)
         sums = [self._initial(self._at(batch, w, n, j), masks[j]) for w in where for j in range(vectors)]
         left = self._left_rows(batch, where, m, valid)
-        sums = self._reduce(batch, where, left, n, vectors, masks, sums, Segment.whole(self.reduction_sizes))
+        number = index.floordiv(index.sub(m, rows[0]), self.plan.tile.rows)
+        ahead = self._ahead(batch, number, n, vectors)
+        whole = Segment.whole(self.reduction_sizes)
+        sums = self._reduce(batch, where, left, n, vectors, masks, sums, whole, ahead)
         if self._is_costly(count, vectors):
             self._store_in_loop(sums, batch, m, count, valid, n, masks)
             return
@@ -317,6 +323,7 @@ class TileEmitter:
         masks: Sequence[ir.Value | None],
         sums: Sequence[ir.Value],
         segment: Segment,
+        ahead: Callable[[Index, int], None] | None = None,
     ) -> list[ir.Value]:
         """Add a segment of the reduction to ``sums``; ``rows``: where each row of ``where`` starts on the left."""
         tile = Tile(len(rows), vectors, self.lanes)
@@ -327,11 +334,20 @@ class TileEmitter:
                 rows = [index.add(r, index.mul(segment.start, axes[0].left_stride)) for r in rows]
             if self._panel is None:
                 columns = [index.add(c, index.mul(segment.start, axes[0].right_stride)) for c in columns]
-        operands = self._operands(masks)
+        operands = dataclasses.replace(self._operands(masks), ahead=ahead)
         if self.padded is not None:
             enter = self._entering(batch, where, segment, operands)
             operands = dataclasses.replace(operands, enter=enter)
         return microkernel.reduce_tile(self.kernel, tile, axes, operands, rows, columns, sums)
+
+    def _ahead(self, batch: Batch, number: Index, n: Index, vectors: int) -> Callable[[Index, int], None] | None:
+        """Fetches a part of the next column tile's panels during row tile ``number`` of a block; None: nothing does."""
+        parts, panel = self.plan.prefetch_parts, self.c.right_access.panel
+        if not parts:
+            return None
+        following = self._column_offsets(batch, index.add(n, self.plan.tile.columns), vectors)
+        starts = following[:: max(1, panel // self.lanes)]
+        return fetch_ahead(self.right.memref, starts, self.right.panel_stride, number, parts, panel)
 
     def _entering(
         self, batch: Batch, where: Sequence[dict[int, Index]], segment: Segment, operands: microkernel.Operands

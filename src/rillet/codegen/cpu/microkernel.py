@@ -34,8 +34,10 @@ class Operands:
     ``right(offset, column vector number)`` a vector.
 
     ``left_run(offset, row number)``, where neighbours along the innermost loop are read together, gives ``run``
-    scalars. ``enter`` is called where the innermost loop begins, with the positions of the loops around it and the
-    rows' offsets there; it gives what to read inside and the offsets to start from.
+    scalars. ``ahead(offset, steps)``, called in each iteration of the innermost loop with the right operand's offset
+    and the steps of the iteration, fetches what comes later. ``enter`` is called where the innermost loop begins, with
+    the positions of the loops around it and the rows' offsets there; it gives what to read inside and the offsets to
+    start from.
     """
 
     left: Callable[[Index, int], ir.Value]
@@ -43,6 +45,7 @@ class Operands:
     enter: Callable[[list[Index], list[Index]], tuple[Operands, list[Index]]] | None = None
     run: int = 0
     left_run: Callable[[Index, int], list[ir.Value]] | None = None
+    ahead: Callable[[Index, int], None] | None = None
 
 
 def reduce_tile(
@@ -93,6 +96,8 @@ def _nest(
         accumulators = _steps(kernel, axis, unroll, 0, operands, rows, columns, left, right, accumulators)
     elif whole != 0:
         with kernel.loop(0, whole, unroll, accumulators) as loop:
+            if operands.ahead is not None:
+                operands.ahead(_advance(axis, loop.iv, left, right)[1], unroll)
             loop.yield_(*_steps(kernel, axis, unroll, loop.iv, operands, rows, columns, left, right, loop.carried))
         accumulators = loop.results
     if trip is not None:

@@ -196,12 +196,13 @@ def choose_blocks(
     left_bytes: int,
     right_bytes: int,
     element_bytes: int,
+    panels: bool = True,
 ) -> Blocks:
     """How a contraction is split over workgroups.
 
-    ``left_bytes`` and ``right_bytes`` are the operands' sizes for one batch. Batches are split first; then the rows x
-    columns grid that is even and reads little: every row block reads the whole right-hand side, every column block the
-    whole left-hand side.
+    ``left_bytes`` and ``right_bytes`` are the operands' sizes for one batch, ``panels``: the right one is packed.
+    Batches are split first; then the rows x columns grid that is even and reads little: every row block reads the whole
+    right-hand side, every column block the whole left-hand side.
     """
     cycles = batches * grid_cycles(target, tile, m, n, k, element_bytes)
     wanted = _workgroups(target, cycles)
@@ -226,8 +227,20 @@ def choose_blocks(
     columns = math.ceil(column_tiles / column_blocks) * tile.columns
     left_block = left_bytes * min(rows, m) // max(m, 1)
     right_block = right_bytes * min(columns, n) // max(n, 1)
-    rows_outer = right_block <= target.l1d_bytes // 2 or left_block > 3 * target.l2_bytes // 4
+    # All row tiles pass a panel that does not stay in L1 while it is in L2, wherever they come from themselves. Columns
+    # that are not packed lie too far apart for that.
+    passed_from_l2 = panels and target.l2_bytes > 0
+    rows_outer = right_block <= target.l1d_bytes // 2 or (not passed_from_l2 and left_block > 3 * target.l2_bytes // 4)
     return Blocks(math.ceil(batches / batch_blocks), rows, columns, rows_outer)
+
+
+def prefetches(target: Target, right_bytes: int) -> bool:
+    """Whether to fetch the panels of the next column tile into L2 while row tiles use the current ones.
+
+    A right-hand side of more than half of L2 comes from L3 or from memory, and only as fast as the first row tile uses
+    it: 64 bytes in 6 cycles of AVX2, more than memory gives, which the other row tiles leave idle.
+    """
+    return 0 < target.l2_bytes // 2 < right_bytes
 
 
 def _workgroups(target: Target, cycles: float) -> int:

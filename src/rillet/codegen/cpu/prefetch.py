@@ -1,0 +1,35 @@
+"""Fetching the panels of the next column tile into L2 while row tiles use those of the current one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import memref
+
+from rillet.codegen.cpu import index
+from rillet.codegen.cpu.index import Index
+
+_L2 = 2  # how near to the core, as `memref.prefetch` counts: 3 is L1
+
+
+def fetch_ahead(
+    source: ir.Value, panels: Sequence[Index], length: Index, part: Index, parts: int, step: int
+) -> Callable[[Index, int], None]:
+    """What to call in a loop over the steps of the current panel, ``step`` elements of the flat memref ``source`` each:
+    with the offset of a step in the panel and the number of steps until the next call.
+
+    All calls of a loop over a whole panel together fetch part ``part`` of ``parts`` (a power of two) of each of
+    ``panels``, which begin at these offsets and have ``length`` elements. A part may be beyond the end of ``source``:
+    fetching never fails.
+    """
+    start = index.mul(index.minimum(part, parts - 1), index.floordiv(length, parts))
+
+    def ahead(offset: Index, steps: int) -> None:
+        inside = index.add(start, index.floordiv(offset, parts))
+        for panel in panels:
+            for n in range(max(1, steps // parts)):
+                spot = index.add(index.add(panel, inside), n * step)
+                memref.PrefetchOp(source, [index.value(spot)], False, _L2, True)
+
+    return ahead
