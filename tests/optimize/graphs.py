@@ -144,3 +144,20 @@ def segmentation(g: Graph, x: str) -> str:
     z = g("LeakyRelu", g.norm(g.conv(y, 8, 8, 3, 2), 8), alpha=0.1)
     z = g("ConvTranspose", z, g.weights(8, 8, 2, 2), strides=[2, 2])
     return g("Softmax", g.conv(g("Concat", y, z, axis=1), 16, 4, 1), axis=1)
+
+
+def channels_last_blocks(g: Graph, x: str) -> str:
+    """Depthwise convolutions and a residual sum in the model's layout; normalization and dense layers with channels
+    last, by the model's own transpositions.
+    """
+
+    def normalized(y: str) -> str:
+        return g("LayerNormalization", g("Transpose", y, perm=[0, 2, 3, 1]), g.weights(8), g.weights(8), axis=-1)
+
+    y = g("Transpose", normalized(g.conv(x, 3, 8)), perm=[0, 3, 1, 2])
+    for _ in range(2):
+        z = g("Relu", g("MatMul", normalized(g.conv(y, 8, 8, 3, group=8)), g.weights(8, 32)))
+        z = g("MatMul", z, g.weights(32, 8))
+        y = g("Add", y, g("Transpose", z, perm=[0, 3, 1, 2]))
+    z = g("Transpose", normalized(y), perm=[0, 3, 1, 2])
+    return g("GlobalAveragePool", g.conv(z, 8, 16, 1))

@@ -18,6 +18,7 @@ CASES = {
     "encoder": (graphs.encoder, (1, 12, 16), (1, 12, 16)),
     "encoder, dynamic": (graphs.dynamic_encoder, ("b", "s", 16), (2, 5, 16)),
     "segmentation": (graphs.segmentation, (1, 3, 16, 16), (1, 3, 16, 16)),
+    "channels last": (graphs.channels_last_blocks, (1, 3, 16, 16), (1, 3, 16, 16)),
 }
 
 
@@ -37,7 +38,8 @@ def test_results_are_the_same(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "remaining"), [("residual", 1), ("mobile", 2), ("shuffle", 3), ("encoder", 1), ("segmentation", 2)]
+    ("case", "remaining"),
+    [("residual", 1), ("mobile", 2), ("shuffle", 3), ("encoder", 1), ("segmentation", 2), ("channels last", 1)],
 )
 def test_transpositions_remain_only_where_the_model_needs_them(case: str, remaining: int) -> None:
     """At the edges; before a flatten (mobile); a channel shuffle (shuffle); after attention (encoder)."""

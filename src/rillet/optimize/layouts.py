@@ -15,7 +15,7 @@ from torch_mlir import ir
 from rillet.ir.constants import global_name
 from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.rewrite import defining
-from rillet.ir.structured import Map, Structured, dims_in, structured
+from rillet.ir.structured import Map, Structured, copy_permutation, dims_in, structured
 
 Layout = tuple[int, ...]
 
@@ -157,9 +157,9 @@ class Layouts:
         if op in self.convolutions:
             roles = self.convolutions[op]
             return image_layout(self.views[op].maps[number], roles) if number == roles.lhs else None
-        if not len(op.results) or op.results[0] not in self.chosen:
+        if not len(op.results) or (op.results[0] not in self.chosen and not self._only_transposes(op, value)):
             return None
-        layout = self.chosen[op.results[0]]
+        layout = self.of(op.results[0])
         if op in self.views:
             view = self.views[op]
             place = _places([view.init_maps[0][axis] for axis in layout])
@@ -170,6 +170,11 @@ class Layouts:
             return tuple(sorted(range(len(map_)), key=lambda axis: keys[axis]))  # type: ignore[arg-type,return-value]
         rule = _BACKWARD.get(op.name)
         return rule(op, layout) if rule is not None and (number == 0 or op.name in _SEVERAL) else None
+
+    def _only_transposes(self, op: ir.Operation, value: ir.Value) -> bool:
+        """Whether ``op`` is a transposition that what makes ``value``, element by element, can make unnecessary."""
+        maker = self.views.get(value.owner.operation)  # type: ignore[union-attr]
+        return copy_permutation(op) is not None and maker is not None and maker.is_elementwise
 
 
 def _places(exprs: Sequence[object]) -> dict[int, int]:
