@@ -4,10 +4,10 @@
 // number of sectors, that of bytes of memory, that of cases, and for each case: kind, place and length of a module file
 // or of kernels as an embedded ELF; then for
 //   a module: the number of inputs, and for each its element type, rank, dimensions, place, length;
-//   a kernel, the first of its library: the numbers of push constants and of bindings, the constants, and for each
-//   binding its place and length.
+//   a kernel, the first of its library: the numbers of push constants, of bindings, and of those that are inputs only;
+//   the constants, and for each binding its place and length.
 // Printed are for each case its status and the number of its parts, and for each part its length and its bytes: the
-// outputs of a module, the bindings of a kernel, or, where the status is not 0, a message.
+// outputs of a module, the other bindings of a kernel, or, where the status is not 0, a message.
 #include <string.h>
 
 #include "disk.h"
@@ -82,6 +82,7 @@ static rlt_status_t run_kernel(const void* elf, uint64_t length, rlt_error_t* er
   rlt_dispatch_state_t state = {.bindings = bindings};
   const uint64_t constants = number();
   state.binding_count = (uint32_t)number();
+  const uint32_t inputs = (uint32_t)number();
   state.constants = (const int64_t*)next;
   next += constants;
   rlt_status_t status = RLT_OK;
@@ -98,8 +99,8 @@ static rlt_status_t run_kernel(const void* elf, uint64_t length, rlt_error_t* er
   state.local_memory = scratch;
   if (status == RLT_OK) status = run_grid(executable->library->entries, &state);
   if (status == RLT_OK) {
-    print_number(RLT_OK), print_number(state.binding_count);
-    for (uint32_t i = 0; i < state.binding_count; ++i) print_part(bindings[i], lengths[i]);
+    print_number(RLT_OK), print_number(state.binding_count - inputs);
+    for (uint32_t i = inputs; i < state.binding_count; ++i) print_part(bindings[i], lengths[i]);
   }
   rlt_executable_release(executable);
   return status;

@@ -5,10 +5,12 @@ QEMU's translator has no AVX-512. Bochs has, and starts our program without firm
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import struct
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,17 +62,16 @@ class ModuleCase:
 
 @dataclass(frozen=True)
 class KernelCase:
-    """A kernel, its bindings, all of which are given back as they are after the whole grid, and its push constants."""
+    """A kernel, its bindings: those that are given back after the whole grid come last; and its push constants.
+
+    ``like``: what is in the memory of those before.
+    """
 
     kernel: CompiledExecutable
     target: Target
-    bindings: Sequence[np.ndarray]
+    inputs: Sequence[np.ndarray]
+    like: Sequence[np.ndarray]
     constants: Sequence[int] = ()
-
-    @property
-    def like(self) -> Sequence[np.ndarray]:
-        """Arrays with the types and shapes of what is given back."""
-        return self.bindings
 
 
 class Failure(Exception):
@@ -94,7 +95,7 @@ def run(cases: Sequence[Case], cpu: str, folder: Path, timeout: float = 300) -> 
 
     A fault of the processor ends the emulation: AssertionError with its registers, naming the number of the case.
     """
-    _build(folder)
+    (folder / "program.bin").write_bytes(_program())
     (folder / "rom.bin").write_bytes(_ROM)
     (folder / "cases.bin").write_bytes(_disk(cases))
     values = {"cpu": cpu, "program": _PROGRAM, "megabytes": _MEMORY >> 20}
@@ -122,22 +123,24 @@ def run(cases: Sequence[Case], cpu: str, folder: Path, timeout: float = 300) -> 
     return results
 
 
-def _build(folder: Path) -> None:
-    """``program.bin``: runs on every x86-64 processor."""
+@functools.cache
+def _program() -> bytes:
+    """``bochs.c`` with the runtime; runs on every x86-64 processor."""
     target, configuration = get("x86-64-v2"), runtime_library.MODULE
-    (folder / "runtime.a").write_bytes(runtime_library.build(target, configuration, default_directory()))
     flags = [*target.c_flags, *objects.C_FLAGS, "-mno-red-zone", "-DCODE_MEMORY_BYTES=8388608"]
     flags += [f"-D{d}" for d in configuration.definitions]
     flags += ["-I", str(_RUNTIME / "include"), "-I", str(_PLATFORM)]
-    compiled = []
-    for source in _SOURCES:
-        compiled.append(f"{source.stem}.o")
-        warnings = ["-Wall", "-Wextra", "-Werror"] if source.suffix == ".c" else []
-        objects.zig(
-            ["cc", *flags, *warnings, "-c", str(source), "-o", compiled[-1]], f"compiling {source.name}", folder
-        )
-    script = ["-T", str(_PLATFORM / "bochs.ld"), "--oformat", "binary", "--gc-sections", "-static"]
-    objects.zig(["ld.lld", *script, *compiled, "runtime.a", "-o", "program.bin"], "linking for Bochs", folder)
+    with tempfile.TemporaryDirectory(prefix="rillet-bochs-") as name:
+        folder = Path(name)
+        (folder / "runtime.a").write_bytes(runtime_library.build(target, configuration, default_directory()))
+        for source in _SOURCES:
+            warnings = ["-Wall", "-Wextra", "-Werror"] if source.suffix == ".c" else []
+            command = ["cc", *flags, *warnings, "-c", str(source), "-o", f"{source.stem}.o"]
+            objects.zig(command, f"compiling {source.name}", folder)
+        script = ["-T", str(_PLATFORM / "bochs.ld"), "--oformat", "binary", "--gc-sections", "-static"]
+        inputs = [*(f"{source.stem}.o" for source in _SOURCES), "runtime.a"]
+        objects.zig(["ld.lld", *script, *inputs, "-o", "program.bin"], "linking for Bochs", folder)
+        return (folder / "program.bin").read_bytes()
 
 
 def _disk(cases: Sequence[Case]) -> bytes:
@@ -177,8 +180,9 @@ def _words(case: Case) -> list[int | _Blob]:
             words += [_Blob(np.ascontiguousarray(array).tobytes(), min(8, array.itemsize)), array.nbytes]
         return words
     elf = link_embedded_elf([case.kernel], case.target)
-    words = [_KERNEL, _Blob(elf), len(elf), len(case.constants), len(case.bindings), *case.constants]
-    for array in case.bindings:
+    bindings = [*case.inputs, *case.like]
+    words = [_KERNEL, _Blob(elf), len(elf), len(case.constants), len(bindings), len(case.inputs), *case.constants]
+    for array in bindings:
         words += [_Blob(np.ascontiguousarray(array).tobytes()), array.nbytes]
     return words
 

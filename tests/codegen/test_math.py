@@ -12,6 +12,23 @@ NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0]
 
 
+def text_of(op: str, size: int, count: int, source: str, result: str, signature: str = "", attributes: str = "") -> str:
+    """The executable that applies ``op`` to the elements of ``count`` tensors of MLIR type ``source``."""
+    types = [f"tensor<{size}x{source}>"] * count
+    names = [f"%a{i}" for i in range(count)]
+    maps = "|".join(["(d0)->(d0)"] * (count + 1))
+    arguments = ",".join([*(f"%x{i}:{source}" for i in range(count)), f"%o:{result}"])
+    body = f"%s = {op} {', '.join(f'%x{i}' for i in range(count))} {attributes} : {signature or source}"
+    inputs = f"{','.join(names)}:{','.join(types)}"
+    made = generic(maps, "p", inputs, f"%e:tensor<{size}x{result}>", arguments, body, f"%s:{result}")
+    return executable(
+        "f",
+        ", ".join(f"{v}: {t}" for v, t in zip(names, types, strict=True)),
+        f"tensor<{size}x{result}>",
+        f"%e = tensor.empty() : tensor<{size}x{result}>\n%r = {made}\nreturn %r : tensor<{size}x{result}>",
+    )
+
+
 def apply(
     op: str,
     arrays: list[np.ndarray],
@@ -22,30 +39,9 @@ def apply(
     attributes: str = "",
 ) -> np.ndarray:
     """Run ``op`` elementwise on arrays of MLIR type ``source``; the result has type ``result``."""
-    result = result or source
     n = arrays[0].size
-    types = [f"tensor<{n}x{source}>"] * len(arrays)
-    names = [f"%a{i}" for i in range(len(arrays))]
-    maps = "|".join(["(d0)->(d0)"] * (len(arrays) + 1))
-    arguments = ",".join([*(f"%x{i}:{source}" for i in range(len(arrays))), f"%o:{result}"])
-    body = f"%s = {op} {', '.join(f'%x{i}' for i in range(len(arrays)))} {attributes} : {signature or source}"
-    text = executable(
-        "f",
-        ", ".join(f"{v}: {t}" for v, t in zip(names, types, strict=True)),
-        f"tensor<{n}x{result}>",
-        f"%e = tensor.empty() : tensor<{n}x{result}>\n%r = "
-        + generic(
-            maps,
-            "p",
-            f"{','.join(names)}:{','.join(types)}",
-            f"%e:tensor<{n}x{result}>",
-            arguments,
-            body,
-            f"%s:{result}",
-        )
-        + f"\nreturn %r : tensor<{n}x{result}>",
-    )
-    (out,) = Kernel(text, target)(arrays, [((n,), DTYPES.get(result, arrays[0].dtype.type))])
+    text = text_of(op, n, len(arrays), source, result or source, signature, attributes)
+    (out,) = Kernel(text, target)(arrays, [((n,), DTYPES.get(result or source, arrays[0].dtype.type))])
     return out
 
 
