@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from harness import Kernel
@@ -67,6 +69,7 @@ def test_what_was_decided_gives_the_same_kernel() -> None:
         ({"tile_rows": 0}, "'tile_rows' must be a whole number from 1 to 32, not 0"),
         ({"unroll": 2.5}, "'unroll' must be a whole number from 1 to 64, not 2.5"),
         ({"rows_outer": True}, "'rows_outer' must be a whole number from 0 to 1, not True"),
+        ({"tile_rows": 32, "tile_vectors": 8, "unroll": 9}, "times 'unroll' must be at most 2048, not 2304"),
         ({"stages": 3}, "'stages' must be a list of objects without stages of their own, not 3"),
         ({"stages": [{"stages": []}]}, "'stages' must be a list of objects without stages of their own"),
         ({"stages": [{}, {"unroll": 0}]}, "'unroll' must be a whole number from 1 to 64, not 0"),
@@ -78,7 +81,9 @@ def test_bad_choices_are_named(facts: dict, message: str) -> None:
 
 
 def test_limits_cover_every_choice() -> None:
-    assert Knobs.parse({name: high for name, (_, high) in LIMITS.items()}).given().keys() == LIMITS.keys()
+    for name, (low, high) in LIMITS.items():
+        assert Knobs.parse({name: low}).given() == {name: low} and Knobs.parse({name: high}).given() == {name: high}
+    assert {field.name for field in dataclasses.fields(Knobs)} == {*LIMITS, "stages"}
 
 
 def test_choices_of_stages_are_read_back() -> None:

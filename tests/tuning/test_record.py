@@ -155,3 +155,31 @@ def test_compile_uses_the_record_and_the_cache_keeps_both_apart(
     a, b = np.random.default_rng(0).standard_normal((2, 40, 64), np.float32)
     a = np.ascontiguousarray(a.T)[:48]
     np.testing.assert_allclose(named(a, b), plain(a, b), rtol=1e-4, atol=1e-5)
+
+
+CHAIN = """
+func.func @main(%a: tensor<2048x16xf32>, %b: tensor<16x2048xf32>, %c: tensor<2048x16xf32>) -> tensor<2048x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e0 = tensor.empty() : tensor<2048x2048xf32>
+  %f0 = linalg.fill ins(%zero : f32) outs(%e0 : tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
+  %e1 = tensor.empty() : tensor<2048x16xf32>
+  %f1 = linalg.fill ins(%zero : f32) outs(%e1 : tensor<2048x16xf32>) -> tensor<2048x16xf32>
+  %0 = linalg.matmul ins(%a, %b : tensor<2048x16xf32>, tensor<16x2048xf32>)
+    outs(%f0 : tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
+  %1 = linalg.matmul ins(%0, %c : tensor<2048x2048xf32>, tensor<2048x16xf32>)
+    outs(%f1 : tensor<2048x16xf32>) -> tensor<2048x16xf32>
+  return %1 : tensor<2048x16xf32>
+}
+"""
+
+
+def test_a_choice_that_cannot_be_compiled_is_left_to_the_model(tmp_path: Path) -> None:
+    """All rows of a chain at once would take more scratch memory than a kernel may have."""
+    host = targets.get("host")
+    _, executables = compiler.lower(CHAIN, host)
+    ((name, text),) = [(name, text) for name, text in executables if name.startswith("chain")]
+    whole = dataclasses.replace(ENTRY, knobs=Knobs(row_tiles=1 << 24))
+    Record({record.key(name, text, host): whole}).save(tmp_path / "named.json")
+    with pytest.warns(RuntimeWarning, match=f"kernel {name} cannot be compiled as tuned and is compiled as the cost"):
+        named = rillet.compile(CHAIN, tuning=tmp_path / "named.json")
+    assert bytes(named.to_bytes()) == bytes(rillet.compile(CHAIN, tuning=False).to_bytes())

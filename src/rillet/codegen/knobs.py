@@ -4,6 +4,7 @@ varies."""
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,9 @@ from typing import Any
 class Knobs:
     """Choices about one kernel; None leaves one to the cost model. A strategy ignores those it does not have.
 
-    Every combination within ``LIMITS`` gives a correct kernel, or none where it would need too much scratch memory.
-    Blocks are counted in tiles, which they hold whole. A chain has choices of its own (``row_tiles``: rows of a block
-    by the rows that all stages' tiles divide) and those of its stages.
+    Every combination within ``LIMITS`` and ``MOST_PRODUCTS`` gives a correct kernel, or none where it would need too
+    much scratch memory. Blocks are counted in tiles, which they hold whole. A chain has choices of its own
+    (``row_tiles``: rows of a block by the rows that all stages' tiles divide) and those of its stages.
     """
 
     tile_rows: int | None = None  # of a register tile
@@ -54,6 +55,11 @@ class Knobs:
             low, high = LIMITS[name]
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise ValueError(f"'{name}' must be a whole number from {low} to {high}, not {value!r}")
+        products = math.prod(numbers.get(name, 1) for name in ("tile_rows", "tile_vectors", "unroll"))
+        if products > MOST_PRODUCTS:
+            raise ValueError(
+                f"'tile_rows' times 'tile_vectors' times 'unroll' must be at most {MOST_PRODUCTS}, not {products}"
+            )
         if not isinstance(stages, list) or any(not isinstance(s, Mapping) or "stages" in s for s in stages):
             raise ValueError(f"'stages' must be a list of objects without stages of their own, not {stages!r}")
         return Knobs(**numbers, stages=tuple(Knobs.parse(s) for s in stages))
@@ -61,6 +67,8 @@ class Knobs:
 
 MODEL = Knobs()
 """The cost model chooses everything."""
+
+MOST_PRODUCTS = 2048  # of one iteration of the innermost loop; compiling more takes minutes
 
 LIMITS: dict[str, tuple[int, int]] = {
     "tile_rows": (1, 32),

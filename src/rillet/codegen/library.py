@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -46,9 +47,10 @@ def compile_parts(
 ) -> list[CompiledExecutable]:
     """Compile ``executables``, pairs of (name, module text), in order.
 
-    ``knobs`` are choices that overrule the cost model's, by the executable's name; ``jobs`` is the number of worker
-    processes (default: one a core); ``cache_directory`` None means no cache. Raises ``CompileError`` naming the
-    executable that failed.
+    ``knobs`` are choices that overrule the cost model's, by the executable's name; where a kernel cannot be compiled
+    with them, a ``RuntimeWarning`` says so and the cost model's are used. ``jobs`` is the number of worker processes
+    (default: one a core); ``cache_directory`` None means no cache. Raises ``CompileError`` naming the executable that
+    failed.
     """
     chosen = knobs or {}
     work = [
@@ -56,13 +58,24 @@ def compile_parts(
         for name, text in executables
     ]
 
-    def check(outcome: CompiledExecutable | CompileError) -> None:
-        if isinstance(outcome, CompileError):
+    def check(job: Job, outcome: CompiledExecutable | CompileError) -> None:
+        if not isinstance(outcome, CompileError):
+            return
+        if job.options == options:
             raise outcome
+        warnings.warn(
+            f"kernel {job.name} cannot be compiled as tuned and is compiled as the cost model has it: {outcome}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
     with Pool(jobs) as pool:
         outcomes = compile_jobs(work, pool, cache_directory=cache_directory, progress=progress, check=check)
-    return [outcome for outcome in outcomes if isinstance(outcome, CompiledExecutable)]
+        failed = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, CompileError)]
+        untuned = [dataclasses.replace(work[n], options=options) for n in failed]
+        again = compile_jobs(untuned, pool, cache_directory=cache_directory, check=check)
+    made = {**dict(enumerate(outcomes)), **dict(zip(failed, again, strict=True))}
+    return [outcome for outcome in made.values() if isinstance(outcome, CompiledExecutable)]
 
 
 def compile_jobs(
@@ -71,7 +84,7 @@ def compile_jobs(
     *,
     cache_directory: Path | None = None,
     progress: Progress | None = None,
-    check: Callable[[CompiledExecutable | CompileError], None] = lambda outcome: None,
+    check: Callable[[Job, CompiledExecutable | CompileError], None] = lambda job, outcome: None,
 ) -> list[CompiledExecutable | CompileError]:
     """The outcome of each job, from the cache or compiled by ``pool``; ``check`` may raise to give up at once."""
     store = cache.ObjectCache(cache_directory) if cache_directory else None
@@ -85,7 +98,7 @@ def compile_jobs(
     misses = [number for number in range(len(jobs)) if number not in results]
 
     def finish(miss: int, outcome: CompiledExecutable | CompileError) -> None:
-        check(outcome)
+        check(jobs[misses[miss]], outcome)
         results[misses[miss]] = outcome
         if store and isinstance(outcome, CompiledExecutable):
             store.put(keys[misses[miss]], outcome)
