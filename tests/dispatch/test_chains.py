@@ -11,10 +11,14 @@ from dispatch.inline import inlined
 from frontends.interpreter import evaluate
 from optimize import graphs
 from optimize.graphs import Graph
+from torch_mlir import ir
 
-from rillet import dispatch, optimize
+from rillet import dispatch, optimize, targets
+from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.cpu.strategies import choose
 from rillet.dispatch.executables import functions
-from rillet.ir import Program
+from rillet.executables import executables
+from rillet.ir import Program, make_context
 from rillet.ir.structured import structured, walk
 
 SCRATCH = 256 * 1024
@@ -104,6 +108,23 @@ def test_two_products_are_chained_while_both_right_hand_sides_are_small() -> Non
     assert kinds(formed(layers(128), (256, 64))) == {"chain": 1}
     # A block would read 2 MB of weights to keep 256 KB of tiles out of memory.
     assert kinds(formed(layers(4096), (256, 64))) == {"matmul": 2}
+
+
+def test_what_is_added_behind_a_chain_keeps_its_memory() -> None:
+    """Code generation has a kernel for the chain, which it would not with a result that may overwrite an argument."""
+
+    def residual(g: Graph, x: str) -> str:
+        h = g("Relu", x)
+        y = g("MatMul", g("Relu", g("MatMul", h, g.weights(64, 128))), g.weights(128, 64))
+        return g("Add", y, g("Sigmoid", x))
+
+    program = formed(residual, (256, 64))
+    assert kinds(program) == {"elementwise": 1, "chain": 1}
+    ((name, function),) = [(n, f) for n, f in functions(program).items() if n.startswith("chain")]
+    assert "flow.may_alias" not in function.attributes
+    (text,) = [text for other, text in executables(program) if other == name]
+    with make_context():
+        assert choose(Dispatch(ir.Module.parse(text)), targets.get("x86-64-v3")).name == "chain"
 
 
 def test_few_rows_read_their_keys_once() -> None:

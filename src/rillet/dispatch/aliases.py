@@ -2,8 +2,8 @@
 
 An argument qualifies when exactly one operation reads it, at the position of the result's element that comes out of it,
 and no other result has elements that come out of it at other positions, for which kernels may read it again: so every
-element is read before it is written. Row-wise reductions are left out: their kernels may use the result's memory in
-between.
+element is read before it is written. Row-wise reductions are left out, since their kernels may use the result's memory
+in between, and so are chains, whose kernels keep arguments and results apart.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def _pairs(function: ir.Operation) -> list[tuple[int, int]]:
     block = function.regions[0].blocks[0]
     operations = [op.operation for op in block.operations]
     nodes = [n for i, op in enumerate(operations) if (n := node(op, i)) is not None]
-    if any(n.kind in (Kind.REDUCTION, Kind.SOLO) for n in nodes):
+    is_chain = sum(n.kind is Kind.ROOT for n in nodes) > 1
+    if is_chain or any(n.kind in (Kind.REDUCTION, Kind.SOLO) for n in nodes):
         return []
     number = {argument: i for i, argument in enumerate(block.arguments)}
     pairs: dict[int, int] = {}
