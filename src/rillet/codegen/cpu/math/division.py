@@ -1,8 +1,8 @@
 """Division of many elements by the same number from its reciprocal, where multiply-adds are fused.
 
-With ``r`` the rounded reciprocal of ``d`` and ``q = x r``, the remainder ``e = x - q d`` is exact and ``q + e r`` is
-the correctly rounded quotient (Markstein, Computation of elementary functions on the IBM RISC System/6000 processor,
-1990); a denormal quotient may be one unit off. A vector division occupies its unit several times as long.
+The reciprocal of ``d`` is computed once in two parts: ``r`` rounded, and ``r (1 - d r)``, which the rounding has left.
+``x`` times their sum is the quotient with an error of little more than half a unit in the last place. A vector
+division occupies its unit several times as long.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ def divide(op: ir.Operation, x: E, d: E) -> E | None:
     if SHARE not in op.attributes or not x.target.fma:
         return None
     r = 1.0 / d
-    q = x * r
-    return (-q).fma(d, x).fma(r, q)
+    rest = (-r).fma(d, 1.0) * r
+    return x.fma(r, x * rest)

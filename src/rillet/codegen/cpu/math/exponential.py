@@ -71,6 +71,8 @@ FORMATS = {
 }
 
 _LOG2_E = 1.4426950408889634074
+_LN_2 = 0.69314718055994530942
+_SHORT_EXP_TAIL = (0.008312501, 0.041890323, 0.16667116, 0.4999923)  # of f32, relative error of e^r below 1.1e-7
 
 
 def exp(x: E) -> E:
@@ -83,11 +85,20 @@ def exp(x: E) -> E:
 def exp_nonpositive(x: E, *, scaled: bool = False) -> E:
     """e^x of an x that is not positive, as of ``exp``: its power of two comes from one normal number.
 
-    ``scaled``: times a power of two, the same for every x, such that no result is denormal.
+    ``scaled``: times a power of two, the same for every x, such that no result is denormal. Such results are parts of a
+    sum that holds e^0, so that in f32 an error of 2 ULP does near 0 and one of 5 ULP below e^-60: ``ln 2`` rounded
+    once, and a polynomial of one degree less.
     """
     form = FORMATS[x.width]
     spare = form.mantissa + 2
-    r, rest, bits = _reduce(x.at_least(form.exp_range[0]), form.bias + spare)
+    x = x.at_least(form.exp_range[0])
+    if scaled and x.width == 32 and x.target.fma:
+        rounded = x.fma(_LOG2_E, form.magic + (form.bias + spare))
+        r = (rounded - (form.magic + (form.bias + spare))).fma(-_LN_2, x)
+        square = r * r
+        s = _power_of_two(rounded.bits(), x)
+        return square.fma(r.paired_polynomial(_SHORT_EXP_TAIL, square), r).fma(s, s)
+    r, rest, bits = _reduce(x, form.bias + spare)
     s = _power_of_two(bits, x)
     y = _expm1_reduced(r, rest).fma(s, s)
     return y if scaled else y * 2.0**-spare
