@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
+import shutil
 import statistics
 import sys
 import time
@@ -166,6 +167,8 @@ class _Display:
             f"kernel {status.visited} of {status.kernels}, {counted(status.variants, 'variant')} measured, "
             f"best so far {status.gain:.1%} faster, {rest}"
         )
+        if self._live:
+            line = line[: shutil.get_terminal_size().columns - 1]  # a longer one could not be rewritten
         self._width = max(self._width, len(line))
         end = "" if self._live else "\n"
         print(f"\r{line:{self._width}}" if self._live else line, end=end, file=sys.stderr, flush=True)
@@ -197,10 +200,9 @@ def report(rankings: Sequence[Ranking]) -> str:
     """A table of the kernels that were varied, those that take longest first, and what they come to together."""
     lines = [f"{'share':>6} {'variants':>8} {'faster':>6} {'model/best':>10} {'ordered':>7}  kernel"]
     for r in rankings:
-        problem = " ".join(f"{name}={value}" for name, value in r.problem.items())
         ordered = "" if r.ordered is None else f"{r.ordered:.0%}"
         figures = f"{r.share:>6.1%} {r.variants:>8} {r.faster:>6} {r.model_by_best:>10.3f} {ordered:>7}"
-        lines.append(f"{figures}  {r.strategy} {problem}")
+        lines.append(f"{figures}  {r.kernel} ({r.strategy})")
     if rankings:
         share = sum(r.share for r in rankings)
         by_time = share / sum(r.share / r.model_by_best for r in rankings)

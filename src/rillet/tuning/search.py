@@ -56,6 +56,7 @@ class Status:
 class Ranking:
     """How the cost model's choice for one kernel compares with the variants that were measured."""
 
+    kernel: str  # its name
     strategy: str
     problem: dict[str, int]
     share: float  # of the model's time
@@ -336,6 +337,7 @@ class Search:
         choice = kernel.default.choice
         assert choice is not None
         return Ranking(
+            kernel.name,
             kernel.default.strategy,
             dict(choice.problem),
             kernel.share,
