@@ -103,7 +103,8 @@ class _Phase:
 def run(program: Program, options: Options) -> None:
     """Rewrite the transposed convolutions of ``@main`` whose shapes and weights are known."""
     with program.context, ir.Location.unknown():
-        for op in list(walk(program.main())):
+        # Rewriting erases the convolution itself and elementwise operations only, never another one of these.
+        for op in [op for op in walk(program.main()) if _is_convolution(op)]:
             spread = _spread(program, op)
             if spread is None or not all(a.met(r) for a in spread.axes for r in range(a.stride)):
                 continue
@@ -115,6 +116,12 @@ def run(program: Program, options: Options) -> None:
 
 
 # --- recognition ---
+
+
+def _is_convolution(op: ir.Operation) -> bool:
+    view = structured(op)
+    roles = contraction(view) if view is not None else None
+    return roles is not None and roles.is_convolution
 
 
 def _spread(program: Program, op: ir.Operation) -> _Spread | None:
