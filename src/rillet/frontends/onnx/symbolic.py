@@ -152,6 +152,8 @@ def _arithmetic(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         return None
     if node.op_type == "Mod" and node.attr("fmod", 0):
         return None
+    if node.op_type in ("Div", "Mod"):
+        _elementwise(lambda x, y: _require_divisor(node, x, y), a, b)
     function = {
         "Add": extents.add,
         "Sub": extents.sub,
@@ -160,6 +162,13 @@ def _arithmetic(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
         "Mod": extents.mod,
     }[node.op_type]
     return _elementwise(function, a, b)
+
+
+def _require_divisor(node: Node, a: Element, b: Element) -> None:
+    """Assert that what is left of ``b``, after factors that ``a`` has too, is not zero at run time."""
+    _, divisor = node.b.extents.reduced(a, b)
+    if isinstance(divisor, ir.Value) and node.b.extents.first_time(("divisor", divisor)):
+        node.b.require("ne", divisor, 0, "an integer is divided by zero")
 
 
 @_on_symbolic("Neg")
