@@ -42,6 +42,13 @@ def attention(g: Graph, x: str) -> str:
     return g("Reshape", mixed, g.array(np.array([1, 12, 16])))
 
 
+def within_heads(g: Graph, x: str) -> str:
+    """Each of two heads has its query, key and value side by side."""
+    y = g("Transpose", g("Reshape", project(g, x, 96), g.array(np.array([1, 12, 2, 48]))), perm=[0, 2, 1, 3])
+    q, k, v = split(g, y, 3, 16, 16, 16)
+    return g("MatMul", g("MatMul", q, g("Transpose", k, perm=[0, 1, 3, 2])), v)
+
+
 def gate(g: Graph, x: str) -> str:
     """One half of the columns gates the other, through two operations."""
     a, b = split(g, project(g, x, 32), 2, 16, 16)
@@ -87,6 +94,7 @@ TOKENS, ROW, IMAGE = (1, 12, 16), (1, 1, 16), (1, 4, 6, 6)
 # Name → model, its input, contractions and slices that are left.
 CASES: dict[str, tuple[Build, Sequence[int | str], int, int]] = {
     "attention": (attention, TOKENS, 3 + 2, 0),
+    "attention, cut within heads": (within_heads, TOKENS, 3 + 2, 0),
     "a gate": (gate, TOKENS, 2, 0),
     "a gate, any number of rows": (gate, (1, "rows", 16), 2, 0),
     "a part that nothing uses": (unused_part, TOKENS, 2, 0),

@@ -1,9 +1,9 @@
 """Splits a contraction of which only slices are used into one for each slice.
 
-One matrix product often makes queries, keys and values, or both halves of a gate, which are then cut apart. A slice of
-columns is no run of elements, so each would be a copy. Instead the weights are cut, now, and what lies between the
-contraction and the slices (a bias, an activation, a reshape, a transposition) is repeated for each part; every part can
-then join, or be read in place by, what uses it.
+One matrix product often makes queries, keys and values, or both halves of a gate, which are then cut apart, possibly
+within each head. A slice of columns is no run of elements, so each would be a copy. Instead the weights are cut, now,
+and what lies between the contraction and the slices (a bias, an activation, a reshape, a transposition) is repeated for
+each part; every part can then join, or be read in place by, what uses it.
 
 The left operand is read once for each part instead of once. It pays while that is less than to write and read all
 columns again, and while the parts together fill no more vectors than the whole.
@@ -12,12 +12,10 @@ columns again, and while the parts together fill no more vectors than the whole.
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 from torch_mlir import ir
 
 from rillet.ir import Program, builders, constants
@@ -48,10 +46,10 @@ class Options:
 
 @dataclass(frozen=True)
 class _Cut:
-    """Where a value is cut: along ``axis``, at ``scale`` times the positions of the slices."""
+    """How a value is cut: for each slice the positions along ``axis`` that it takes, ascending."""
 
     axis: int
-    scale: int
+    positions: tuple[tuple[int, ...], ...]
 
 
 @dataclass
@@ -59,7 +57,6 @@ class _Region:
     """The operations from contractions to slices, in program order, with the cut of each one's result."""
 
     slices: list[ir.Operation]
-    ranges: list[tuple[int, int]]  # of each slice: start and size
     cuts: dict[ir.Operation, _Cut] = field(default_factory=dict)
 
 
@@ -94,16 +91,15 @@ def _region(program: Program, value: ir.Value, block: ir.Block, options: Options
     axes = {f[0] for f in found if f is not None}
     if None in found or len(axes) != 1 or defining(value) is None:
         return None
-    ranges = [(f[1], f[2]) for f in found if f is not None]
-    ordered = sorted(ranges)
-    if any(a + n > b for (a, n), (b, _) in itertools.pairwise(ordered)):
-        return None
-    region = _Region(slices, ranges)
-    return region if _grow(program, region, value, _Cut(axes.pop(), 1), options) else None
+    positions = tuple(tuple(f[1]) for f in found if f is not None)
+    if len(set().union(*positions)) != sum(map(len, positions)):
+        return None  # they overlap
+    region = _Region(slices)
+    return region if _grow(program, region, value, _Cut(axes.pop(), positions), options) else None
 
 
-def _range(op: ir.Operation) -> tuple[int, int, int] | None:
-    """The only axis along which a slice takes a part, where it starts and its size; None when it is no such slice."""
+def _range(op: ir.Operation) -> tuple[int, range] | None:
+    """The only axis along which a slice takes a part, and which; None when it is no such slice."""
     (source,), *dynamic = segments(op)
     names = ("static_offsets", "static_sizes", "static_strides")
     parts = [mixed(op, n, v) for n, v in zip(names, dynamic, strict=True)]
@@ -118,7 +114,7 @@ def _range(op: ir.Operation) -> tuple[int, int, int] | None:
             continue
         if found is not None or not isinstance(start, int) or not isinstance(size, int) or shape[axis] == DYNAMIC:
             return None
-        found = axis, start, size
+        found = axis, range(start, start + size)
     return found
 
 
@@ -135,7 +131,7 @@ def _grow(program: Program, region: _Region, value: ir.Value, cut: _Cut, options
         if not all(user in region.cuts or user in region.slices for user in users(op.results[0])):
             return False
         region.cuts[op] = wanted[op]
-        sources = _sources(program, op, wanted[op], region.ranges, options)
+        sources = _sources(program, op, wanted[op], options)
         if sources is None:
             return False
         for source, own in sources:
@@ -149,9 +145,7 @@ def _grow(program: Program, region: _Region, value: ir.Value, cut: _Cut, options
     return True
 
 
-def _sources(
-    program: Program, op: ir.Operation, cut: _Cut, ranges: Sequence[tuple[int, int]], options: Options
-) -> list[tuple[ir.Value, _Cut]] | None:
+def _sources(program: Program, op: ir.Operation, cut: _Cut, options: Options) -> list[tuple[ir.Value, _Cut]] | None:
     """The operands of ``op`` that have to be cut when its result is, and how; None when ``op`` cannot be split.
 
     Constants can always be, and end a region, as contractions do.
@@ -161,18 +155,24 @@ def _sources(
         loop = view.init_maps[0][cut.axis]
         if view.is_elementwise:
             return _elementwise_sources(program, view, loop, cut)
-        return [] if _pays(program, view, loop, [size * cut.scale for _, size in ranges], options) else None
+        return [] if _pays(program, view, loop, [len(p) for p in cut.positions], options) else None
     shape = ir.RankedTensorType(op.results[0].type).shape if len(op.results) == 1 else []
     if op.name == "tensor.expand_shape":
         number, group = next((n, g) for n, g in enumerate(groups_of(op)) if cut.axis in g)
-        inner = [shape[a] for a in group if a > cut.axis]
-        if DYNAMIC in inner or any(shape[a] != 1 for a in group if a < cut.axis):
+        if DYNAMIC in (shape[a] for a in group):
             return None
-        return [(op.operands[0], _Cut(number, cut.scale * math.prod(inner)))]
+        extent = shape[cut.axis]
+        outer = math.prod(shape[a] for a in group if a < cut.axis)
+        inner = math.prod(shape[a] for a in group if a > cut.axis)
+        spread = [
+            tuple((o * extent + p) * inner + i for o in range(outer) for p in own for i in range(inner))
+            for own in cut.positions
+        ]
+        return [(op.operands[0], _Cut(number, tuple(spread)))]
     if op.name == "tensor.collapse_shape":
         source = ir.RankedTensorType(op.operands[0].type).shape
         solid = [a for a in groups_of(op)[cut.axis] if source[a] != 1]
-        return [(op.operands[0], _Cut(solid[0], cut.scale))] if len(solid) == 1 else None
+        return [(op.operands[0], _Cut(solid[0], cut.positions))] if len(solid) == 1 else None
     return None
 
 
@@ -187,7 +187,7 @@ def _elementwise_sources(
         if not all(isinstance(e, int) for e in map_) or map_.count(loop) > 1:  # type: ignore[arg-type]
             return None
         if loop in map_ and constants.array_of(program, value) is None:
-            found.append((value, _Cut(map_.index(loop), cut.scale)))  # type: ignore[arg-type]
+            found.append((value, _Cut(map_.index(loop), cut.positions)))  # type: ignore[arg-type]
     return found
 
 
@@ -216,27 +216,26 @@ def _split(program: Program, region: _Region, value: ir.Value) -> None:
     made: list[dict[ir.Value, ir.Value]] = [{} for _ in region.slices]
     for op, cut in region.cuts.items():
         with ir.InsertionPoint(op), op.location:
-            for part, (start, size) in zip(made, region.ranges, strict=True):
-                part[op.results[0]] = _part(program, op, cut, start, size, part)
+            for part, positions in zip(made, cut.positions, strict=True):
+                part[op.results[0]] = _part(program, op, cut.axis, positions, part)
     for op, part in zip(region.slices, made, strict=True):
         with ir.InsertionPoint(op), op.location:
             replace(op, [_in_rank_of(op, part[value])])
 
 
 def _part(
-    program: Program, op: ir.Operation, cut: _Cut, start: int, size: int, made: dict[ir.Value, ir.Value]
+    program: Program, op: ir.Operation, axis: int, positions: Sequence[int], made: dict[ir.Value, ir.Value]
 ) -> ir.Value:
-    """The part of ``op``'s result from ``start * cut.scale`` on; ``made`` has those of its operands."""
+    """The part of ``op``'s result at ``positions`` of ``axis``; ``made`` has those of its operands."""
     shape: list[Extent] = extents(op.results[0])
-    shape[cut.axis] = size * cut.scale
+    shape[axis] = len(positions)
     if op.name == "tensor.expand_shape":
         return builders.expand_shape(made[op.operands[0]], groups_of(op), shape)
     if op.name == "tensor.collapse_shape":
         return builders.collapse_shape(made[op.operands[0]], groups_of(op), builders.split(shape)[0])
     view = structured(op)
     assert view is not None
-    loop = view.init_maps[0][cut.axis]
-    positions = slice(start * cut.scale, (start + size) * cut.scale)
+    loop = view.init_maps[0][axis]
     operands = [
         made[value] if value in made else _cut_constant(program, value, map_, loop, positions)
         for value, map_ in zip(view.inputs, view.input_maps, strict=True)
@@ -249,15 +248,14 @@ def _part(
 
 
 def _cut_constant(
-    program: Program, value: ir.Value, map_: Sequence[object], loop: object, positions: slice
+    program: Program, value: ir.Value, map_: Sequence[object], loop: object, positions: Sequence[int]
 ) -> ir.Value:
     """``value`` itself where it does not vary along ``loop``."""
     if loop not in map_:
         return value
     array = constants.array_of(program, value)
     assert array is not None
-    axis = list(map_).index(loop)
-    part = np.ascontiguousarray(array[(slice(None),) * axis + (positions,)])
+    part = array.take(positions, list(map_).index(loop))
     return constants.constant(program, part, constants.global_name(value) or "constant")
 
 
