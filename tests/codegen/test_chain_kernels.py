@@ -114,7 +114,14 @@ def inputs(batch: int, heads: int, rows: int, keys: int, depth: int, width: int)
 
 @pytest.mark.parametrize(
     ("batch", "heads", "rows", "keys", "depth", "width"),
-    [(1, 3, 70, 48, 16, 32), (2, 1, 5, 37, 7, 9), (1, 1, 2, 16, 8, 8), (2, 4, 12, 130, 33, 17), (1, 2, 200, 3, 4, 40)],
+    [
+        (1, 3, 70, 48, 16, 32),
+        (2, 1, 5, 37, 7, 9),
+        (1, 1, 2, 16, 8, 8),
+        (2, 4, 12, 130, 33, 17),
+        (1, 2, 200, 3, 4, 40),
+        (2, 3, 160, 160, 4, 8),  # all scores would be more than L2 holds
+    ],
 )
 @pytest.mark.parametrize("target", ["host", "x86-64-v2"])
 def test_attention(batch: int, heads: int, rows: int, keys: int, depth: int, width: int, target: str) -> None:

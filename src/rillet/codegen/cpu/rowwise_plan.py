@@ -72,7 +72,9 @@ def _is_beyond_l2(dispatch: Dispatch, target: Target) -> bool:
     rests while a row is computed."""
     if target.is_bare_metal or any(not p.type.has_static_shape for p in dispatch.arguments):
         return False
-    sizes = (math.prod(p.type.shape) * storage_bytes(storage_type(p.type.element_type)) for p in dispatch.arguments)
+    # What an earlier stage of a chain made is there for a block of rows only, in a cache.
+    read = [p for p in dispatch.arguments if p.binding >= 0]
+    sizes = (math.prod(p.type.shape) * storage_bytes(storage_type(p.type.element_type)) for p in read)
     return sum(sizes) > target.l2_bytes
 
 

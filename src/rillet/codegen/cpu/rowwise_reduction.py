@@ -306,7 +306,7 @@ def _fetch_ahead(kernel: Kernel, plan: Plan, point: dict[Dimension, Coordinate],
     assert isinstance(along, Lane)
     for number, port in enumerate(plan.dispatch.arguments):
         axes = plan.dimensions.axes(port.value)
-        if not axes or axes[-1] != plan.along or not all(d in point for d in axes[:-1]):
+        if not axes or axes[-1] != plan.along or not all(d in point for d in axes[:-1]) or port.binding < 0:
             continue
         step = max(1, _LINE_BYTES // storage_bytes(storage_type(port.type.element_type)))
         for n in range(0, lanes, step):
