@@ -13,7 +13,7 @@ from rillet.errors import CompileError
 from rillet.ir import Program, builders
 from rillet.ir.builders import Extent
 from rillet.ir.constants import scalar_attr
-from rillet.ir.extents import add, extents, mixed, multiply, same, segments
+from rillet.ir.extents import add, box, extents, multiply, same
 from rillet.ir.rewrite import erase_dead, run_upstream
 from rillet.ir.structured import DYNAMIC
 
@@ -64,12 +64,8 @@ def dynamic_dims(type_: ir.Type, dims: Sequence[Extent]) -> list[ir.Value]:
 
 def _contiguous_slice(op: ir.Operation) -> ir.Value | None:
     """``flow.slice`` for a slice that is one run of elements, else None."""
-    source, *dynamic = segments(op)
-    offsets, sizes, strides = (
-        mixed(op, f"static_{name}", values)
-        for name, values in zip(("offsets", "sizes", "strides"), dynamic, strict=True)
-    )
-    shape = extents(source[0])
+    source, (offsets, sizes, strides) = op.operands[0], box(op)
+    shape = extents(source)
     first = next((i for i, size in enumerate(sizes) if size != 1), len(sizes))
     whole = all(same(offsets[i], 0) and same(sizes[i], shape[i]) for i in range(first + 1, len(sizes)))
     if not whole or any(s != 1 for s in strides[first:]):
@@ -79,7 +75,7 @@ def _contiguous_slice(op: ir.Operation) -> ir.Value | None:
         offset = add(multiply(offset, extent), start)
     result = op.results[0].type
     dims = dynamic_dims(result, extents(op.results[0]))
-    return flow.SliceOp(result, source[0], builders.as_index(offset), dims).operation.results[0]
+    return flow.SliceOp(result, source, builders.as_index(offset), dims).operation.results[0]
 
 
 def _load(op: ir.Operation) -> ir.Value:

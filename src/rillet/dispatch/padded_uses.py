@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from rillet.dispatch.groups import Group
 from rillet.dispatch.nodes import Kind, Node
-from rillet.ir.extents import mixed, segments
+from rillet.ir.extents import margins, padding_value
 from rillet.ir.rewrite import defining, rebuild_generic, replace
 from rillet.ir.structured import Expr, Map, captures
 
@@ -25,20 +25,19 @@ def redirect(groups: Mapping[int, Group], producers: Mapping[ir.Value, Node], no
     for node in nodes.values():
         if node.kind is not Kind.PAD or len(groups[node.index].nodes) > 1:
             continue
-        source, low, high = segments(node.op)
-        lows = mixed(node.op, "static_low", low)
-        maker = producers.get(source[0])
-        if maker is None or high or not all(isinstance(e, int) for e in lows):
+        source, (lows, highs) = node.op.operands[0], margins(node.op)
+        maker = producers.get(source)
+        if maker is None or not all(isinstance(e, int) for e in (*lows, *highs)):
             continue
-        readers = {u.owner.operation for u in source[0].uses} - {node.op}
+        readers = {u.owner.operation for u in source.uses} - {node.op}
         others = [by_op.get(op) for op in readers]
-        if not readers or any(o is None or not _can_redirect(o, source[0], groups, maker) for o in others):
+        if not readers or any(o is None or not _can_redirect(o, source, groups, maker) for o in others):
             continue
         _move_up(node.op, maker.op)
         # By position, so that the result does not depend on how a set is ordered.
         for other in sorted((o for o in others if o is not None), key=lambda o: o.index):
             del by_op[other.op]
-            _redirect(other, source[0], node.op.results[0], [e for e in lows if isinstance(e, int)])
+            _redirect(other, source, node.op.results[0], [e for e in lows if isinstance(e, int)])
         changed = True
     return changed
 
@@ -68,8 +67,7 @@ def _parts(expr: ir.AffineExpr) -> list[ir.AffineExpr]:
 def _move_up(pad: ir.Operation, maker: ir.Operation) -> None:
     """Move ``pad`` right behind ``maker``, with the constant it pads with."""
     pad.move_after(maker)
-    value = list(pad.regions[0].blocks[0].operations)[-1].operands[0]
-    constant = defining(value)
+    constant = defining(padding_value(pad))
     if constant is not None and constant.name == "arith.constant" and constant.block == pad.block:
         constant.move_before(pad.block.operations[0])
 

@@ -121,19 +121,7 @@ def extract_slice(
 ) -> ir.Value:
     """``tensor.extract_slice`` without rank reduction."""
     element = ir.RankedTensorType(source.type).element_type
-    static_offsets, dynamic_offsets = split(offsets)
-    static_sizes, dynamic_sizes = split(sizes)
-    static_strides, dynamic_strides = split(strides)
-    return tensor.ExtractSliceOp(
-        tensor_type(sizes, element),
-        source,
-        dynamic_offsets,
-        dynamic_sizes,
-        dynamic_strides,
-        static_offsets,
-        static_sizes,
-        static_strides,
-    ).result
+    return tensor.ExtractSliceOp(tensor_type(sizes, element), source, *_box(offsets, sizes, strides)).result
 
 
 def insert_slice(
@@ -149,19 +137,13 @@ def insert_slice(
     """
     if 0 in sizes:
         return destination
-    static_offsets, dynamic_offsets = split(offsets)
-    static_sizes, dynamic_sizes = split(sizes)
-    static_strides, dynamic_strides = split(strides)
-    return tensor.InsertSliceOp(
-        source,
-        destination,
-        dynamic_offsets,
-        dynamic_sizes,
-        dynamic_strides,
-        static_offsets,
-        static_sizes,
-        static_strides,
-    ).result
+    return tensor.InsertSliceOp(source, destination, *_box(offsets, sizes, strides)).result
+
+
+def _box(*parts: Sequence[Extent]) -> list[Sequence[Extent]]:
+    """Offsets, sizes and strides as slices take them: all dynamic parts, then all static ones."""
+    both = [split(part) for part in parts]
+    return [*(dynamic for _, dynamic in both), *(static for static, _ in both)]
 
 
 def concat(sources: Sequence[ir.Value], axis: int, result: Sequence[Extent]) -> ir.Value:

@@ -40,6 +40,23 @@ def segments(op: ir.Operation) -> list[list[ir.Value]]:
     return found
 
 
+def box(op: ir.Operation) -> tuple[list[Extent], list[Extent], list[Extent]]:
+    """Offsets, sizes and strides of a ``tensor.extract_slice`` or ``tensor.insert_slice``."""
+    offsets, sizes, strides = segments(op)[-3:]
+    return mixed(op, "static_offsets", offsets), mixed(op, "static_sizes", sizes), mixed(op, "static_strides", strides)
+
+
+def margins(pad: ir.Operation) -> tuple[list[Extent], list[Extent]]:
+    """How far a ``tensor.pad`` extends each axis, before and after."""
+    _, low, high = segments(pad)
+    return mixed(pad, "static_low", low), mixed(pad, "static_high", high)
+
+
+def padding_value(pad: ir.Operation) -> ir.Value:
+    """The scalar that a ``tensor.pad`` puts around its source."""
+    return list(pad.regions[0].blocks[0].operations)[-1].operands[0]
+
+
 def extents(value: ir.Value, known: Known | None = None) -> list[Extent]:
     """The extents of ``value``; emits arithmetic for those that are neither static nor already a value."""
     shape = ir.RankedTensorType(value.type).shape
@@ -103,9 +120,8 @@ def _fill(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> 
 
 
 def _pad(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
-    source, low, high = segments(op)
-    margin = add(mixed(op, "static_low", low)[axis], mixed(op, "static_high", high)[axis])
-    return add(extent(source[0], axis, known), margin)
+    low, high = margins(op)
+    return add(extent(op.operands[0], axis, known), add(low[axis], high[axis]))
 
 
 def _concat(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
@@ -119,8 +135,7 @@ def _concat(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -
 
 
 def _slice(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
-    _, _, sizes, _ = segments(op)
-    entries = mixed(op, "static_sizes", sizes)
+    _, entries, _ = box(op)
     if len(entries) == ir.RankedTensorType(value.type).rank:
         return entries[axis]
     kept = [entries[i] for i in kept_axes(op)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from torch_mlir import ir
@@ -42,6 +43,12 @@ def reshape_units(value: ir.Value, source: Sequence[Extent], result: Sequence[Ex
     if len(solid) != len(result):
         value = builders.expand_shape(value, attach_units(result), result)
     return value
+
+
+def runs(sizes: Sequence[int]) -> list[list[int]]:
+    """Axes in order, in groups of ``sizes``: a reassociation."""
+    ends = itertools.accumulate(sizes)
+    return [list(range(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
 
 
 def attach_units(shape: Sequence[Extent]) -> list[list[int]]:

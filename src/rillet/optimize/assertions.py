@@ -15,7 +15,7 @@ from torch_mlir.dialects import arith, cf
 from rillet.ir import Program, builders, locations
 from rillet.ir import polynomials as poly
 from rillet.ir.builders import Extent
-from rillet.ir.extents import extents, mixed, segments
+from rillet.ir.extents import box, extents, margins
 from rillet.ir.polynomials import Polynomial, Polynomials
 from rillet.ir.rewrite import blocks, erase_dead
 from rillet.ir.structured import DYNAMIC, Expr, Structured, structured
@@ -131,9 +131,7 @@ class _Asserter:
 
     def _box(self, op: ir.Operation, source: ir.Value) -> list[Extent]:
         """The box of a slice lies inside ``source``; returns its sizes."""
-        parts = segments(op)[-3:]
-        names = ("static_offsets", "static_sizes", "static_strides")
-        offsets, sizes, strides = (mixed(op, n, p) for n, p in zip(names, parts, strict=True))
+        offsets, sizes, strides = box(op)
         of = self.polynomials.of
         for offset, size, stride, extent in zip(offsets, sizes, strides, extents(source), strict=True):
             self._at_most(op, {}, of(offset), "a slice begins at position {1}, but the first is {0}")
@@ -146,8 +144,8 @@ class _Asserter:
         return sizes
 
     def _pad(self, op: ir.Operation) -> None:
-        _, low, high = segments(op)
-        for amount in (*mixed(op, "static_low", low), *mixed(op, "static_high", high)):
+        low, high = margins(op)
+        for amount in (*low, *high):
             self._at_most(op, {}, self.polynomials.of(amount), "padding by {1} is less than {0}")
 
     def _concat(self, op: ir.Operation) -> None:

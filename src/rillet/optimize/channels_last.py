@@ -14,7 +14,7 @@ from torch_mlir import ir
 from rillet.ir import Program, builders, constants
 from rillet.ir.builders import Extent
 from rillet.ir.contraction import Contraction
-from rillet.ir.extents import extents, mixed, segments
+from rillet.ir.extents import box, extents, margins, mixed, padding_value
 from rillet.ir.rewrite import (
     CLEANUP,
     blocks,
@@ -27,7 +27,7 @@ from rillet.ir.rewrite import (
     run_upstream,
     sweep_constants,
 )
-from rillet.ir.shapes import transpose
+from rillet.ir.shapes import runs, transpose
 from rillet.ir.structured import Structured, captures, inverse, rename
 from rillet.optimize.layouts import (
     Layout,
@@ -207,15 +207,9 @@ class _Rewriter:
         return None
 
     def _pad(self, op: ir.Operation, layout: Layout) -> ir.Value:
-        source, low, high = segments(op)
-        value = list(op.regions[0].blocks[0].operations)[-1].operands[0]
-        return builders.pad(
-            self.get(source[0], layout),
-            _permuted(mixed(op, "static_low", low), layout),
-            _permuted(mixed(op, "static_high", high), layout),
-            ir.RankedTensorType(_permuted_type(op.results[0].type, layout)).shape,
-            value,
-        )
+        low, high = (_permuted(margin, layout) for margin in margins(op))
+        shape = _permuted_type(op.results[0].type, layout).shape
+        return builders.pad(self.get(op.operands[0], layout), low, high, shape, padding_value(op))
 
     def _concat(self, op: ir.Operation, layout: Layout) -> ir.Value:
         axis = layout.index(ir.IntegerAttr(op.attributes["dim"]).value)
@@ -226,51 +220,48 @@ class _Rewriter:
         return builders.cast(self.get(op.operands[0], layout), _permuted_type(op.results[0].type, layout).shape)
 
     def _insert(self, op: ir.Operation, layout: Layout) -> ir.Value:
-        (source,), (destination,), *dynamic = segments(op)
-        names = ("static_offsets", "static_sizes", "static_strides")
-        parts = [mixed(op, n, values) for n, values in zip(names, dynamic, strict=True)]
+        source, destination = list(op.operands)[:2]
         if rank_of(source) != rank_of(destination):
             clone = op.clone()
             remap(clone, {v: self.get(v, identity(rank_of(v))) for v in (source, destination)})
             return clone.results[0]
-        parts = [_permuted(part, layout) for part in parts]
+        parts = [_permuted(part, layout) for part in box(op)]
         return builders.insert_slice(self.get(source, layout), self.get(destination, layout), *parts)
 
     def _slice(self, op: ir.Operation, layout: Layout) -> ir.Value:
-        source, *dynamic = segments(op)
-        names = ("static_offsets", "static_sizes", "static_strides")
-        if rank_of(source[0]) != rank_of(op.results[0]):
+        source = op.operands[0]
+        if rank_of(source) != rank_of(op.results[0]):
             clone = op.clone()
-            clone.operands[0] = self.get(source[0], identity(rank_of(source[0])))
+            clone.operands[0] = self.get(source, identity(rank_of(source)))
             return clone.results[0]
-        parts = [_permuted(mixed(op, n, values), layout) for n, values in zip(names, dynamic, strict=True)]
-        sliced = builders.extract_slice(self.get(source[0], layout), *parts)
+        parts = [_permuted(part, layout) for part in box(op)]
+        sliced = builders.extract_slice(self.get(source, layout), *parts)
         return builders.cast(sliced, _permuted_type(op.results[0].type, layout).shape)
 
     def _expand(self, op: ir.Operation, layout: Layout) -> ir.Value:
         """The groups come in the order of the source's layout; where their axes do not lie together, a plain
         expansion is transposed.
         """
-        runs = expand_runs(op, layout)
-        kept = layout if runs is not None else identity(len(layout))
-        order = tuple(number for number, _ in runs) if runs is not None else identity(rank_of(op.operands[0]))
-        groups = [positions for _, positions in runs] if runs is not None else groups_of(op)
+        found = expand_runs(op, layout)
+        kept = layout if found is not None else identity(len(layout))
+        order = tuple(number for number, _ in found) if found is not None else identity(rank_of(op.operands[0]))
+        groups = [positions for _, positions in found] if found is not None else groups_of(op)
         shape = _permuted(mixed(op, "static_output_shape", list(op.operands)[1:]), kept)
         static = _permuted_type(op.results[0].type, kept).shape
         result = [e if e >= 0 else d for e, d in zip(static, shape, strict=True)]
         expanded = builders.expand_shape(self.get(op.operands[0], order), groups, result)
-        return expanded if runs is not None else transpose(expanded, layout)
+        return expanded if found is not None else transpose(expanded, layout)
 
     def _collapse(self, op: ir.Operation, layout: Layout) -> ir.Value:
         holder, present = self.held(op.operands[0])
         shape = _permuted_type(op.results[0].type, layout).shape
-        runs = collapse_runs(op, present)
-        if runs is not None and tuple(number for number, _ in runs) == layout:
-            return builders.collapse_shape(holder, [positions for _, positions in runs], shape)
+        found = collapse_runs(op, present)
+        if found is not None and tuple(number for number, _ in found) == layout:
+            return builders.collapse_shape(holder, [positions for _, positions in found], shape)
         groups = groups_of(op)
         source = tuple(axis for number in layout for axis in groups[number])
         sizes = [len(groups[number]) for number in layout]
-        return builders.collapse_shape(self.get(op.operands[0], source), _consecutive(sizes), shape)
+        return builders.collapse_shape(self.get(op.operands[0], source), runs(sizes), shape)
 
     def _dim(self, op: ir.Operation) -> None:
         axis = int_constant(op.operands[1])
@@ -291,11 +282,3 @@ def _permuted(values: Sequence[Extent], layout: Layout) -> list[Extent]:
 def _permuted_type(type_: ir.Type, layout: Layout) -> ir.RankedTensorType:
     tensor = ir.RankedTensorType(type_)
     return ir.RankedTensorType.get([tensor.shape[axis] for axis in layout], tensor.element_type)
-
-
-def _consecutive(sizes: Sequence[int]) -> list[list[int]]:
-    groups, start = [], 0
-    for size in sizes:
-        groups.append(list(range(start, start + size)))
-        start += size
-    return groups

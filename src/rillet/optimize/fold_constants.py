@@ -14,7 +14,7 @@ import numpy as np
 from torch_mlir import ir
 
 from rillet.ir import Program, constants, dtypes
-from rillet.ir.extents import mixed, segments
+from rillet.ir.extents import box, margins, padding_value
 from rillet.ir.rewrite import defining, erase_dead, sweep_constants
 from rillet.ir.structured import copy_permutation, walk
 
@@ -69,11 +69,8 @@ def _transpose(op: ir.Operation, arrays: list[np.ndarray]) -> np.ndarray | None:
 
 
 def _slice(op: ir.Operation, arrays: list[np.ndarray]) -> np.ndarray | None:
-    _, *dynamic = segments(op)
-    names = ("static_offsets", "static_sizes", "static_strides")
-    parts = [mixed(op, name, values) for name, values in zip(names, dynamic, strict=True)]
     index = []
-    for start, size, step in zip(*parts, strict=True):
+    for start, size, step in zip(*box(op), strict=True):
         if not (isinstance(start, int) and isinstance(size, int) and isinstance(step, int)) or step < 1:
             return None
         index.append(slice(start, start + (size - 1) * step + 1 if size else start, step))
@@ -81,9 +78,8 @@ def _slice(op: ir.Operation, arrays: list[np.ndarray]) -> np.ndarray | None:
 
 
 def _pad(op: ir.Operation, arrays: list[np.ndarray]) -> np.ndarray | None:
-    _, low, high = segments(op)
-    widths = list(zip(mixed(op, "static_low", low), mixed(op, "static_high", high), strict=True))
-    maker = defining(list(op.regions[0].blocks[0].operations)[-1].operands[0])
+    widths = list(zip(*margins(op), strict=True))
+    maker = defining(padding_value(op))
     if maker is None or maker.name != "arith.constant" or not all(isinstance(w, int) for pair in widths for w in pair):
         return None
     value = maker.attributes["value"].value

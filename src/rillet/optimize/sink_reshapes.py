@@ -19,6 +19,7 @@ from rillet.ir.builders import Extent
 from rillet.ir.contraction import contraction
 from rillet.ir.extents import extents, multiply
 from rillet.ir.rewrite import blocks, defining, rebuild_generic
+from rillet.ir.shapes import runs
 from rillet.ir.structured import (
     Map,
     Structured,
@@ -218,17 +219,12 @@ def _expand(plan: _Plan) -> None:
     types = [v.type for v in operands[len(view.inputs) :]]
     rebuilt = rebuild_generic(view.op, operands, types, maps, [True] * len(plan.new_extents))
     for old, result, map_ in zip(view.op.results, rebuilt.results, view.init_maps, strict=True):
-        old.replace_all_uses_with(builders.collapse_shape(result, _consecutive(map_, plan), _static(old)))
+        old.replace_all_uses_with(builders.collapse_shape(result, _axis_runs(map_, plan), _static(old)))
     view.op.erase()
 
 
-def _consecutive(map_: Map, plan: _Plan) -> list[list[int]]:
-    groups, start = [], 0
-    for loop in map_:
-        count = len(plan.groups[loop])  # type: ignore[index]
-        groups.append(list(range(start, start + count)))
-        start += count
-    return groups
+def _axis_runs(map_: Map, plan: _Plan) -> list[list[int]]:
+    return runs([len(plan.groups[loop]) for loop in map_])  # type: ignore[index]
 
 
 def _expanded(value: ir.Value, map_: Map, plan: _Plan, is_init: bool) -> ir.Value:
@@ -239,7 +235,7 @@ def _expanded(value: ir.Value, map_: Map, plan: _Plan, is_init: bool) -> ir.Valu
         return value
     if is_init and is_flexible(value):
         return builders.empty(shape, ir.RankedTensorType(value.type).element_type)
-    return builders.expand_shape(value, _consecutive(map_, plan), shape)
+    return builders.expand_shape(value, _axis_runs(map_, plan), shape)
 
 
 # --- shapes ---

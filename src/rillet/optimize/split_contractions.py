@@ -21,7 +21,7 @@ from torch_mlir import ir
 from rillet.ir import Program, builders, constants
 from rillet.ir.builders import Extent
 from rillet.ir.contraction import contraction
-from rillet.ir.extents import extents, kept_axes, mixed, same, segments
+from rillet.ir.extents import box, extents, kept_axes, same
 from rillet.ir.rewrite import (
     blocks,
     defining,
@@ -100,14 +100,12 @@ def _region(program: Program, value: ir.Value, block: ir.Block, options: Options
 
 def _range(op: ir.Operation) -> tuple[int, range] | None:
     """The only axis along which a slice takes a part, and which; None when it is no such slice."""
-    (source,), *dynamic = segments(op)
-    names = ("static_offsets", "static_sizes", "static_strides")
-    parts = [mixed(op, n, v) for n, v in zip(names, dynamic, strict=True)]
+    source = op.operands[0]
     shape = ir.RankedTensorType(source.type).shape
     found = None
     with ir.InsertionPoint(op):
         whole = extents(source)
-    for axis, (start, size, step) in enumerate(zip(*parts, strict=True)):
+    for axis, (start, size, step) in enumerate(zip(*box(op), strict=True)):
         if step != 1:
             return None
         if same(start, 0) and same(size, whole[axis]):

@@ -22,8 +22,9 @@ from torch_mlir import ir
 
 from rillet.ir import Program, builders, constants
 from rillet.ir.contraction import Contraction, contraction
-from rillet.ir.extents import mixed, segments
+from rillet.ir.extents import box, margins, padding_value
 from rillet.ir.rewrite import defining, erase_dead, rebuild_generic, replace, sweep_constants
+from rillet.ir.shapes import runs
 from rillet.ir.structured import DYNAMIC, Structured, is_projected, linear_form, structured, walk
 from rillet.optimize.followers import follower
 
@@ -137,9 +138,8 @@ def _spread(program: Program, op: ir.Operation) -> _Spread | None:
     op_ = defining(inserted)
     if op_ is None or op_.name != "tensor.insert_slice":
         return None
-    (source,), (zeros,), *dynamic = segments(op_)
-    names = ("static_offsets", "static_sizes", "static_strides")
-    offsets, _, strides = (mixed(op_, n, v) for n, v in zip(names, dynamic, strict=True))
+    source, zeros = list(op_.operands)[:2]
+    offsets, _, strides = box(op_)
     between = defining(zeros)
     if between is None or between.name != "linalg.fill" or not _is_zero(between.operands[0]):
         return None
@@ -160,9 +160,7 @@ def _unpadded(value: ir.Value) -> tuple[ir.Value, list[builders.Extent], ir.Valu
     op = defining(value)
     if op is None or op.name != "tensor.pad":
         return value, [0] * ir.RankedTensorType(value.type).rank, None
-    (source,), low, _ = segments(op)
-    scalar = list(op.regions[0].blocks[0].operations)[-1].operands[0]
-    return source, mixed(op, "static_low", low), scalar
+    return op.operands[0], margins(op)[0], padding_value(op)
 
 
 def _is_zero(scalar: ir.Value) -> bool:
@@ -362,19 +360,11 @@ def _assembled(spread: _Spread, phases: Sequence[_Phase], parts: Sequence[ir.Val
     whole = builders.empty([a * b for a, b in zip(widths, split, strict=True)], result.element_type)
     for phase, part in zip(phases, parts, strict=True):
         whole = builders.insert_slice(part, whole, phase.offsets, phase.shape, [1] * result.rank)
-    apart: list[int] = []
-    groups: list[list[int]] = []
-    together: list[list[int]] = []
-    for width, extent in zip(widths, split, strict=True):
-        own = [width, extent] if width > 1 else [extent]
-        groups.append(list(range(len(apart), len(apart) + len(own))))
-        if width > 1:
-            together[-1].append(len(apart))
-        together.append([len(apart) + len(own) - 1])
-        apart += own
-    whole = builders.expand_shape(whole, groups, apart)
-    rounded = [math.prod(apart[a] for a in group) for group in together]
-    whole = builders.collapse_shape(whole, together, rounded)
+    # The phases leave each axis for the one in front of it.
+    parts_of = [[width, extent] if width > 1 else [extent] for width, extent in zip(widths, split, strict=True)]
+    whole = builders.expand_shape(whole, runs([len(p) for p in parts_of]), list(itertools.chain(*parts_of)))
+    rounded = [extent * width for extent, width in zip(split, [*widths[1:], 1], strict=True)]
+    whole = builders.collapse_shape(whole, runs([1 + (w > 1) for w in [*widths[1:], 1]]), rounded)
     if rounded == list(result.shape):
         return whole
     return builders.extract_slice(whole, [0] * result.rank, result.shape, [1] * result.rank)
