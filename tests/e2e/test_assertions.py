@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-CASES = {
+CASES: dict[str, tuple[dict[str, Any], list[Any], list[tuple[Any, str]]]] = {
     "elementwise": (
         dict(nodes=[("Add", "a b", "add_3", {})], inputs={"a": (FLOAT, ["n"]), "b": (FLOAT, ["m"])}, result=["k"]),
         [(zeros(5), zeros(5)), (zeros(1), zeros(7)), (zeros(0), zeros(1))],
@@ -238,6 +239,33 @@ CASES = {
         dict(nodes=[("Tile", "a r", "tile", {})], inputs={"a": (FLOAT, ["n"]), "r": (INT, [1])}, result=["m"]),
         [(zeros(3), ints(2)), (zeros(3), ints(0))],
         [((zeros(3), ints(-1)), "node 'tile': a dimension of -"), ((zeros(3), ints(1 << 61)), "node 'tile': a")],
+    ),
+    **{
+        f"lengths of sequences of {op}": (
+            dict(
+                nodes=[(op, "x w r b l", "rnn", {"hidden_size": 2})],
+                inputs={"x": (FLOAT, ["t", 2, 3]), "l": (TensorProto.INT32, [2])},
+                result=["t", 1, 2, 2],
+                w=zeros(1, gates * 2, 3),
+                r=zeros(1, gates * 2, 2),
+                b=zeros(1, gates * 4),
+            ),
+            [(zeros(4, 2, 3), ints(4, 2).astype(np.int32)), (zeros(4, 2, 3), ints(0, 1).astype(np.int32))],
+            [
+                ((zeros(4, 2, 3), ints(*lengths).astype(np.int32)), "node 'rnn': sequence_lens must be from 0 to")
+                for lengths in ((1, 5), (-1, 4))
+            ],
+        )
+        for op, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1))
+    },
+    "samples": (
+        dict(
+            nodes=[("GridSample", "a g", "sample", {})],
+            inputs={"a": (FLOAT, ["n", 1, "h", "w"]), "g": (FLOAT, ["n", "i", "j", 2])},
+            result=["n", 1, "i", "j"],
+        ),
+        [(zeros(1, 1, 2, 3), zeros(1, 2, 2, 2)), (zeros(1, 1, 0, 3), zeros(1, 0, 2, 2))],
+        [((zeros(1, 1, 2, 0), zeros(1, 2, 2, 2)), "node 'sample': an input of 0 positions has nothing to sample")],
     ),
     "largest elements": (
         dict(

@@ -302,6 +302,12 @@ def test_windows_and_parts_must_fit(op: str, attributes: dict[str, Any], outputs
             "X has rank 2, not 3",
         ),
         (
+            "(float[4,2,3] x, float[1,2,3] w, float[1,2,2] r) => (float[a,b,c,d] y) "
+            "{ l = Constant<value_ints: ints = [4, 5]>() c = Cast<to = 6>(l) "
+            "y = RNN<hidden_size = 2>(x, w, r, , c) }",
+            "sequence_lens has 5, but the sequence has 4 steps",
+        ),
+        (
             "(float[1,4] x, float[1,1,4] s) => (int64[a,b] y) { y = NonMaxSuppression(x, s) }",
             "boxes and scores have ranks 2 and 3, not 3",
         ),

@@ -6,9 +6,9 @@ import numpy as np
 from torch_mlir import ir
 
 from rillet.frontends.errors import InvalidNode
+from rillet.frontends.onnx.checks import require
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.onnx.strings.checks import require
 from rillet.frontends.onnx.strings.search import find
 from rillet.frontends.onnx.strings.tensor import StringTensor
 from rillet.frontends.scalars import Scalar, convert

@@ -15,13 +15,14 @@ from torch_mlir.dialects import scf
 
 from rillet.frontends import scalars
 from rillet.frontends.errors import InvalidNode
+from rillet.frontends.onnx.checks import require
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.activation import hard_sigmoid_of, softplus_of
 from rillet.frontends.onnx.ops.matmul import multiply
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.scalars import Scalar, convert, exp, maximum, minimum, select, sigmoid, tanh
 from rillet.frontends.tensors import Tensor
-from rillet.ir import builders
+from rillet.ir import builders, locations
 from rillet.ir.builders import Expr, Extent
 
 Activation = Callable[[Scalar], Scalar]
@@ -123,9 +124,23 @@ def _inputs(node: Node, gates: int) -> _Inputs:
         bias = b.refine(bias, [directions, e.mul(2, rows)])
     if lengths is not None:
         lengths = b.refine(lengths, [batch])
+        _check_lengths(node, lengths, x.shape[0])
     if lengths is not None and lengths.array is not None and (lengths.array == x.shape[0]).all():
         lengths = None
     return _Inputs(x, weights, recurrence, bias, lengths, node.input(5), directions, size)
+
+
+def _check_lengths(node: Node, lengths: Tensor, steps: Extent) -> None:
+    """sequence_lens are from 0 to the number of steps."""
+    if lengths.array is not None and isinstance(steps, int):
+        wrong = lengths.array[(lengths.array < 0) | (lengths.array > steps)]
+        if wrong.size:
+            raise InvalidNode(f"sequence_lens has {wrong[0]}, but the sequence has {steps} steps")
+        return
+    last = Scalar(builders.as_index(steps), "index")
+    flags = node.b.map(lambda v: (v >= 0) & (convert(v, "index") <= last), lengths, dtype="bool")
+    where = locations.label(ir.Location.current)
+    require(node.b, flags, f"{where}: sequence_lens must be from 0 to the number of steps")
 
 
 def _time_first(node: Node, tensor: Tensor) -> Tensor:

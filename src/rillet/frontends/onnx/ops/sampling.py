@@ -39,6 +39,10 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
     if grid.rank != x.rank or (isinstance(grid.shape[-1], int) and grid.shape[-1] != rank):
         raise InvalidNode(f"a grid of rank {grid.rank} does not fit an input of rank {x.rank}")
     corners = bool(node.attr("align_corners", 0))
+    shape = [x.shape[0], x.shape[1], *grid.shape[1:-1]]
+    nothing = b.extents.compare("eq", b.extents.product(shape), 0)
+    for size in x.shape[2:]:
+        b.require("ge", size, 1, "an input of {0} positions has nothing to sample; at least {1} is needed", nothing)
     compute = scalars.compute_dtype(x.dtype)
     source, places = b.value(x), b.value(grid)
     extents = [scalar_of(d) for d in x.shape[2:]]
@@ -78,7 +82,7 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
             return interpolate(coordinates, (0, 1), linear_kernel, read)
         return interpolate(coordinates, (-1, 0, 1, 2), lambda d: cubic_kernel(d, -0.75), read)
 
-    return b.indexed(x.dtype, [x.shape[0], x.shape[1], *grid.shape[1:-1]], body)
+    return b.indexed(x.dtype, shape, body)
 
 
 @op("RoiAlign", since=10)

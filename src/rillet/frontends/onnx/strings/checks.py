@@ -1,23 +1,13 @@
-"""Conditions on all elements, checked at run time."""
+"""What a tensor of strings must be when a caller gives it."""
 
 from __future__ import annotations
 
-from torch_mlir.dialects import arith, cf
-
 from rillet.frontends.layout import Builder
+from rillet.frontends.onnx.checks import require
 from rillet.frontends.onnx.loops import scalar_of
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_packed
 from rillet.frontends.scalars import Scalar, convert
 from rillet.frontends.tensors import Tensor
-from rillet.ir import builders
-
-
-def require(b: Builder, flags: Tensor, message: str) -> None:
-    """Assert that all elements of a bool tensor are true."""
-    wrong = b.map(lambda v: convert(~v, "int64"), flags, dtype="int64")
-    total = b.reduce(wrong, list(range(flags.rank)), 0, lambda v, acc: acc + v, dtype="int64")
-    number = convert(b.scalar(total), "index").value
-    cf.assert_(arith.cmpi(arith.CmpIPredicate.eq, number, builders.index(0)), message)
 
 
 def received(b: Builder, name: str, ends: Tensor, data: Tensor) -> StringTensor:

@@ -10,8 +10,8 @@ from torch_mlir import ir
 from rillet.frontends import scalars
 from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.layout import Builder
+from rillet.frontends.onnx.checks import require
 from rillet.frontends.onnx.loops import for_range, store
-from rillet.frontends.onnx.strings.checks import require
 from rillet.frontends.onnx.strings.exact import Exact
 from rillet.frontends.onnx.strings.formats import FORMATS
 from rillet.frontends.onnx.strings.matching import full_match
