@@ -1,8 +1,7 @@
 """erf and erfc.
 
 f32 erf: ``x P(x^2)`` below 1, above it ``1 - Q(|x|)^4`` with Q fitted to the fourth root of erfc (whose relative
-error is worth at most erfc/erf there), such that the error of its fourth power is even. Where erf is only added to
-something larger, ``1 - (1 + |x| R)^8`` does for every x, R fitted such that the absolute error is even. f64:
+error is worth at most erfc/erf there), such that the error of its fourth power is even. f64:
 ``x P(x^2)`` below 0.7, above it through erfc(x) = ``t exp(-x^2 + R(2t - 1))``, ``t = 2 / (2 + x)`` (the form of
 Numerical Recipes, 3rd edition, 6.2.2). Coefficients fitted at Chebyshev nodes.
 """
@@ -16,10 +15,6 @@ _SMALL_32 = (-0.000564996561, 0.00492272899, -0.0267164018, 0.112803832, -0.3761
 _LARGE_32 = (
     -3.08573944e-05, 0.000312136341, -0.000119169556, -0.00942058116, 0.0362566933, -0.00676991558, -0.102612935,
     -0.289096355, 1.00125051,
-)  # fmt: skip
-_EIGHTH_ROOT = (  # (erfc(x)^(1/8) - 1) / x
-    -4.92164372e-06, 8.99247389e-05, -0.000516408589, 0.000192538530, 0.00658388855, -0.00208661240, -0.0696308538,
-    -0.141047359,
 )  # fmt: skip
 _SMALL_64 = (
     1.1800511424546129e-08, -1.602285887080469e-07, 1.643955163937148e-06, -1.4924721137472718e-05,
@@ -55,17 +50,6 @@ def erf(x: E) -> E:
     small = x * z.polynomial(_SMALL_64)
     large = 1.0 - _erfc_of_magnitude(a.at_most(7.0))
     return (a < 0.7).where(small, large.copysign(x))
-
-
-def erf_absolute(x: E) -> E:
-    """The error function in f32 with an absolute error below 2.5 * 2^-24, in half the steps."""
-    a = x.abs().at_most(4.0)
-    z = a * a
-    # u = erfc^(1/8) - 1 is small where erfc is near 1: squaring 1 + u by way of u does not lose what u has.
-    u = a * a.fma(z.polynomial(_EIGHTH_ROOT[0::2]), z.polynomial(_EIGHTH_ROOT[1::2]))
-    v = u * (u + 2.0)
-    square_root = v.fma(v + 2.0, 1.0)
-    return (-square_root).fma(square_root, 1.0).copysign(x)
 
 
 def erfc(x: E) -> E:

@@ -12,12 +12,13 @@ from rillet.codegen.cpu.math import (
     division,
     error_function,
     exponential,
+    gelu,
     integer,
     logarithm,
     rounding,
     trigonometric,
 )
-from rillet.codegen.cpu.math.expression import E
+from rillet.codegen.cpu.math.expression import E, known_constant
 from rillet.codegen.cpu.shares import NONPOSITIVE, SCALED
 from rillet.targets import Target
 
@@ -83,6 +84,8 @@ _WITH_F64 = ("x86_64", "aarch64", "riscv64", "wasm32")
 
 def expand(module: ir.Module, target: Target) -> None:
     """Expand every such op of the module in place. Ops on f16/bf16 must have been widened to f32 before."""
+    for op in [op for op in _walk(module.operation) if op.name == "math.erf"]:
+        gelu.fuse(op, target)
     for op in list(_walk(module.operation)):
         with ir.InsertionPoint(op), op.location:
             results = _replacement(op, target)
@@ -97,8 +100,6 @@ def _replacement(op: ir.Operation, target: Target) -> list[ir.Value] | None:
     operands = [E(o, target) for o in op.operands]
     if op.name == "math.exp" and NONPOSITIVE in op.attributes:
         return [exponential.exp_nonpositive(operands[0], scaled=SCALED in op.attributes).value]
-    if op.name == "math.erf" and operands[0].width == 32 and _is_only_added_to_larger(op):
-        return [error_function.erf_absolute(*operands).value]
     if op.name in _DIRECT:
         return [_DIRECT[op.name](*operands).value]
     if op.name in _WIDE:
@@ -131,20 +132,6 @@ def _replacement(op: ir.Operation, target: Target) -> list[ir.Value] | None:
     return None
 
 
-def _is_only_added_to_larger(op: ir.Operation) -> bool:
-    """Whether a result, at most 1 in magnitude, goes only into sums with a constant at least as large, which have no
-    use for its smallest bits."""
-    users = [use.owner.operation if isinstance(use.owner, ir.OpView) else use.owner for use in op.results[0].uses]
-    return bool(users) and all(
-        user.name == "arith.addf" and any(_at_least_one(v) for v in user.operands) for user in users
-    )
-
-
-def _at_least_one(value: ir.Value) -> bool:
-    number = _constant(value)
-    return number is not None and abs(number) >= 1.0
-
-
 def _in_f64(formula: Formula, operands: list[E], target: Target) -> ir.Value:
     f32 = operands[0].element
     if f32.width == 64 or target.arch not in _WITH_F64:
@@ -156,24 +143,10 @@ def _powf_by_constant(op: ir.Operation, operands: list[E]) -> ir.Value | None:
     """x^2 and x^3 by multiplication (one rounding each, at most 1 ULP), x^1 as x."""
     if op.name != "math.powf":
         return None
-    exponent = _constant(op.operands[1])
+    exponent = known_constant(op.operands[1])
     x = operands[0]
     powers = {1.0: lambda: x, 2.0: lambda: x * x, 3.0: lambda: x * x * x}
     return powers[exponent]().value if exponent in powers else None
-
-
-def _constant(value: ir.Value) -> float | None:
-    """The float that a scalar or every lane of a vector is known to be."""
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name == "vector.broadcast":
-        value = value.owner.operation.operands[0]
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return None
-    attribute = value.owner.operation.attributes["value"]
-    if isinstance(attribute, ir.DenseElementsAttr):
-        if not attribute.is_splat:
-            return None
-        attribute = attribute.get_splat_value()
-    return ir.FloatAttr(attribute).value if isinstance(attribute, ir.FloatAttr) else None
 
 
 def _fma_without_instruction(operands: list[E], target: Target) -> ir.Value:

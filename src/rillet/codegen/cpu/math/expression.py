@@ -251,3 +251,17 @@ class E:
         if self.is_float:
             return self._new(arith.CmpFOp(getattr(arith.CmpFPredicate, float_predicate), self.value, b).result)
         return self._new(arith.CmpIOp(getattr(arith.CmpIPredicate, int_predicate), self.value, b).result)
+
+
+def known_constant(value: ir.Value) -> float | None:
+    """The float that a scalar or every lane of a vector is known to be."""
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name == "vector.broadcast":
+        value = value.owner.operation.operands[0]
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
+        return None
+    attribute = value.owner.operation.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr):
+        if not attribute.is_splat:
+            return None
+        attribute = attribute.get_splat_value()
+    return ir.FloatAttr(attribute).value if isinstance(attribute, ir.FloatAttr) else None
