@@ -7,6 +7,10 @@ from rillet.ir import Program
 
 ALLOC = '%r = "stream.alloc"(%c) {lifetime = "transient"} : (index) -> !stream.resource'
 
+TENSOR = "%t = arith.constant dense<0.0> : tensor<4xf32>"
+NO_DIMS = "operandSegmentSizes = array<i32: 1, 0>"
+NO_SLICE_DIMS = "operandSegmentSizes = array<i32: 1, 1, 0>"
+
 
 @pytest.mark.parametrize(
     ("body", "message"),
@@ -22,6 +26,37 @@ ALLOC = '%r = "stream.alloc"(%c) {lifetime = "transient"} : (index) -> !stream.r
             "operandSegmentSizes = array<i32: 0, 1, 1, 1>} : (!stream.resource, index, index) -> ()",
             "access must be one of",
         ),
+        (
+            f'{ALLOC}\n"stream.dispatch"(%r, %c, %c) {{entry = @a, access = ["write"], may_alias = array<i64: 0, 1>, '
+            "operandSegmentSizes = array<i32: 0, 1, 1, 1>} : (!stream.resource, index, index) -> ()",
+            "may_alias must hold pairs of binding numbers below 1",
+        ),
+        (
+            f'{ALLOC}\n"stream.dispatch"(%r, %c, %c) {{entry = @a, access = ["write"], may_alias = array<i64: 0, 0>, '
+            "operandSegmentSizes = array<i32: 0, 1, 1, 1>} : (!stream.resource, index, index) -> ()",
+            "may_alias must pair a binding that is written with one that is read",
+        ),
+        (
+            f'{ALLOC}\n%i = arith.constant 0 : i64\n"stream.fill"(%i, %r, %c, %c) {{pattern_size = 3 : i64}} : '
+            "(i64, !stream.resource, index, index) -> ()",
+            "pattern_size must be one of 1, 2, 4, 8",
+        ),
+        (
+            f'{TENSOR}\n%x = "flow.reshape"(%t) {{{NO_DIMS}}} : (tensor<4xf32>) -> tensor<2x3xf32>',
+            "must have the same number of elements",
+        ),
+        (f'{TENSOR}\n%x = "flow.reshape"(%t) {{{NO_DIMS}}} : (tensor<4xf32>) -> tensor<4xi32>', "one element type"),
+        (
+            f'{TENSOR}\n%x = "flow.reshape"(%t) {{{NO_DIMS}}} : (tensor<4xf32>) -> tensor<?xf32>',
+            "has 0 result dimensions for 1 dynamic extents",
+        ),
+        (
+            f'{TENSOR}\n%x = "flow.slice"(%t, %c) {{{NO_SLICE_DIMS}}} : (tensor<4xf32>, index) -> tensor<8xf32>',
+            "must not have more elements than the source",
+        ),
+        (f'{TENSOR}\n%x = "flow.load"(%t, %c) : (tensor<4xf32>, index) -> i32', "one element type"),
+        ('%x = "flow.load"(%c, %c) : (index, index) -> index', "takes and makes ranked tensors, not 'index'"),
+        (f'%x = "flow.splat"(%c) {{{NO_DIMS}}} : (index) -> tensor<4xf32>', "one element type"),
         (
             '"stream.execute"() ({ %d = arith.constant 0 : index }) : () -> ()',
             "may hold commands and barriers only, not 'arith.constant'",

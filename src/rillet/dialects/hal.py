@@ -13,6 +13,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext
 from torch_mlir.dialects.ext import Operand, Result
 
+from rillet.dialects.verifying import error
+
 I64 = ir.IntegerType[64]
 Bool = ir.IntegerType[1]
 Index = ir.IndexType
@@ -81,7 +83,7 @@ class BufferLoadOp(Hal.Operation, name="buffer_load"):
     def verify_invariants(self) -> bool:
         if isinstance(self.operation.results[0].type, ir.FloatType | ir.IntegerType | ir.IndexType):
             return True
-        return _error(self.operation, "must produce an integer or a float")
+        return error(self.operation, "must produce an integer or a float")
 
 
 class ViewCreateOp(Hal.Operation, name="view_create"):
@@ -190,8 +192,3 @@ class ExecuteOp(Hal.Operation, name="execute"):
 def load() -> None:
     """Load the dialect into the current context."""
     Hal.load()
-
-
-def _error(op: ir.Operation, message: str) -> bool:
-    op.location.emit_error(f"'{op.name}' {message}")
-    return False

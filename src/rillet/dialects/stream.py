@@ -16,6 +16,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext
 from torch_mlir.dialects.ext import Operand, Region, Result
 
+from rillet.dialects.verifying import error, one_of
+
 LIFETIMES = ("transient", "external")
 ACCESSES = ("read", "write", "read_write")
 COMMANDS = ("stream.dispatch", "stream.fill", "stream.copy")
@@ -118,7 +120,7 @@ class AllocOp(Stream.Operation, name="alloc"):
     lifetime: Any
 
     def verify_invariants(self) -> bool:
-        return _one_of(self.operation, "lifetime", LIFETIMES)
+        return one_of(self.operation, "lifetime", LIFETIMES)
 
 
 class SubviewOp(Stream.Operation, name="subview", traits=[ext.Pure]):
@@ -147,7 +149,7 @@ class ExecuteOp(Stream.Operation, name="execute", traits=[ir.NoTerminatorTrait])
     def verify_region_invariants(self) -> bool:
         for op in self.operation.regions[0].blocks[0].operations:
             if op.operation.name not in (*COMMANDS, "stream.barrier"):
-                return _error(self.operation, f"may hold commands and barriers only, not '{op.operation.name}'")
+                return error(self.operation, f"may hold commands and barriers only, not '{op.operation.name}'")
         return True
 
 
@@ -166,9 +168,15 @@ class DispatchOp(Stream.Operation, name="dispatch"):
     def verify_invariants(self) -> bool:
         count = len(self.resources)
         if len(self.offsets) != count or len(self.lengths) != count or len(self.access) != count:
-            return _error(self.operation, "needs one offset, length and access for each resource")
+            return error(self.operation, "needs one offset, length and access for each resource")
         if any(ir.StringAttr(a).value not in ACCESSES for a in self.access):
-            return _error(self.operation, f"access must be one of {', '.join(ACCESSES)}")
+            return error(self.operation, f"access must be one of {', '.join(ACCESSES)}")
+        pairs = list(ir.DenseI64ArrayAttr(self.may_alias))
+        if len(pairs) % 2 or not all(0 <= number < count for number in pairs):
+            return error(self.operation, f"may_alias must hold pairs of binding numbers below {count}")
+        access = [ir.StringAttr(a).value for a in self.access]
+        if any("write" not in access[w] for w in pairs[::2]) or any("read" not in access[r] for r in pairs[1::2]):
+            return error(self.operation, "may_alias must pair a binding that is written with one that is read")
         return True
 
 
@@ -180,6 +188,9 @@ class FillOp(Stream.Operation, name="fill"):
     offset: Operand[ir.IndexType]
     length: Operand[ir.IndexType]
     pattern_size: Any
+
+    def verify_invariants(self) -> bool:
+        return one_of(self.operation, "pattern_size", (1, 2, 4, 8))
 
 
 class CopyOp(Stream.Operation, name="copy"):
@@ -274,14 +285,3 @@ def dispatch(
 def load() -> None:
     """Load the dialect into the current context."""
     Stream.load()
-
-
-def _one_of(op: ir.Operation, name: str, allowed: Sequence[str]) -> bool:
-    if ir.StringAttr(op.attributes[name]).value in allowed:
-        return True
-    return _error(op, f"{name} must be one of {', '.join(allowed)}")
-
-
-def _error(op: ir.Operation, message: str) -> bool:
-    op.location.emit_error(f"'{op.name}' {message}")
-    return False
