@@ -7,14 +7,17 @@ import pytest
 from harness import Kernel, executable
 from kernels import assert_close, matmul, pack, reduction, zero_init
 
+from rillet import targets
+from rillet.codegen import CodegenOptions
 from rillet.codegen.cpu import tiles
+from rillet.codegen.knobs import Knobs
 
 
-def _check(m: int, n: int, k: int, target: str) -> Kernel:
+def _check(m: int, n: int, k: int, target: str, options: CodegenOptions | None = None) -> Kernel:
     rng = np.random.default_rng(m * 1000 + n * 10 + k)
     a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
     bias = rng.standard_normal(n, np.float32)
-    kernel = Kernel(matmul(m, n, k), target)
+    kernel = Kernel(matmul(m, n, k), target, options)
     assert kernel.executable.strategy == "contraction"
     [y] = kernel([a, pack(b), bias], [((m, n), np.float32)])
     assert_close(y, np.maximum(a.astype(np.float64) @ b + bias, 0))
@@ -61,16 +64,25 @@ def test_spread_rows_of_unknown_number(m: int) -> None:
     assert_close(z, x.astype(np.float64) @ y)
 
 
-@pytest.mark.parametrize("target", ["host", "x86-64-v2"])
 @pytest.mark.parametrize(("m", "n", "k"), [(31, 45, 50), (64, 70, 129)])
-def test_long_reductions_are_done_in_parts(
-    target: str, m: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reductions_with_spread_rows_are_done_in_parts(m: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Kernel(matmul(m, n, k), "host").executable.local_memory_size
-    monkeypatch.setattr(tiles, "BLOCKED_STEPS", 16)
     monkeypatch.setattr(tiles, "SPREAD_STEPS", 16)
-    monkeypatch.setattr(tiles, "blocks_reduction", lambda *_: True)
-    assert _check(m, n, k, target).executable.local_memory_size > whole
+    assert _check(m, n, k, "x86-64-v2").executable.local_memory_size > whole
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(31, 45, 50), (64, 70, 129)])
+def test_reductions_are_done_in_parts_on_demand(m: int, n: int, k: int) -> None:
+    whole = Kernel(matmul(m, n, k), "host").executable.local_memory_size
+    kernel = _check(m, n, k, "host", CodegenOptions(knobs=Knobs(reduction_block=16)))
+    assert kernel.executable.local_memory_size > whole
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(13, 300, 257), (70, 136, 600)])
+def test_weights_that_are_fetched_ahead(m: int, n: int, k: int) -> None:
+    """The last column tile of all fetches from beyond the weights, and row tiles are no power of two."""
+    assert tiles.prefetches(targets.get("x86-64-v3"), 4 * n * k)
+    _check(m, n, k, "x86-64-v3")
 
 
 def test_a_long_product_is_split_into_workgroups() -> None:

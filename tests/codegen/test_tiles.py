@@ -103,13 +103,6 @@ def test_reduction_blocks_leave_room_in_l2() -> None:
     assert tiles.choose_reduction_block(V3, -1, 9, tile, 4) > 0
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(56, 144), (14, 576), (7, 960), (1, 1280), (3, 7), (112, 32)])
-def test_window_tiles_keep_sums_in_registers(rows: int, columns: int) -> None:
-    tile = tiles.choose_window_tile(V3, rows, columns, 9, 8)
-    assert tile.rows * tile.vectors <= V3.vector_registers // 2
-    assert tile.rows <= rows and (tile.vectors - 1) * tile.lanes < columns
-
-
 def test_no_vector_unit_means_single_lanes() -> None:
     scalar = dataclasses.replace(V3, vector_bits=0)
     assert _tile(scalar, 32, 32, 32).lanes == 1
@@ -138,26 +131,16 @@ def test_panels_of_l2_are_passed_by_all_row_tiles() -> None:
     assert not rows_outer(2048, 512) and rows_outer(2048, 512, panels=False) and rows_outer(64, 32)
 
 
-def test_only_large_products_reduce_in_parts() -> None:
-    assert tiles.blocks_reduction(V3, 2048, 2048, 2048, 4)
-    assert not tiles.blocks_reduction(V3, 1024, 1024, 1024, 4) and not tiles.blocks_reduction(V3, 49, 512, 4608, 4)
-
-
-@pytest.mark.parametrize(("target", "spread"), [(V3, False), (V2, True)])
 @pytest.mark.parametrize(("m", "n", "first", "inner"), [(2048, 2048, 2048, 1), (49, 512, 3, 1536), (5, 33, 7, 3)])
-def test_cache_blocks_leave_room_in_l2(
-    target: targets.Target, spread: bool, m: int, n: int, first: int, inner: int
-) -> None:
-    tile = tiles.choose_tile(target, m, n, first * inner, element_bytes=4, accumulator_bytes=4, spread=spread)
-    part, blocks = tiles.choose_cache_blocks(target, tile, m, n, first, inner, accumulator_bytes=4, spread=spread)
+def test_blocks_of_spread_rows_leave_room_in_l2(m: int, n: int, first: int, inner: int) -> None:
+    tile = tiles.choose_tile(V2, m, n, first * inner, element_bytes=4, accumulator_bytes=4, spread=True)
+    part, blocks = tiles.choose_spread_blocks(V2, tile, m, n, first, inner, accumulator_bytes=4)
     assert 0 <= part < first
     steps = (part or first) * inner
-    assert steps <= max(inner, tiles.BLOCKED_STEPS)
+    assert steps <= max(inner, tiles.SPREAD_STEPS)
     assert blocks.rows % tile.rows == 0 and blocks.columns % tile.columns == 0
-    side = blocks.columns if spread else blocks.rows
-    smallest = tile.columns if spread else tile.rows
-    assert 4 * steps * side <= target.l2_bytes // 2 or side == smallest
-    assert 4 * blocks.rows * blocks.columns <= target.l2_bytes // 4 or blocks.rows == tile.rows
+    assert 4 * steps * blocks.columns <= V2.l2_bytes // 2 or blocks.columns == tile.columns
+    assert 4 * blocks.rows * blocks.columns <= V2.l2_bytes // 4 or blocks.rows == tile.rows
 
 
 def test_guessed_extents_of_any_product_are_split_in_bounded_time() -> None:

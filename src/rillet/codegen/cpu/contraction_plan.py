@@ -137,9 +137,9 @@ def plan_for(
     block = 0
     if pack:
         block = tiles.choose_reduction_block(target, first, math.prod(inner), tile, right_bytes)
-    elif blockable and (spread or tiles.blocks_reduction(target, m, n, k, right_bytes)):
-        block, blocks = tiles.choose_cache_blocks(
-            target, tile, m, n, first, math.prod(inner), accumulator_bytes=accumulator_bytes, spread=spread
+    elif spread:
+        block, blocks = tiles.choose_spread_blocks(
+            target, tile, m, n, first, math.prod(inner), accumulator_bytes=accumulator_bytes
         )
         blocks = blocks.overruled(tile, m, n, knobs)
     if knobs.reduction_block is not None and (pack or blockable):

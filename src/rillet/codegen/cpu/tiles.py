@@ -26,7 +26,7 @@ DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken 
 
 SPLIT_CYCLES = 24_000  # a dispatch shorter than this is one workgroup
 PIECE_CYCLES = 12_000  # what a workgroup of the shortest dispatch that is split takes
-WORKGROUP_CYCLES = 250_000  # what a workgroup of a long dispatch should take
+WORKGROUP_CYCLES = 1_000_000  # what a workgroup of a long dispatch should take
 MOST_WORKGROUPS = 4096  # more share the work no better; guessed extents may have a product of any size
 
 
@@ -205,7 +205,7 @@ def choose_blocks(
     right-hand side, every column block the whole left-hand side.
     """
     cycles = batches * grid_cycles(target, tile, m, n, k, element_bytes)
-    wanted = _workgroups(target, cycles)
+    wanted = workgroups(target, cycles)
     batch_blocks = min(batches, wanted)
     wanted = math.ceil(wanted / batch_blocks)
     row_tiles, column_tiles = math.ceil(m / tile.rows), math.ceil(n / tile.columns)
@@ -243,7 +243,7 @@ def prefetches(target: Target, right_bytes: int) -> bool:
     return 0 < target.l2_bytes // 2 < right_bytes
 
 
-def _workgroups(target: Target, cycles: float) -> int:
+def workgroups(target: Target, cycles: float) -> int:
     """How many workgroups that much work is worth: one, or a power of two as long as there are few, so that workers
     share them evenly. Twice as many for four times the work, as a thread that comes late costs half a workgroup.
     """
@@ -264,15 +264,12 @@ def choose_reduction_block(target: Target, first: int, inner: int, tile: Tile, e
     return min(room, max(1, 512 // inner)) if first < 0 else math.ceil(first / math.ceil(first / room))
 
 
-# --- blocks of the caches: a part of the reduction at a time, sums of a block of results in scratch -------------------
+# --- spread rows: a part of the reduction at a time, sums of a block of results in scratch ----------------------------
 
 SPREAD_ROWS, SPREAD_COLUMNS = 4, 32  # fewer do not repay the copy of the left-hand side
 SPREAD_INNER = 8192  # steps for each of the outermost reduction axis's; more take too much scratch
 MOST_SUMS_BYTES = 1 << 20  # of a block's sums in scratch
-BLOCKED_STEPS = 512  # of the reduction: the right-hand panel of a tile stays in L1
-SPREAD_STEPS = 256  # likewise, and the left-hand rows, whose elements fill vectors
-BLOCKED_REDUCTION = 1536  # shorter reductions are done at once
-BLOCKED_SIZE = 4  # times L2: smaller operands come from L3 fast enough
+SPREAD_STEPS = 256  # of the reduction: the right-hand panel of a tile and the left-hand rows, spread, stay in L1
 
 
 def spreads(target: Target, m: int, n: int, inner: int) -> bool:
@@ -285,30 +282,18 @@ def spreads(target: Target, m: int, n: int, inner: int) -> bool:
     return worthwhile and target.vector_bits > 0 and not target.broadcast_loads
 
 
-def blocks_reduction(target: Target, m: int, n: int, k: int, element_bytes: int) -> bool:
-    """Whether the reduction is worth doing in parts: long, and both operands much larger than L2."""
-    smaller = min(m, n) * k * element_bytes
-    return k >= BLOCKED_REDUCTION and smaller > BLOCKED_SIZE * target.l2_bytes > 0
-
-
-def choose_cache_blocks(
-    target: Target, tile: Tile, m: int, n: int, first: int, inner: int, *, accumulator_bytes: int, spread: bool
+def choose_spread_blocks(
+    target: Target, tile: Tile, m: int, n: int, first: int, inner: int, *, accumulator_bytes: int
 ) -> tuple[int, Blocks]:
     """How many iterations of the first reduction axis (``inner`` steps each) are done at a time, 0 for all, and what
-    one workgroup does.
+    one workgroup does, where row tiles are spread.
 
-    One side takes half of L2, the sums a quarter: the left-hand rows, which each column tile reads again, or where a
-    row tile is spread and passes all column tiles, the right-hand columns.
+    The right-hand columns, which each row tile passes, take half of L2 and the sums a quarter.
     """
-    parts = math.ceil(first / max(1, (SPREAD_STEPS if spread else BLOCKED_STEPS) // inner))
+    parts = math.ceil(first / max(1, SPREAD_STEPS // inner))
     block = math.ceil(first / parts)
-    half, quarter = (target.l2_bytes // share // accumulator_bytes for share in (2, 4))
-    if spread:
-        columns = _even(n, tile.columns, half // (block * inner))
-        rows = _even(m, tile.rows, quarter // columns)
-    else:
-        rows = _even(m, tile.rows, half // (block * inner))
-        columns = _even(n, tile.columns, quarter // rows)
+    columns = _even(n, tile.columns, target.l2_bytes // 2 // accumulator_bytes // (block * inner))
+    rows = _even(m, tile.rows, target.l2_bytes // 4 // accumulator_bytes // columns)
     return block if parts > 1 else 0, Blocks(1, rows, columns, False)
 
 
@@ -317,56 +302,3 @@ def _even(total: int, multiple: int, limit: int) -> int:
     most = max(1, limit // multiple)
     units = math.ceil(total / multiple)
     return math.ceil(units / math.ceil(units / most)) * multiple
-
-
-# --- windows: depthwise convolutions, pooling, sums that keep the vectorized axis -------------------------------------
-
-UNROLLED_OPERATIONS = 96  # multiply-adds (or whatever the body does) in the unrolled part of a window
-WINDOW_STEPS_PER_CYCLE = 1.0  # of the body, a vector each: measured 0.8 to 1.3, where data comes from L2 or beyond
-WINDOW_ACCUMULATORS = 8  # enough to hide the latency of any accumulating op on two ports
-
-
-@dataclass(frozen=True)
-class WindowBlocks:
-    """What one workgroup does: this many positions of the outer loops and this many columns."""
-
-    outer: int
-    columns: int
-
-    def overruled(self, tile: Tile, knobs: Knobs) -> WindowBlocks:
-        """The same but for what ``knobs`` say; here ``row_tiles`` counts positions of the outer loops."""
-        columns = knobs.column_tiles * tile.columns if knobs.column_tiles else self.columns
-        return WindowBlocks(knobs.row_tiles or self.outer, columns)
-
-
-def choose_window_tile(target: Target, rows: int, columns: int, window: int, lanes: int) -> Tile:
-    """The register tile of a windowed reduction over ``rows`` neighbouring positions and ``columns`` channels.
-
-    Two vectors a position make a cache line of most machines' 64 bytes out of 256-bit vectors, so pairs are preferred;
-    rows are then what leaves the fewest results to a smaller last tile. With few rows, more vectors keep the ports
-    busy.
-    """
-    accumulators = max(1, min(WINDOW_ACCUMULATORS, target.tile_registers // 2))
-    most_vectors = math.ceil(columns / lanes)
-    vectors = min(2 if rows > 1 else accumulators, most_vectors)
-    most_rows = max(1, accumulators // vectors)
-    if rows < most_rows:
-        vectors = min(most_vectors, max(1, accumulators // rows))
-        return Tile(rows, vectors, lanes)
-    # A tile costs about a load for each result and one for the weights, so small tiles at the end of a line cost most.
-    cost = {r: (rows // r) * (r + 1.5) + (rows % r + 1.5 if rows % r else 0) for r in range(1, most_rows + 1)}
-    return Tile(min(cost, key=lambda r: (cost[r], -r)), vectors, lanes)
-
-
-def choose_window_blocks(
-    target: Target, tile: Tile, *, outer: int, rows: int, columns: int, window: int
-) -> WindowBlocks:
-    """How a windowed reduction is split over workgroups: outer positions first, then columns, in whole tiles."""
-    steps = outer * math.ceil(rows / tile.rows) * math.ceil(columns / tile.columns)
-    cycles = steps * (window * tile.rows * tile.vectors / WINDOW_STEPS_PER_CYCLE + TILE_OVERHEAD)
-    wanted = _workgroups(target, cycles)
-    outer_blocks = min(outer, wanted)
-    column_blocks = min(math.ceil(columns / tile.columns), math.ceil(wanted / outer_blocks))
-    return WindowBlocks(
-        math.ceil(outer / outer_blocks), math.ceil(math.ceil(columns / tile.columns) / column_blocks) * tile.columns
-    )
