@@ -39,18 +39,26 @@ def test_contractions_take_any_choice(knobs: Knobs) -> None:
     assert choice.problem["rows"] == m and choice.problem["columns"] == n and choice.problem["steps"] == k
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(
-    "knobs", [Knobs(tile_rows=1, tile_vectors=4), Knobs(tile_rows=5, tile_vectors=1, row_tiles=2, column_tiles=3)]
+    "knobs",
+    [
+        Knobs(tile_rows=1, tile_vectors=4),
+        Knobs(tile_rows=5, tile_vectors=1, row_tiles=2, column_tiles=3),
+        Knobs(tile_rows=3, tile_vectors=1, tile_lines=2, row_tiles=1),
+        Knobs(tile_rows=2, tile_vectors=2, tile_lines=4, row_tiles=3),
+        Knobs(tile_rows=7, tile_vectors=1, tile_lines=3),
+    ],
 )
-def test_windows_take_any_choice(knobs: Knobs) -> None:
-    text, shape = depthwise(1, (11, 9), 40, (3, 3), 1, 1)
+def test_windows_take_any_choice(knobs: Knobs, stride: int) -> None:
+    text, shape = depthwise(2, (13, 12), 40, (3, 3), stride, 1)
     rng = np.random.default_rng(0)
-    x, w = rng.standard_normal((1, 11, 9, 40), np.float32), rng.standard_normal((3, 3, 40), np.float32)
+    x, w = rng.standard_normal((2, 13, 12, 40), np.float32), rng.standard_normal((3, 3, 40), np.float32)
     bias = np.zeros(40, np.float32)
     kernel = Kernel(text, "host", CodegenOptions(knobs=knobs))
     assert kernel.executable.strategy == "windowed"
     [y] = kernel([x, w, bias], [(shape, np.float32)])
-    assert_close(y, np.maximum(depthwise_reference(x, w, 1, 1), 0))
+    assert_close(y, np.maximum(depthwise_reference(x, w, stride, 1), 0))
     assert kernel.executable.choice is not None
     assert knobs.given().items() <= kernel.executable.choice.knobs.given().items()
 

@@ -101,7 +101,7 @@ def _found(result: Result) -> Knobs:
 
 def test_the_fastest_variant_is_kept_with_its_times(search, host) -> None:
     result = search(lambda n, knobs: 1e-3 if knobs.tile_rows == 3 else 2e-3)
-    assert _found(result).tile_rows == 3 and _found(result).given().keys() == LIMITS.keys()
+    assert _found(result).tile_rows == 3 and _found(result).given().keys() == LIMITS.keys() - {"tile_lines"}
     (entry,) = [e for e in result.record.entries.values() if e.knobs.given()]
     assert (entry.model_us, entry.tuned_us) == (2000.0, 1000.0)
     assert entry.target == f"{host.arch} {host.cpu}" and entry.problem["rows"] == 96

@@ -29,8 +29,8 @@ PRODUCT = Choice(
     Knobs(tile_rows=6, tile_vectors=2, unroll=4, rows_outer=1, row_tiles=33, column_tiles=6, reduction_block=0),
 )
 WINDOW = Choice(
-    {"outer": 56, "rows": 56, "columns": 144, "window": 9, "lanes": 8},
-    Knobs(tile_rows=4, tile_vectors=2, row_tiles=28, column_tiles=9),
+    {"outer": 1, "lines": 56, "rows": 56, "columns": 144, "window": 9, "lanes": 8},
+    Knobs(tile_rows=4, tile_vectors=2, row_tiles=28, column_tiles=9, tile_lines=1),
 )
 
 
@@ -123,4 +123,4 @@ def test_runs_vary_the_vectors_in_flight_and_rows_side_by_side() -> None:
 
 def test_windows_try_tiles_that_waste_nothing_first() -> None:
     first, *_ = next(space.groups("windowed", WINDOW, V3))
-    assert 56 % first.tile_rows == 0 and 18 % first.tile_vectors == 0
+    assert 56 % first.tile_lines == 56 % first.tile_rows == 18 % first.tile_vectors == 0

@@ -26,6 +26,7 @@ class Knobs:
     row_tiles: int | None = None  # rows of a workgroup, in tiles
     column_tiles: int | None = None  # columns of a workgroup, in tiles
     reduction_block: int | None = None  # iterations of the outermost reduction axis done at a time; 0: all
+    tile_lines: int | None = None  # of a register tile of a window: lines of rows
     stages: tuple[Knobs, ...] = ()  # of a chain's stages, in order; those that are missing are the cost model's
 
     def given(self) -> dict[str, Any]:
@@ -78,6 +79,7 @@ LIMITS: dict[str, tuple[int, int]] = {
     "row_tiles": (1, 1 << 24),
     "column_tiles": (1, 1 << 24),
     "reduction_block": (0, 1 << 24),
+    "tile_lines": (1, 8),
 }
 
 

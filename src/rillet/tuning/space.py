@@ -19,6 +19,7 @@ from rillet.codegen.knobs import LIMITS, Choice, Knobs
 from rillet.targets import Target
 
 _MOST_TILES = 12  # register tiles tried for one kernel
+_MOST_LINES = 4  # of a window's tile
 _SLOWEST_TILE = 1.6  # tiles that the cost model takes for slower than this many times its best are not tried
 _UNROLLS = (1, 2, 3, 4, 6, 8, 12, 16)
 _IN_FLIGHT = (1, 2, 4, 8)
@@ -130,28 +131,30 @@ def _reduction_blocks(best: Choice) -> list[int]:
 def _windowed(choice: Choice, target: Target) -> Groups:
     problem = choice.problem
     registers = target.tile_registers
-    most_vectors = math.ceil(problem["columns"] / problem["lanes"])
+    extents = (problem["lines"], problem["rows"], math.ceil(problem["columns"] / problem["lanes"]))
     shapes = [
-        (rows, vectors)
-        for rows, vectors in itertools.product(
-            range(1, min(problem["rows"], registers) + 1), range(1, min(most_vectors, 4) + 1)
+        shape
+        for shape in itertools.product(
+            range(1, min(extents[0], _MOST_LINES) + 1),
+            range(1, min(extents[1], registers) + 1),
+            range(1, min(extents[2], 4) + 1),
         )
-        # Half of the registers hold operands; with very few accumulators latency shows.
-        if 3 <= rows * vectors <= max(3, 3 * registers // 4) or rows * vectors == problem["rows"] * most_vectors
+        # Operands take registers too; with very few accumulators latency shows.
+        if 3 <= math.prod(shape) <= max(3, registers - 2) or shape[1:] == extents[1:]
     ]
-    near = choice.knobs
+    near = (_given(choice, "tile_lines"), _given(choice, "tile_rows"), _given(choice, "tile_vectors"))
 
-    def waste(shape: tuple[int, int]) -> tuple[float, int]:
-        rows, vectors = shape
-        covered = math.ceil(problem["rows"] / rows) * rows * math.ceil(most_vectors / vectors) * vectors
-        distance = abs(rows - (near.tile_rows or 1)) + 2 * abs(vectors - (near.tile_vectors or 1))
-        return covered / (problem["rows"] * most_vectors), distance
+    def waste(shape: tuple[int, ...]) -> tuple[float, int]:
+        covered = math.prod(math.ceil(total / size) * size for total, size in zip(extents, shape, strict=True))
+        distance = sum(weight * abs(a - b) for weight, a, b in zip((2, 1, 2), shape, near, strict=True))
+        return covered / math.prod(extents), distance
 
-    best = yield _tiles(choice, sorted(shapes, key=waste))
+    wanted = [shape for shape in sorted(shapes, key=waste) if shape != near][:_MOST_TILES]
+    best = yield [Knobs(tile_lines=lines, tile_rows=rows, tile_vectors=vectors) for lines, rows, vectors in wanted]
+    positions = problem["outer"] * math.ceil(problem["lines"] / _given(best, "tile_lines"))
     column_tiles = math.ceil(problem["columns"] / (_given(best, "tile_vectors") * problem["lanes"]))
     yield [
-        _with(best, row_tiles=outer, column_tiles=columns)
-        for outer, columns in _splits(best, problem["outer"], column_tiles)
+        _with(best, row_tiles=outer, column_tiles=columns) for outer, columns in _splits(best, positions, column_tiles)
     ]
 
 

@@ -9,48 +9,30 @@ part in.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
-from rillet.codegen.cpu import access, blocks, contraction_form, epilogue, index, memory, tiles
+from rillet.codegen.cpu import access, blocks, contraction_form, epilogue, index, memory, window_plan
 from rillet.codegen.cpu.access import DYNAMIC, Access, argument_of
 from rillet.codegen.cpu.blocks import Span, column_masks, workgroup_span
-from rillet.codegen.cpu.body import broadcast, inline_body, is_vectorizable
-from rillet.codegen.cpu.combiners import combiners_of, sum_in_parts
-from rillet.codegen.cpu.contraction_form import Product
+from rillet.codegen.cpu.body import broadcast, inline_body
+from rillet.codegen.cpu.combiners import sum_in_parts
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dispatch import Dispatch, Generic
-from rillet.codegen.cpu.epilogue import Epilogue, Writer
+from rillet.codegen.cpu.epilogue import Writer
 from rillet.codegen.cpu.evaluate import Evaluator, undefined
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, reshape_memref
-from rillet.codegen.cpu.lanes import lanes_for
 from rillet.codegen.cpu.memory import Buffer
 from rillet.codegen.cpu.microkernel import multiply_add
 from rillet.codegen.cpu.padding import Padded
-from rillet.codegen.cpu.tiles import Tile, WindowBlocks
-from rillet.codegen.knobs import Choice, Knobs
+from rillet.codegen.cpu.window_plan import Plan
 from rillet.targets import Target
 
-# Strides along the vectorized axis beyond this make every lane a cache line of its own.
-_MAX_LANE_STRIDE = 4
-
-
-@dataclass(frozen=True)
-class _Plan:
-    root: Generic
-    epilogue: Epilogue
-    product: tuple[list[ir.Value], Product] | None  # factors by operand number, when the body is a sum of products
-    accesses: tuple[Access | None, ...]  # None for an operand that is not read from memory: ignored, or a splat
-    column_loop: int
-    row_loop: int | None
-    outer_loops: tuple[int, ...]
-    tile: Tile
-    unrolled: tuple[int, ...]  # reduction loops, outermost first, that are unrolled; the others stay loops
-    blocks: WindowBlocks
+Spot = tuple[int, int, int]  # of a tile: line, row, vector
 
 
 class WindowedStrategy:
@@ -60,123 +42,27 @@ class WindowedStrategy:
 
     def matches(self, dispatch: Dispatch, target: Target) -> bool:
         """True for one reduction of arguments along loops that move no operand along its vectorized axis only."""
-        return _plan(dispatch, target) is not None
+        return window_plan.plan(dispatch, target) is not None
 
     def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
         """Emit the kernel."""
-        plan = _plan(dispatch, target)
+        plan = window_plan.plan(dispatch, target)
         assert plan is not None
 
         def grid() -> list[Index]:
             sizes = _sizes(kernel, plan.root)
-            outer = index.product([sizes[n] for n in plan.outer_loops])
             return [
                 index.ceildiv(sizes[plan.column_loop], plan.blocks.columns),
-                index.ceildiv(outer, plan.blocks.outer),
+                index.ceildiv(index.product(_positions(plan, sizes)), plan.blocks.outer),
             ]
 
-        kernel.choice = _choice(plan)
+        kernel.choice = window_plan.choice(plan)
         kernel.grid(grid)
         with kernel.body():
             _Emitter(kernel, plan).emit()
 
 
 STRATEGY = WindowedStrategy()
-
-
-def _plan(dispatch: Dispatch, target: Target) -> _Plan | None:
-    if len(dispatch.reductions) != 1:
-        return None
-    root = dispatch.reductions[0]
-    axes = [e.position for e in root.output_maps[0].results if isinstance(e, ir.AffineDimExpr)]
-    same = all(m == root.output_maps[0] for m in root.output_maps)
-    if not axes or not same or sorted(axes) != list(root.parallel_loops) or not is_vectorizable(root):
-        return None
-    product = contraction_form.product_of(root) if len(root.inputs) == 2 and len(root.inits) == 1 else None
-    if product is None and combiners_of(root) is None:
-        return None  # the window is walked in the order of addresses, which such a body may tell
-    after = epilogue.plan(dispatch, root)
-    if after is None:
-        return None
-    accesses = _accesses(dispatch, root, axes[-1])
-    if accesses is None:
-        return None
-    extents = root.loop_extents
-    *outer, column = axes
-    row = outer.pop() if outer and extents[outer[-1]] != 1 else None
-    window = [tiles.DYNAMIC_EXTENT if extents[n] == DYNAMIC else extents[n] for n in root.reduction_loops]
-    guess = [tiles.DYNAMIC_EXTENT if e == DYNAMIC else e for e in extents]
-    lanes = lanes_for(dispatch, target)
-    rows = guess[row] if row is not None else 1
-    knobs = dispatch.knobs
-    chosen = tiles.choose_window_tile(target, rows, guess[column], math.prod(window), lanes)
-    tile = Tile(knobs.tile_rows or chosen.rows, knobs.tile_vectors or chosen.vectors, lanes)
-    unrolled = _unrolled(root, tile)
-    split = tiles.choose_window_blocks(
-        target,
-        tile,
-        outer=math.prod(guess[n] for n in outer),
-        rows=rows,
-        columns=guess[column],
-        window=math.prod(window),
-    ).overruled(tile, knobs)
-    return _Plan(root, after, product, accesses, column, row, tuple(outer), tile, unrolled, split)
-
-
-def _choice(plan: _Plan) -> Choice:
-    extents = [tiles.DYNAMIC_EXTENT if e == DYNAMIC else e for e in plan.root.loop_extents]
-    problem = {
-        "outer": math.prod(extents[n] for n in plan.outer_loops),
-        "rows": 1 if plan.row_loop is None else extents[plan.row_loop],
-        "columns": extents[plan.column_loop],
-        "window": math.prod(extents[n] for n in plan.root.reduction_loops),
-        "lanes": plan.tile.lanes,
-    }
-    knobs = Knobs(
-        tile_rows=plan.tile.rows,
-        tile_vectors=plan.tile.vectors,
-        row_tiles=plan.blocks.outer,
-        column_tiles=plan.blocks.columns // plan.tile.columns,
-    )
-    return Choice(problem, knobs)
-
-
-def _accesses(dispatch: Dispatch, root: Generic, column: int) -> tuple[Access | None, ...] | None:
-    """How each input is read; None when one is no linear access of an argument that moves little along the columns."""
-    found: list[Access | None] = []
-    moves = False
-    for number, (value, map_) in enumerate(zip(root.inputs, root.input_maps, strict=True)):
-        if not list(root.body.arguments[number].uses) or _is_splat(value):
-            found.append(None)
-            continue
-        linear = access.padded_access_of(dispatch, value, map_, len(root.iterators))
-        if linear is None or linear.panel or argument_of(dispatch, linear.value) is None or linear.checks(column):
-            return None
-        stride = linear.static_stride(column)
-        if stride is None or abs(stride) > _MAX_LANE_STRIDE:
-            return None
-        moves |= stride != 0
-        found.append(linear)
-    extract = any(op.operation.name == "tensor.extract" for op in root.body.operations)
-    return tuple(found) if moves and not extract else None
-
-
-def _is_splat(value: ir.Value) -> bool:
-    """Every element is the same constant."""
-    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "arith.constant"
-
-
-def _unrolled(root: Generic, tile: Tile) -> tuple[int, ...]:
-    """The innermost reduction loops that are small enough to unroll together."""
-    chosen: list[int] = []
-    steps = 1
-    for loop in reversed(root.reduction_loops):
-        extent = root.loop_extents[loop]
-        steps *= extent
-        if extent == DYNAMIC or steps * tile.rows * tile.vectors > tiles.UNROLLED_OPERATIONS:
-            break
-        chosen.append(loop)
-    return tuple(reversed(chosen))
 
 
 def _sizes(kernel: Kernel, root: Generic) -> dict[int, Index]:
@@ -186,6 +72,12 @@ def _sizes(kernel: Kernel, root: Generic) -> dict[int, Index]:
             if isinstance(expr, ir.AffineDimExpr) and expr.position not in sizes:
                 sizes[expr.position] = kernel.extents(operand)[axis]
     return sizes
+
+
+def _positions(plan: Plan, sizes: dict[int, Index]) -> list[Index]:
+    """Extents of the space that workgroups divide: the outer loops, then tiles of lines."""
+    lines = 1 if plan.line_loop is None else index.ceildiv(sizes[plan.line_loop], plan.tile.lines)
+    return [*(sizes[n] for n in plan.outer_loops), lines]
 
 
 @dataclass(frozen=True)
@@ -247,7 +139,7 @@ class _Input:
 
 
 class _Emitter:
-    def __init__(self, kernel: Kernel, plan: _Plan):
+    def __init__(self, kernel: Kernel, plan: Plan):
         self.kernel = kernel
         self.plan = plan
         self.root = plan.root
@@ -260,19 +152,43 @@ class _Emitter:
     def emit(self) -> None:
         plan = self.plan
         self.writer.fill_borders()
-        outer_sizes = [self.sizes[n] for n in plan.outer_loops]
+        positions = _positions(plan, self.sizes)
         columns = workgroup_span(self.kernel, 0, plan.blocks.columns, self.sizes[plan.column_loop])
-        outer = workgroup_span(self.kernel, 1, plan.blocks.outer, index.product(outer_sizes))
+        outer = workgroup_span(self.kernel, 1, plan.blocks.outer, index.product(positions))
 
         def one(position: Index) -> None:
-            at = dict(zip(plan.outer_loops, index.delinearize(position, outer_sizes), strict=True))
+            *outside, number = index.delinearize(position, positions)
+            at = dict(zip(plan.outer_loops, outside, strict=True))
+            self._at_lines(number, lambda at_lines, lines: lines_tile(at | at_lines, lines))
+
+        def lines_tile(at: dict[int, Index], lines: int) -> None:
             self._over_rows(
                 lambda m, rows: self._over_columns(
-                    columns, lambda n, vectors, width: self._tile(at, m, rows, n, vectors, width)
+                    columns, lambda n, vectors, width: self._tile(at, lines, m, rows, n, vectors, width)
                 )
             )
 
         blocks.each(self.kernel, outer, 1, one)
+
+    def _at_lines(self, number: Index, body: Callable[[dict[int, Index], int], None]) -> None:
+        """``body(where the lines start, how many)`` for the given tile of lines; the last one may have fewer."""
+        loop, lines = self.plan.line_loop, self.plan.tile.lines
+        if loop is None:
+            body({}, 1)
+            return
+        total = self.sizes[loop]
+        assert isinstance(total, int)
+        whole, tail = divmod(total, lines)
+        first = index.mul(number, lines)
+        if tail == 0:
+            body({loop: first}, lines)
+            return
+        if isinstance(number, int):
+            body({loop: first}, lines if number < whole else tail)
+            return
+        for predicate, count in ((arith.CmpIPredicate.ult, lines), (arith.CmpIPredicate.eq, tail)):
+            with self.kernel.when(arith.CmpIOp(predicate, number, index.value(whole)).result):
+                body({loop: first}, count)
 
     def _over_rows(self, body: Callable[[Index, int], None]) -> None:
         if self.plan.row_loop is None:
@@ -292,26 +208,30 @@ class _Emitter:
 
     # --- one tile -----------------------------------------------------------------------------------------------------
 
-    def _tile(self, outer: dict[int, Index], m: Index, rows: int, n: Index, vectors: int, width: Index) -> None:
+    def _tile(
+        self, outer: dict[int, Index], lines: int, m: Index, rows: int, n: Index, vectors: int, width: Index
+    ) -> None:
         plan = self.plan
         here = outer | {plan.column_loop: n} | ({} if plan.row_loop is None else {plan.row_loop: m})
         masks = column_masks(self.lanes, width, vectors)
-        spots = [(r, j) for r in range(rows) for j in range(vectors)]
+        spots = [(i, r, j) for i in range(lines) for r in range(rows) for j in range(vectors)]
         at = {spot: self._coordinates(here, *spot) for spot in spots}
-        sums = [value for spot in spots for value in self._initial(at[spot], masks[spot[1]])]
+        sums = [value for spot in spots for value in self._initial(at[spot], masks[spot[2]])]
         loops = [x for x in self.root.reduction_loops if x not in plan.unrolled]
         sums = self._reduce(loops, here, {}, spots, at, masks, sums)
         count = len(self.root.results)
         for number, spot in enumerate(spots):
-            evaluator = self.evaluator.fork(self.lanes, masks[spot[1]])
+            evaluator = self.evaluator.fork(self.lanes, masks[spot[2]])
             for result, value in zip(self.root.results, sums[number * count : (number + 1) * count], strict=True):
                 evaluator.bind(result, self._finished(value))
             self.writer.store(evaluator, at[spot])
 
-    def _coordinates(self, here: dict[int, Index], row: int, number: int) -> list[Coordinate]:
+    def _coordinates(self, here: dict[int, Index], line: int, row: int, number: int) -> list[Coordinate]:
         """The root's loop coordinates of a vector of the tile, reduction loops at 0."""
         plan = self.plan
         at: list[Coordinate] = [here.get(n, 0) for n in range(len(self.root.iterators))]
+        if plan.line_loop is not None:
+            at[plan.line_loop] = index.add(here[plan.line_loop], line)
         if plan.row_loop is not None:
             at[plan.row_loop] = index.add(here[plan.row_loop], row)
         start = index.add(here[plan.column_loop], number * self.lanes)
@@ -342,8 +262,8 @@ class _Emitter:
         loops: Sequence[int],
         here: dict[int, Index],
         inside: dict[int, Index],
-        spots: Sequence[tuple[int, int]],
-        at: dict[tuple[int, int], list[Coordinate]],
+        spots: Sequence[Spot],
+        at: dict[Spot, list[Coordinate]],
         masks: Sequence[ir.Value | None],
         sums: list[ir.Value],
     ) -> list[ir.Value]:
@@ -363,8 +283,8 @@ class _Emitter:
         self,
         position: dict[int, Index],
         inside: dict[int, Index],
-        spots: Sequence[tuple[int, int]],
-        at: dict[tuple[int, int], list[Coordinate]],
+        spots: Sequence[Spot],
+        at: dict[Spot, list[Coordinate]],
         masks: Sequence[ir.Value | None],
         sums: list[ir.Value],
     ) -> list[ir.Value]:
@@ -375,12 +295,14 @@ class _Emitter:
         window = itertools.product(*(range(self.root.loop_extents[n]) for n in plan.unrolled))
         steps = []
         for k in window:
-            for number, (r, j) in enumerate(spots):
+            for number, (i, r, j) in enumerate(spots):
                 moved = dict(zip(plan.unrolled, k, strict=True)) | {plan.column_loop: j * self.lanes}
+                if plan.line_loop is not None:
+                    moved[plan.line_loop] = i
                 if plan.row_loop is not None:
                     moved[plan.row_loop] = r
                 steps.append((j, lead.shift(moved), k, number, moved))
-        steps.sort(key=lambda s: (s[2][:-1], s[1], s[2], s[0], s[3]))
+        steps.sort(key=lambda s: (s[1], s[2], s[0], s[3]))
         loaded: dict[tuple[int, tuple[int, ...], ir.Value | None], ir.Value] = {}
         count = len(self.root.results)
         for j, _, k, number, moved in steps:

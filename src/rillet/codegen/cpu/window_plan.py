@@ -1,0 +1,189 @@
+"""What a windowed kernel does: which loops its tile covers, how operands are read, what is unrolled and how work is
+split."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.codegen.cpu import access, contraction_form, epilogue, window_tiles
+from rillet.codegen.cpu.access import DYNAMIC, Access, argument_of
+from rillet.codegen.cpu.body import is_vectorizable
+from rillet.codegen.cpu.combiners import combiners_of
+from rillet.codegen.cpu.contraction_form import Product
+from rillet.codegen.cpu.dispatch import Dispatch, Generic
+from rillet.codegen.cpu.epilogue import Epilogue
+from rillet.codegen.cpu.kernel import storage_bytes, storage_type
+from rillet.codegen.cpu.lanes import lanes_for
+from rillet.codegen.cpu.tiles import DYNAMIC_EXTENT
+from rillet.codegen.cpu.window_tiles import Operand, Reach, Window, WindowBlocks, WindowTile
+from rillet.codegen.knobs import Choice, Knobs
+from rillet.targets import Target
+
+# Strides along the vectorized axis beyond this make every lane a cache line of its own.
+_MAX_LANE_STRIDE = 4
+_MOST_OFFSETS = 64  # along one axis; nobody shares what longer windows read, as they are not unrolled
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One windowed kernel. Loops are those of ``root``: the tile lies along ``line_loop``, ``row_loop`` and
+    ``column_loop``, and ``outer_loops`` are the other parallel ones."""
+
+    root: Generic
+    epilogue: Epilogue
+    product: tuple[list[ir.Value], Product] | None  # factors by operand number, when the body is a sum of products
+    accesses: tuple[Access | None, ...]  # None for an operand that is not read from memory: ignored, or a splat
+    window: Window
+    column_loop: int
+    row_loop: int | None
+    line_loop: int | None
+    outer_loops: tuple[int, ...]
+    tile: WindowTile
+    unrolled: tuple[int, ...]  # reduction loops, outermost first, that are unrolled; the others stay loops
+    blocks: WindowBlocks
+
+
+def plan(dispatch: Dispatch, target: Target) -> Plan | None:
+    """The plan for a dispatch of one reduction along loops that move no operand along its vectorized axis; None for any
+    other."""
+    if len(dispatch.reductions) != 1:
+        return None
+    root = dispatch.reductions[0]
+    axes = [e.position for e in root.output_maps[0].results if isinstance(e, ir.AffineDimExpr)]
+    same = all(m == root.output_maps[0] for m in root.output_maps)
+    if not axes or not same or sorted(axes) != list(root.parallel_loops) or not is_vectorizable(root):
+        return None
+    product = contraction_form.product_of(root) if len(root.inputs) == 2 and len(root.inits) == 1 else None
+    if product is None and combiners_of(root) is None:
+        return None  # the window is walked in the order of addresses, which such a body may tell
+    after = epilogue.plan(dispatch, root)
+    if after is None:
+        return None
+    accesses = _accesses(dispatch, root, axes[-1])
+    if accesses is None:
+        return None
+    extents = root.loop_extents
+    *outer, column = axes
+    row = outer.pop() if outer and extents[outer[-1]] != 1 else None
+    line = outer.pop() if row is not None and outer and extents[outer[-1]] not in (1, DYNAMIC) else None
+    window = _window(root, accesses, outer, line, row, column)
+    lanes = lanes_for(dispatch, target)
+    knobs = dispatch.knobs
+    chosen = window_tiles.choose_tile(target, window, lanes)
+    tile = WindowTile(
+        knobs.tile_rows or chosen.rows,
+        knobs.tile_vectors or chosen.vectors,
+        lanes,
+        min(knobs.tile_lines or chosen.lines, window.lines),
+    )
+    unrolled = _unrolled(root, tile, window_tiles.unrolled_operations(target))
+    split = window_tiles.choose_blocks(target, window, tile).overruled(tile, knobs)
+    return Plan(root, after, product, accesses, window, column, row, line, tuple(outer), tile, unrolled, split)
+
+
+def _window(
+    root: Generic,
+    accesses: tuple[Access | None, ...],
+    outer: list[int],
+    line: int | None,
+    row: int | None,
+    column: int,
+) -> Window:
+    """The reduction as the cost model sees it."""
+    extents = [DYNAMIC_EXTENT if e == DYNAMIC else e for e in root.loop_extents]
+    reduction = {n: extents[n] for n in root.reduction_loops}
+    return Window(
+        outer=math.prod(extents[n] for n in outer),
+        lines=1 if line is None else extents[line],
+        rows=1 if row is None else extents[row],
+        columns=extents[column],
+        steps=math.prod(reduction.values()),
+        operands=tuple(_operand(a, reduction, line, row) for a in accesses if a is not None),
+    )
+
+
+def _operand(which: Access, reduction: dict[int, int], line: int | None, row: int | None) -> Operand:
+    lines, line_loops = _reach(which, reduction, line)
+    rows, row_loops = _reach(which, reduction, row)
+    if set(line_loops) & set(row_loops):  # what they share cannot be told apart
+        lines, rows, line_loops, row_loops = Reach(1, (0,)), Reach(1, (0,)), [], []
+    moving = [n for n in reduction if which.uses(n) and n not in (*line_loops, *row_loops)]
+    element = ir.RankedTensorType(which.value.type).element_type
+    return Operand(lines, rows, math.prod(reduction[n] for n in moving), storage_bytes(storage_type(element)))
+
+
+def _reach(which: Access, reduction: dict[int, int], loop: int | None) -> tuple[Reach, list[int]]:
+    """Where results next to each other along ``loop`` read, and the reduction loops that move along the same axis."""
+    forms = [f for f in which.axes if loop is not None and f.coefficients[loop]]
+    if not forms:
+        return Reach(0, (0,)), []
+    together = [n for n in reduction if any(f.coefficients[n] for f in forms)]
+    steps = [range(reduction[n]) for n in together]
+    if len(forms) > 1 or math.prod(map(len, steps)) > _MOST_OFFSETS:
+        return Reach(1, (0,)), []
+    coefficients = forms[0].coefficients
+    offsets = {sum(coefficients[n] * i for n, i in zip(together, at, strict=True)) for at in itertools.product(*steps)}
+    return Reach(coefficients[loop or 0], tuple(sorted(offsets))), together
+
+
+def choice(plan: Plan) -> Choice:
+    """What was decided, for a tuner."""
+    window = plan.window
+    problem = {
+        "outer": window.outer,
+        "lines": window.lines,
+        "rows": window.rows,
+        "columns": window.columns,
+        "window": window.steps,
+        "lanes": plan.tile.lanes,
+    }
+    knobs = Knobs(
+        tile_rows=plan.tile.rows,
+        tile_vectors=plan.tile.vectors,
+        tile_lines=plan.tile.lines,
+        row_tiles=plan.blocks.outer,
+        column_tiles=plan.blocks.columns // plan.tile.columns,
+    )
+    return Choice(problem, knobs)
+
+
+def _accesses(dispatch: Dispatch, root: Generic, column: int) -> tuple[Access | None, ...] | None:
+    """How each input is read; None when one is no linear access of an argument that moves little along the columns."""
+    found: list[Access | None] = []
+    moves = False
+    for number, (value, map_) in enumerate(zip(root.inputs, root.input_maps, strict=True)):
+        if not list(root.body.arguments[number].uses) or _is_splat(value):
+            found.append(None)
+            continue
+        linear = access.padded_access_of(dispatch, value, map_, len(root.iterators))
+        if linear is None or linear.panel or argument_of(dispatch, linear.value) is None or linear.checks(column):
+            return None
+        stride = linear.static_stride(column)
+        if stride is None or abs(stride) > _MAX_LANE_STRIDE:
+            return None
+        moves |= stride != 0
+        found.append(linear)
+    extract = any(op.operation.name == "tensor.extract" for op in root.body.operations)
+    return tuple(found) if moves and not extract else None
+
+
+def _is_splat(value: ir.Value) -> bool:
+    """Every element is the same constant."""
+    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "arith.constant"
+
+
+def _unrolled(root: Generic, tile: WindowTile, most: int) -> tuple[int, ...]:
+    """The innermost reduction loops that are small enough to unroll together."""
+    chosen: list[int] = []
+    steps = 1
+    for loop in reversed(root.reduction_loops):
+        extent = root.loop_extents[loop]
+        steps *= extent
+        if extent == DYNAMIC or steps * tile.accumulators > most:
+            break
+        chosen.append(loop)
+    return tuple(reversed(chosen))

@@ -1,0 +1,233 @@
+"""The cost model of windowed kernels: register tiles, and what one workgroup does.
+
+A *line* holds the neighbouring positions of one axis of the result (an image line), its *rows* are those positions, its
+columns the vectorized axis. A tile takes several lines, rows and vectors of columns: neighbouring lines and rows share
+what they read. The unit is the core clock cycle, as in ``tiles``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rillet.codegen.cpu.tiles import FMA_LATENCY, L2_BYTES_PER_CYCLE, LOAD_PORTS, Tile, workgroups
+from rillet.codegen.knobs import Knobs
+from rillet.targets import Target
+
+UNROLLED_OPERATIONS = 144  # multiply-adds (or whatever the body does) in the unrolled part of a window
+SMALL_UNROLLED_OPERATIONS = 96  # the same where code must be small
+ACCUMULATORS = 8  # enough to hide the latency of any accumulating op on two ports
+MOST_ACCUMULATORS = 14
+MOST_LINES = 4
+TILE_CYCLES = 2  # to advance addresses and leave the innermost loop
+LINE_CYCLES = 0.5  # for each line that a tile reads: another address, another stream for the prefetcher
+# Of the time that vectors take from L2, what does not hide behind arithmetic (the reorder buffer reaches about a tile
+# ahead): of those that no tile read before, and of those that L1 lost in the meantime. Fitted to 3x3 windows on Zen 3.
+EXPOSED_NEW, EXPOSED_AGAIN = 0.7, 0.4
+RELOAD_CYCLES = 0.35  # of a value that went through the stack, besides its load
+COPIES_MARGIN = 1.03  # how much slower a tile may be that needs fewer copies of the loop
+
+
+@dataclass(frozen=True)
+class WindowTile(Tile):
+    """A register tile of ``lines`` x ``rows`` x ``vectors`` accumulators of ``lanes`` elements."""
+
+    lines: int = 1
+
+    @property
+    def accumulators(self) -> int:
+        return self.lines * self.rows * self.vectors
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The positions of an operand that results next to each other read along one axis: ``offsets`` for each result,
+    ``step`` from one result to the next."""
+
+    step: int
+    offsets: tuple[int, ...]
+
+    def positions(self, results: int) -> int:
+        """How many different positions that many neighbouring results read."""
+        return len({self.step * n + offset for n in range(results) for offset in self.offsets})
+
+    def further(self, results: int) -> int:
+        """How many of them the results before these did not read."""
+        return self.positions(2 * results) - self.positions(results)
+
+    def readers(self, results: int) -> int:
+        """How many of the results read one position, at most."""
+        read = Counter(self.step * n + offset for n in range(results) for offset in self.offsets)
+        return max(read.values())
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a windowed reduction reads along lines and along rows, and how often elsewhere (``others``)."""
+
+    lines: Reach
+    rows: Reach
+    others: int
+    element_bytes: int
+
+    @property
+    def moves(self) -> bool:
+        """Whether results at different places read different elements; weights are the same for all."""
+        return bool(self.lines.step or self.rows.step)
+
+    def elements(self, lines: int, rows: int) -> int:
+        """How many different ones, for each column, so many lines and rows of results read."""
+        return self.lines.positions(lines) * self.rows.positions(rows) * self.others
+
+
+@dataclass(frozen=True)
+class Window:
+    """A windowed reduction: extents of the result (lines, rows, columns; ``outer`` of those), steps for each result,
+    and the operands that are read from memory."""
+
+    outer: int
+    lines: int
+    rows: int
+    columns: int
+    steps: int
+    operands: tuple[Operand, ...]
+
+    def bytes(self, lines: int, rows: int) -> int:
+        """What so many lines and rows of results read, over all columns."""
+        return sum(operand.elements(lines, rows) * operand.element_bytes for operand in self.operands) * self.columns
+
+
+@dataclass(frozen=True)
+class WindowBlocks:
+    """What one workgroup does: this many positions of the outer loops (tiles of lines among them) and this many
+    columns."""
+
+    outer: int
+    columns: int
+
+    def overruled(self, tile: Tile, knobs: Knobs) -> WindowBlocks:
+        """The same but for what ``knobs`` say; here ``row_tiles`` counts positions of the outer loops."""
+        columns = knobs.column_tiles * tile.columns if knobs.column_tiles else self.columns
+        return WindowBlocks(knobs.row_tiles or self.outer, columns)
+
+
+def unrolled_operations(target: Target) -> int:
+    """How many steps of a window, for all results of a tile, are written out at most."""
+    return UNROLLED_OPERATIONS if target.l2_bytes else SMALL_UNROLLED_OPERATIONS
+
+
+def tile_cycles(target: Target, window: Window, tile: WindowTile) -> float:
+    """Cycles of one tile: arithmetic or loads, whichever takes longer, and what L2 adds to it."""
+    arithmetic = window.steps * tile.accumulators * (1 if target.fma else 2) / target.fma_ports
+    reloads = _reloads(target, window, tile)
+    read = sum(operand.elements(tile.lines, tile.rows) for operand in window.operands) * tile.vectors
+    loads = (read + reloads) / LOAD_PORTS
+    # A chain of one result is as long as the window; the chains of a tile run side by side.
+    terms = (arithmetic, loads, FMA_LATENCY * window.steps)
+    busy = max(terms) + RELOAD_CYCLES * reloads
+    vector_cycles = max(1, target.vector_bits // 8) / L2_BYTES_PER_CYCLE
+    waiting = _exposed(target, window, tile) * vector_cycles
+    lines = sum(operand.lines.positions(tile.lines) for operand in window.operands if operand.moves)
+    return busy + waiting + TILE_CYCLES + LINE_CYCLES * lines + tile.accumulators / target.fma_ports
+
+
+def _reloads(target: Target, window: Window, tile: WindowTile) -> float:
+    """Weights that a tile loads again, for they do not stay in registers beside the sums while lines share them.
+
+    One register holds what was read; without fused multiply-add three more hold products under way.
+    """
+    weights = sum(not operand.moves for operand in window.operands) * window.steps * tile.vectors
+    image = next((operand for operand in window.operands if operand.moves), None)
+    if not weights or image is None:
+        return 0.0
+    live = weights * image.lines.readers(tile.lines) / len(image.lines.offsets)
+    free = target.tile_registers - tile.accumulators - (1 if target.fma else 4)
+    return max(0.0, 1 - free / live) * weights * tile.lines
+
+
+def _exposed(target: Target, window: Window, tile: WindowTile) -> float:
+    """Vectors that a tile gets from L2, by what does not hide of each.
+
+    Tiles next to each other along the columns come first, then along the rows. What tiles read of all columns stays in
+    L1 for the next ones along the rows if L1 holds it together with the weights; what they share with the line of tiles
+    before is still there if L1 holds a whole line of tiles.
+    """
+    if window.bytes(window.lines, window.rows) <= target.l1d_bytes // 2:
+        return 0.0
+    stays = window.bytes(tile.lines, tile.rows) <= target.l1d_bytes
+    line_stays = window.bytes(tile.lines, window.rows) <= target.l1d_bytes
+    new = again = 0
+    for operand in window.operands:
+        lines, rows = operand.lines, operand.rows
+        fresh = lines.further(tile.lines) * rows.further(tile.rows) * operand.others if operand.moves else 0
+        column = lines.positions(tile.lines) * rows.further(tile.rows) * operand.others if operand.moves else 0
+        new += fresh
+        again += (column if stays else operand.elements(tile.lines, tile.rows)) - fresh if not line_stays else 0
+    return (EXPOSED_NEW * new + EXPOSED_AGAIN * again) * tile.vectors
+
+
+def window_cycles(target: Target, window: Window, tile: WindowTile) -> float:
+    """Cycles of the whole reduction by ``tile``, with smaller tiles at the ends of lines, rows and columns."""
+    vectors = math.ceil(window.columns / tile.lanes)
+    parts = (_parts(window.lines, tile.lines), _parts(window.rows, tile.rows), _parts(vectors, tile.vectors))
+    return window.outer * sum(
+        lines * rows * columns * tile_cycles(target, window, WindowTile(r, v, tile.lanes, i))
+        for (lines, i), (rows, r), (columns, v) in itertools.product(*parts)
+    )
+
+
+def _parts(total: int, size: int) -> list[tuple[int, int]]:
+    """(how many, of what size) the tiles along an axis are."""
+    return [part for part in ((total // size, size), (1, total % size)) if all(part)]
+
+
+def choose_tile(target: Target, window: Window, lanes: int) -> WindowTile:
+    """The tile with the lowest modelled time. Among those within 3 % of it, the one with the fewest copies of the loop,
+    then the smallest."""
+    cost = {tile: window_cycles(target, window, tile) for tile in tiles(target, window, lanes)}
+    bound = COPIES_MARGIN * min(cost.values())
+    return min((t for t in cost if cost[t] <= bound), key=lambda t: (copies(window, t), t.accumulators, cost[t]))
+
+
+def tiles(target: Target, window: Window, lanes: int) -> Iterator[WindowTile]:
+    """The tiles worth considering: sums take part of the registers, and the window is unrolled where lines share it."""
+    vectors = min(math.ceil(window.columns / lanes), ACCUMULATORS)
+    lines = min(window.lines, MOST_LINES) if target.l2_bytes else 1
+    room = max(1, min(MOST_ACCUMULATORS if target.l2_bytes else ACCUMULATORS, target.tile_registers - 2))
+    for i, r, v in itertools.product(range(1, lines + 1), range(1, min(window.rows, room) + 1), range(1, vectors + 1)):
+        tile = WindowTile(r, v, lanes, i)
+        if tile.accumulators <= room and (i == 1 or window.steps * tile.accumulators <= unrolled_operations(target)):
+            yield tile
+
+
+def copies(window: Window, tile: WindowTile) -> int:
+    """How many differently shaped tiles the result needs."""
+    vectors = math.ceil(window.columns / tile.lanes)
+    return math.prod(
+        len(_parts(*axis)) for axis in ((window.lines, tile.lines), (window.rows, tile.rows), (vectors, tile.vectors))
+    )
+
+
+def choose_blocks(target: Target, window: Window, tile: WindowTile) -> WindowBlocks:
+    """How a windowed reduction is split over workgroups: outer positions first, then columns, in whole tiles."""
+    outer = window.outer * math.ceil(window.lines / tile.lines)
+    column_tiles = math.ceil(window.columns / tile.columns)
+    wanted = workgroups(target, window_cycles(target, window, tile))
+    block = _even_block(outer, wanted)
+    column_blocks = min(column_tiles, math.ceil(wanted / math.ceil(outer / block)))
+    return WindowBlocks(block, math.ceil(column_tiles / column_blocks) * tile.columns)
+
+
+def _even_block(total: int, wanted: int) -> int:
+    """Positions in a block, for about ``wanted`` blocks that two workers share as evenly as can be."""
+    if wanted == 1 or wanted >= total:
+        return math.ceil(total / wanted)
+
+    def unevenness(block: int) -> tuple[float, float]:
+        count = math.ceil(total / block)
+        return math.ceil(count / 2) * block / total, abs(math.log(count / wanted))
+
+    return min((math.ceil(total / count) for count in range(wanted, 2 * wanted + 1)), key=unevenness)
