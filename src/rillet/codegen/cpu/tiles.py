@@ -1,0 +1,304 @@
+"""The cost model that picks register tiles, unrolling and workgroup blocks of contraction-like kernels.
+
+Everything here is a pure function of the problem's extents and the target's data. The unit is the core clock cycle. One
+*step* is one k of a register tile: ``vectors`` loads from the right-hand side, ``rows`` broadcasts from the left-hand
+side and ``rows * vectors`` multiply-adds. Its time is the largest of what the multiply-add ports, the load ports, the
+multiply-add latency and, when the right-hand panel does not stay in L1, the L2 bandwidth allow, plus a tenth of the
+others, which never overlap perfectly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rillet.codegen.knobs import Knobs
+from rillet.targets import Target
+
+FMA_LATENCY = 4  # cycles from one multiply-add to the next on the same accumulator
+LOAD_PORTS = 2  # vector loads a cycle
+ISSUE_WIDTH = 6  # instructions a cycle
+L2_BYTES_PER_CYCLE = 32
+OVERLAP_LOSS = 0.1  # share of the other resources' time that does not hide behind the busiest one's
+TILE_OVERHEAD = 16  # cycles to set a tile's addresses up and leave its loop
+GATHER_OVERHEAD = 4  # cycles a row whose address does not follow from its neighbour's
+DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken for
+
+SPLIT_CYCLES = 24_000  # a dispatch shorter than this is one workgroup
+PIECE_CYCLES = 12_000  # what a workgroup of the shortest dispatch that is split takes
+WORKGROUP_CYCLES = 1_000_000  # what a workgroup of a long dispatch should take
+MOST_WORKGROUPS = 4096  # more share the work no better; guessed extents may have a product of any size
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A register tile: ``rows`` x ``vectors`` accumulators of ``lanes`` elements."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What one workgroup does: this many batches, rows (a multiple of the tile's) and columns (likewise)."""
+
+    batches: int
+    rows: int
+    columns: int
+    rows_outer: bool  # walk row tiles in the outer loop and column tiles in the inner one
+
+    def overruled(self, tile: Tile, m: int, n: int, knobs: Knobs) -> Blocks:
+        """The same but for what ``knobs`` say; no larger than what there is."""
+        rows, columns = knobs.row_tiles, knobs.column_tiles
+        return Blocks(
+            self.batches,
+            min(rows, math.ceil(m / tile.rows)) * tile.rows if rows else self.rows,
+            min(columns, math.ceil(n / tile.columns)) * tile.columns if columns else self.columns,
+            self.rows_outer if knobs.rows_outer is None else bool(knobs.rows_outer),
+        )
+
+
+def fits(target: Target, rows: int, vectors: int, spread: bool = False) -> bool:
+    """Whether accumulators, one step's right-hand vectors and the left-hand elements under way fit the registers.
+
+    With a single row each right-hand vector is used once, as a memory operand, and needs no register of its own.
+    Without fused multiply-add products need two, or four to keep up with spread left-hand elements. Machines without
+    memory operands, if they have registers for it, load a few left-hand elements ahead; those that multiply by one lane
+    of a register keep a vector of each row.
+    """
+    held = vectors if rows > 1 else 1
+    left = 1 if target.arch == "x86_64" or target.tile_registers < 32 else 3
+    if target.fma_by_element:
+        left = rows
+    product = 0 if target.fma else 4 if spread else 2
+    return rows * vectors + held + left + product <= target.tile_registers
+
+
+def step_cycles(target: Target, tile: Tile, k: int, element_bytes: int, spread: bool = False) -> float:
+    """Cycles of one k step of ``tile`` inside a loop of ``k`` steps; ``spread``: left-hand elements fill vectors."""
+    operations = 1 if target.fma else 2
+    arithmetic = tile.rows * tile.vectors * operations / target.fma_ports
+    rows_read = tile.rows / tile.lanes if target.fma_by_element else tile.rows
+    loads = (rows_read + tile.vectors) / LOAD_PORTS
+    panel_bytes = tile.columns * element_bytes
+    streamed = panel_bytes / L2_BYTES_PER_CYCLE if k * panel_bytes > target.l1d_bytes // 2 else 0.0
+    # Without fused multiply-add there are no three-operand instructions and no broadcasting loads either (SSE): a
+    # product is a copy, a multiplication and an addition, a broadcast a load and a shuffle.
+    per_product, per_broadcast = (1, 1) if target.fma else (3, 1 if spread else 2)
+    issue = (tile.vectors + per_broadcast * rows_read + per_product * tile.rows * tile.vectors) / ISSUE_WIDTH
+    terms = (arithmetic, loads, issue, streamed, FMA_LATENCY)
+    return (1 - OVERLAP_LOSS) * max(terms) + OVERLAP_LOSS * sum(terms)
+
+
+def tile_cycles(target: Target, tile: Tile, k: int, element_bytes: int, gather: bool, spread: bool = False) -> float:
+    """Cycles of one whole tile, address computation and stores included."""
+    setup = TILE_OVERHEAD + tile.rows * tile.vectors + (GATHER_OVERHEAD * tile.rows if gather else 0)
+    return k * step_cycles(target, tile, k, element_bytes, spread) + setup
+
+
+def grid_cycles(
+    target: Target,
+    tile: Tile,
+    m: int,
+    n: int,
+    k: int,
+    element_bytes: int,
+    gather: bool = False,
+    spread: bool = False,
+) -> float:
+    """Cycles of an ``m`` x ``n`` x ``k`` contraction tiled by ``tile``, with smaller tiles at the ends of rows and
+    columns.
+    """
+    full_rows, tail_rows = divmod(m, tile.rows)
+    full_columns, tail_columns = divmod(n, tile.columns)
+    row_parts = [(full_rows, tile.rows), (1, tail_rows)]
+    column_parts = [(full_columns, tile.vectors), (1, math.ceil(tail_columns / tile.lanes))]
+    return sum(
+        row_count
+        * column_count
+        * tile_cycles(target, Tile(rows, vectors, tile.lanes), k, element_bytes, gather, spread)
+        for row_count, rows in row_parts
+        for column_count, vectors in column_parts
+        if row_count and rows and column_count and vectors
+    )
+
+
+def choose_tile(
+    target: Target,
+    m: int,
+    n: int,
+    k: int,
+    *,
+    element_bytes: int,
+    accumulator_bytes: int,
+    gather: bool = False,
+    spread: bool = False,
+) -> Tile:
+    """The register tile with the lowest modelled time for an ``m`` x ``n`` x ``k`` contraction.
+
+    Every distinct tile at the ends of rows or columns is another copy of the inner loop, so among tiles within 2 % of
+    the best the one with the fewest copies wins, then the largest.
+    """
+    lanes = target.lanes(8 * accumulator_bytes)
+    candidates = [
+        Tile(rows, vectors, lanes)
+        for rows in range(1, min(m, target.tile_registers) + 1)
+        for vectors in range(1, min(math.ceil(n / lanes), 8) + 1)
+        if fits(target, rows, vectors, spread)
+    ]
+    cost = {tile: grid_cycles(target, tile, m, n, k, element_bytes, gather, spread) for tile in candidates}
+    bound = 1.02 * min(cost.values())
+    return min(
+        (tile for tile in candidates if cost[tile] <= bound),
+        key=lambda t: (copies(t, m, n), -t.rows * t.vectors, cost[t]),
+    )
+
+
+def copies(tile: Tile, m: int, n: int) -> int:
+    """How many differently shaped tiles an ``m`` x ``n`` output needs."""
+    rows = (m >= tile.rows) + (m % tile.rows > 0)
+    columns = (n >= tile.columns) + (n % tile.columns > 0)
+    return rows * columns
+
+
+def choose_unroll(trip: int | None, tile: Tile, run: int = 0) -> int:
+    """How many k steps one iteration of the inner loop does; divides ``trip`` when that is known and possible.
+
+    A few dozen multiply-adds an iteration hide the loop's own instructions; more only cost compile time and code size.
+    Where the left-hand side is read in runs of ``run`` elements, it is one run or two.
+    """
+    if run and (trip is None or trip >= run):
+        return run if tile.rows * tile.vectors * run > 24 else 2 * run
+    wanted = max(1, min(8, round(24 / (tile.rows * tile.vectors))))
+    if trip is None:
+        return wanted
+    if trip <= 2 * wanted:
+        return max(trip, 1)
+    divisors = [u for u in range(wanted, 2 * wanted + 1) if trip % u == 0]
+    if divisors:
+        return divisors[0]
+    return next(u for u in range(wanted, 0, -1) if trip % u == 0 or u == 1 or trip >= 4 * u)
+
+
+def choose_blocks(
+    target: Target,
+    tile: Tile,
+    *,
+    batches: int,
+    m: int,
+    n: int,
+    k: int,
+    left_bytes: int,
+    right_bytes: int,
+    element_bytes: int,
+    panels: bool = True,
+) -> Blocks:
+    """How a contraction is split over workgroups.
+
+    ``left_bytes`` and ``right_bytes`` are the operands' sizes for one batch, ``panels``: the right one is packed.
+    Batches are split first; then the rows x columns grid that is even and reads little: every row block reads the whole
+    right-hand side, every column block the whole left-hand side.
+    """
+    cycles = batches * grid_cycles(target, tile, m, n, k, element_bytes)
+    wanted = workgroups(target, cycles)
+    batch_blocks = min(batches, wanted)
+    wanted = math.ceil(wanted / batch_blocks)
+    row_tiles, column_tiles = math.ceil(m / tile.rows), math.ceil(n / tile.columns)
+    best = (math.inf, 1, 1)
+    for row_blocks in range(1, min(row_tiles, wanted) + 1):
+        column_blocks = min(column_tiles, math.ceil(wanted / row_blocks))
+        largest = math.ceil(row_tiles / row_blocks) * math.ceil(column_tiles / column_blocks)
+        count = math.ceil(row_tiles / math.ceil(row_tiles / row_blocks)) * math.ceil(
+            column_tiles / math.ceil(column_tiles / column_blocks)
+        )
+        # Two workers: with an odd count one waits for the other's last block, else for the difference of their sizes.
+        total = row_tiles * column_tiles
+        idle = 1 + (largest if count % 2 else 2 * (largest - total / count)) / total
+        traffic = row_blocks * right_bytes + column_blocks * left_bytes
+        time = cycles * idle * max(1.0, wanted / count) ** 0.5 + batches * traffic / L2_BYTES_PER_CYCLE
+        best = min(best, (time, row_blocks, column_blocks))
+    _, row_blocks, column_blocks = best
+    rows = math.ceil(row_tiles / row_blocks) * tile.rows
+    columns = math.ceil(column_tiles / column_blocks) * tile.columns
+    left_block = left_bytes * min(rows, m) // max(m, 1)
+    right_block = right_bytes * min(columns, n) // max(n, 1)
+    # All row tiles pass a panel that does not stay in L1 while it is in L2, wherever they come from themselves. Columns
+    # that are not packed lie too far apart for that.
+    passed_from_l2 = panels and target.l2_bytes > 0
+    rows_outer = right_block <= target.l1d_bytes // 2 or (not passed_from_l2 and left_block > 3 * target.l2_bytes // 4)
+    return Blocks(math.ceil(batches / batch_blocks), rows, columns, rows_outer)
+
+
+def prefetches(target: Target, right_bytes: int) -> bool:
+    """Whether to fetch the panels of the next column tile into L2 while row tiles use the current ones.
+
+    A right-hand side of more than half of L2 comes from L3 or from memory, and only as fast as the first row tile uses
+    it: 64 bytes in 6 cycles of AVX2, more than memory gives, which the other row tiles leave idle.
+    """
+    return 0 < target.l2_bytes // 2 < right_bytes
+
+
+def workgroups(target: Target, cycles: float) -> int:
+    """How many workgroups that much work is worth: one, or a power of two as long as there are few, so that workers
+    share them evenly. Twice as many for four times the work, as a thread that comes late costs half a workgroup.
+    """
+    if cycles < SPLIT_CYCLES or not target.threads:
+        return 1
+    count = max(2.0, math.sqrt(cycles / PIECE_CYCLES), cycles / WORKGROUP_CYCLES)
+    return min(round(count), MOST_WORKGROUPS) if count > 24 else 2 ** round(math.log2(count))
+
+
+def choose_reduction_block(target: Target, first: int, inner: int, tile: Tile, element_bytes: int) -> int:
+    """How many iterations of the first reduction axis (``first`` of them; negative when unknown) a packed panel covers.
+
+    ``inner`` steps belong to each iteration. The panel takes at most half of L2. 0 when all of them fit.
+    """
+    room = max(1, target.l2_bytes // 2 // (inner * tile.columns * element_bytes))
+    if 0 <= first <= room:
+        return 0
+    return min(room, max(1, 512 // inner)) if first < 0 else math.ceil(first / math.ceil(first / room))
+
+
+# --- spread rows: a part of the reduction at a time, sums of a block of results in scratch ----------------------------
+
+SPREAD_ROWS, SPREAD_COLUMNS = 4, 32  # fewer do not repay the copy of the left-hand side
+SPREAD_INNER = 8192  # steps for each of the outermost reduction axis's; more take too much scratch
+MOST_SUMS_BYTES = 1 << 20  # of a block's sums in scratch
+SPREAD_STEPS = 256  # of the reduction: the right-hand panel of a tile and the left-hand rows, spread, stay in L1
+
+
+def spreads(target: Target, m: int, n: int, inner: int) -> bool:
+    """Whether to copy left-hand elements into all lanes of a vector before they are used, at least ``inner`` of a row.
+
+    Where no instruction broadcasts what it loads, each use would cost a shuffle, and shuffles compete with
+    multiplications for their ports.
+    """
+    worthwhile = m >= SPREAD_ROWS and n >= SPREAD_COLUMNS and inner <= SPREAD_INNER
+    return worthwhile and target.vector_bits > 0 and not target.broadcast_loads
+
+
+def choose_spread_blocks(
+    target: Target, tile: Tile, m: int, n: int, first: int, inner: int, *, accumulator_bytes: int
+) -> tuple[int, Blocks]:
+    """How many iterations of the first reduction axis (``inner`` steps each) are done at a time, 0 for all, and what
+    one workgroup does, where row tiles are spread.
+
+    The right-hand columns, which each row tile passes, take half of L2 and the sums a quarter.
+    """
+    parts = math.ceil(first / max(1, SPREAD_STEPS // inner))
+    block = math.ceil(first / parts)
+    columns = _even(n, tile.columns, target.l2_bytes // 2 // accumulator_bytes // (block * inner))
+    rows = _even(m, tile.rows, target.l2_bytes // 4 // accumulator_bytes // columns)
+    return block if parts > 1 else 0, Blocks(1, rows, columns, False)
+
+
+def _even(total: int, multiple: int, limit: int) -> int:
+    """A multiple near ``limit`` that cuts ``total`` into blocks of nearly the same size."""
+    most = max(1, limit // multiple)
+    units = math.ceil(total / multiple)
+    return math.ceil(units / math.ceil(units / most)) * multiple
