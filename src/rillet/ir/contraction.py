@@ -30,7 +30,6 @@ class Contraction:
     k: tuple[int, ...]  # reductions that index both operands directly
     image: tuple[int, ...] = ()
     window: tuple[int, ...] = ()
-    is_packed: bool = False  # the rhs lies in column panels, indexed by a quotient and a remainder
 
     @property
     def is_convolution(self) -> bool:
@@ -78,7 +77,6 @@ def _roles(view: Structured, lhs: int, rhs: int) -> Contraction | None:
         pick(reduction, True, True),
         tuple(d for d in parallel if d in windowed and d not in plain_rhs),
         tuple(d for d in reduction if d in windowed and d in plain_rhs),
-        any(panel_loop(e) is not None for e in view.maps[rhs]),
     )
     named = (*roles.batch, *roles.m, *roles.n, *roles.k, *roles.image, *roles.window)
     return roles if sorted(named) == list(loops) else None

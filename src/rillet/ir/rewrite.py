@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
@@ -176,10 +176,3 @@ def fused_location(ops: Iterable[ir.Operation], limit: int = 16) -> ir.Location:
     """The locations of ``ops`` as one, without repetition; of more than ``limit``, the first ones."""
     locations = list({str(op.location): op.location for op in ops}.values())[:limit]
     return locations[0] if len(locations) == 1 else ir.Location.fused(locations)
-
-
-def each(program: Program, name: str, function: Callable[[ir.Operation], None]) -> None:
-    """Call ``function`` on every operation called ``name`` in ``@main``, in program order."""
-    for op in list(walk(program.main())):
-        if op.name == name:
-            function(op)
