@@ -14,10 +14,10 @@ def passes() -> list[Pass]:
     return [
         Pass("convert-to-stream", "schedule", convert_to_stream.run, convert_to_stream.Options()),
         Pass("in-place", "schedule", in_place.run, in_place.Options()),
-        Pass("in-place-loops", "schedule", in_place_loops.run, in_place_loops.Options()),
+        Pass("in-place-loops", "schedule", in_place_loops.run),
         Pass("in-place-after-loops", "schedule", in_place.run, in_place.Options()),
         Pass("concurrency", "schedule", concurrency.run, concurrency.Options()),
         Pass("arena", "schedule", arena.run, arena.Options()),
         Pass("constants", "schedule", constants.run, constants.Options()),
-        Pass("tidy", "schedule", tidy.run, tidy.Options()),
+        Pass("tidy", "schedule", tidy.run),
     ]

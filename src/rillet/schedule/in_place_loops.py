@@ -6,8 +6,6 @@ initial value is an allocation that nothing else knows, and so is whatever the b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch_mlir import ir
 
 from rillet.dialects import stream
@@ -16,12 +14,7 @@ from rillet.schedule import host
 from rillet.schedule.carried import Carried, carried
 
 
-@dataclass(frozen=True)
-class Options:
-    """Has none."""
-
-
-def run(program: Program, options: Options) -> None:
+def run(program: Program, options: None) -> None:
     """Drop the copies of every loop of ``@main``, inner loops first."""
     with program.context, ir.Location.unknown():
         _visit(program.main())

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch_mlir import ir
 
 from rillet.ir import Program
 from rillet.schedule import host
 
 
-@dataclass(frozen=True)
-class Options:
-    """Has none."""
-
-
-def run(program: Program, options: Options) -> None:
+def run(program: Program, options: None) -> None:
     """Canonicalize ``@main``."""
     with program.context, ir.Location.unknown():
         host.simplify(program)
