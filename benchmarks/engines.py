@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from benchmarks import inputs
+
 Arrays = Mapping[str, np.ndarray]
 Call = Callable[[], list[np.ndarray]]
 """Runs the model once on the inputs given at load and returns its outputs in graph order."""
@@ -144,7 +146,47 @@ class Iree:
         return call, {}
 
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Rillet(), OnnxRuntime(), OpenVino(), Iree())}
+class Inductor:
+    """TorchInductor, ahead of time, on the graph as PyTorch's functions (`benchmarks.torch_graph`) for these shapes.
+
+    It needs a C++ compiler.
+    """
+
+    name = "inductor"
+    package = "torch"
+
+    def compile(self, model: Path, folder: Path) -> Path:
+        import torch._inductor
+
+        from benchmarks.torch_graph import TorchGraph
+
+        tensors = {name: torch.from_numpy(array) for name, array in inputs.load(folder).items()}
+        artifact = folder / f"{model.stem}.pt2"
+        with torch.no_grad():
+            program = torch.export.export(TorchGraph(model, tensors).eval(), tuple(tensors.values()))
+            torch._inductor.aoti_compile_and_package(program, package_path=str(artifact))
+        return artifact
+
+    def load(self, artifact: Path, inputs: Arrays, threads: int) -> tuple[Call, dict[str, Any]]:
+        import torch._inductor
+
+        torch.set_num_threads(threads)
+        compiled = torch._inductor.aoti_load_package(str(artifact))
+        arguments = [torch.from_numpy(array) for array in inputs.values()]
+
+        def call() -> list[np.ndarray]:
+            with torch.inference_mode():
+                return [value.numpy() for value in compiled(*arguments)]
+
+        return call, {}
+
+
+ENGINES: dict[str, Engine] = {
+    engine.name: engine for engine in (Rillet(), OnnxRuntime(), OpenVino(), Iree(), Inductor())
+}
+PEERS = tuple(name for name in ENGINES if name != Rillet.name)
+COMPILING_PEERS = (Iree.name, Inductor.name)
+"""The peers whose artifact is not the model itself."""
 
 
 def missing(engine: Engine) -> str | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -20,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import report
 from benchmarks.engines import ENGINES, Arrays, Call, missing
 from benchmarks.kernel_cases import CASES, KernelCase
-from benchmarks.machine import cpu_name
+from benchmarks.machine import identify
 from benchmarks.measure import interleaved
 from models.compare import error_ratio
 from models.zoo import serialize
@@ -58,10 +58,9 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join([*notes, "no target is left to measure"]), file=sys.stderr)
         return 2
     peer = None if options.without_peer or missing(ENGINES[_PEER]) else _PEER
-    facts = {"cpu": cpu_name(), "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 2)}
+    facts = identify()
     if not options.json:
-        print(f"{facts['cpu']}, {facts['cores']} cores, load {facts['load']}, one thread")
-        print("\n".join([*notes, _HEADER]))
+        print("\n".join([f"{report.machine_line(facts)}, one thread", *notes, _HEADER]))
     rows: list[Row] = []
     roofs = {name: Roofs(targets.get(name)) for name in runnable}
     for case in cases:
@@ -142,7 +141,13 @@ def _compiled(model: Path, target: str, inputs: Arrays) -> tuple[Call, dict[str,
     assert isinstance(module, rillet.Module)
     arrays = [inputs[info.name] for info in module.inputs]
     stats = module.stats
-    return lambda: [module(*arrays)], {key: stats[key] for key in ("dispatch_count", "code_bytes")}
+
+    def call() -> list[np.ndarray]:
+        result = module(*arrays)
+        assert isinstance(result, np.ndarray)
+        return [result]
+
+    return call, {key: stats[key] for key in ("dispatch_count", "code_bytes")}
 
 
 def _peer(case: KernelCase, folder: Path, name: str, inputs: Arrays) -> Call:

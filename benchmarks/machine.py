@@ -26,9 +26,14 @@ def cpu_name() -> str:
     return platform.machine()
 
 
+def identify() -> dict[str, Any]:
+    """CPU, cores, load."""
+    return {"cpu": cpu_name(), "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 2)}
+
+
 def describe(threads: list[int]) -> dict[str, Any]:
-    """CPU, cores, load; by thread count the FMA peak (GFLOP/s) and the copy bandwidth (GB/s, reads plus writes)."""
-    facts: dict[str, Any] = {"cpu": cpu_name(), "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 2)}
+    """`identify`; by thread count the FMA peak (GFLOP/s) and the copy bandwidth (GB/s, reads plus writes)."""
+    facts = identify()
     roofs = Roofs(targets.host())
     facts["fma_gflops"] = {n: round(_fma(roofs, n), 1) for n in threads}
     facts["copy_gbs"] = {n: round(_copy(roofs, n), 1) for n in threads}

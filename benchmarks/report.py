@@ -16,9 +16,13 @@ def header(facts: dict[str, Any], notes: Sequence[str]) -> str:
         f"{n} thread(s): {peak} GFLOP/s FMA peak, {facts['copy_gbs'][n]} GB/s copy"
         for n, peak in facts["fma_gflops"].items()
     ]
-    first = f"{facts['cpu']}, {facts['cores']} cores, load {facts['load']}"
     warning = ["the machine is busy: figures below are not representative"] if facts["load"] > 0.5 else []
-    return "\n".join([first, *roofs, *warning, *notes])
+    return "\n".join([machine_line(facts), *roofs, *warning, *notes])
+
+
+def machine_line(facts: dict[str, Any]) -> str:
+    """The processor, its cores, and the load."""
+    return f"{facts['cpu']}, {facts['cores']} cores, load {facts['load']}"
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import cases, machine, report
-from benchmarks.engines import ENGINES, missing
+from benchmarks import cases, inputs, machine, report
+from benchmarks.engines import ENGINES, PEERS, missing
 from benchmarks.measure import in_fresh_process, interleaved
-from benchmarks.worker import INPUTS_FILE
 from models.compare import error_ratio
 from models.fetch import FetchError
 from rillet.cli.common import duration, positive
@@ -62,7 +61,7 @@ def measure_case(
     """For each thread count one row (a flat dictionary) by engine; a row of one that failed holds ``error``."""
     with tempfile.TemporaryDirectory(prefix="rillet-bench-") as name:
         folder = Path(name)
-        np.savez(folder / INPUTS_FILE, **case.inputs)
+        inputs.save(folder, case.inputs)
         compiled = {engine: compile_facts(engine, case.model, folder) for engine in engines}
         for threads in thread_counts:
             rows = [
@@ -126,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="Measure Rillet and its peers.")
     parser.add_argument("--models", nargs="+", default=list(cases.DEFAULT), metavar="NAME[:BATCH]")
     parser.add_argument("--threads", nargs="+", type=positive, default=[1, 2], metavar="N")
-    parser.add_argument("--peers", nargs="*", default=["ort", "openvino", "iree"], choices=["ort", "openvino", "iree"])
+    parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS, help="those not installed are skipped")
     parser.add_argument("--without-rillet", action="store_true", help="measure the peers only")
     parser.add_argument("--seconds", type=duration, default=3.0, help="time for each engine, model and thread count")
     parser.add_argument("--rounds", type=positive, default=10, help="turns that each engine gets")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import cases, report, run
+from benchmarks import cases, inputs, report, run
 from benchmarks.engines import ENGINES, missing
 from benchmarks.measure import in_fresh_process, interleaved
 
@@ -50,7 +50,7 @@ def test_missing_engine_gives_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_fresh_process_reports_an_engine_error(tmp_path: Path) -> None:
     bad = tmp_path / "bad.onnx"
     bad.write_bytes(b"not a model")
-    np.savez(tmp_path / "inputs.npz", x=ONE)
+    inputs.save(tmp_path, {"x": ONE})
     facts = in_fresh_process("load", "ort", bad, tmp_path, 1)
     assert "InvalidProtobuf" in facts["error"] or "INVALID_PROTOBUF" in facts["error"]
 

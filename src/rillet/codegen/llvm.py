@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 from torch_mlir import ir, passmanager
-from torch_mlir.dialects import llvm as llvm_dialect
+from torch_mlir._mlir_libs._mlirDialectsLLVM import translate_module_to_llvmir  # its operations take long to import
 
 from rillet.codegen import mve, object_file
 from rillet.errors import CompileError
@@ -61,7 +61,7 @@ def lower(module: ir.Module, target: Target) -> str:
     )
     passmanager.PassManager.parse(f"builtin.module({','.join(passes)})", module.context).run(module.operation)
     _check_lowered(module)
-    return _bfloats_as_integers(_spell_floats_as_bits(llvm_dialect.translate_module_to_llvmir(module.operation)))
+    return _bfloats_as_integers(_spell_floats_as_bits(translate_module_to_llvmir(module.operation)))
 
 
 def _bfloats_as_integers(text: str) -> str:
@@ -81,8 +81,7 @@ def _check_lowered(module: ir.Module) -> None:
             raise CompileError(f"internal error: {op.name} has no lowering to LLVM")
         return ir.WalkResult.ADVANCE
 
-    for op in module.body.operations:
-        op.operation.walk(visit)
+    module.operation.walk(visit)
 
 
 # A float type, or a literal of the type named last on the line.

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, llvm, memref
+from torch_mlir.dialects import arith, memref
 
 from rillet.codegen.cpu import index
 from rillet.codegen.cpu.dispatch import Dispatch, Port
@@ -42,6 +42,8 @@ def emit(kernel: Kernel, body: Callable[[], None]) -> None:
         body()
         kernel.streaming = frozenset()
         # Streaming stores keep no order with others: whoever is told that this workgroup is done must see them.
+        from torch_mlir.dialects import llvm  # takes long to import
+
         llvm.FenceOp(llvm.AtomicOrdering.seq_cst)
     true = arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result
     with kernel.when(arith.XOrIOp(good, true).result):
