@@ -215,6 +215,8 @@ def _compile_image(
     progress: Progress | None,
 ) -> tuple[Image, list[CompiledLibrary]]:
     image, parts = lower(source, targets[0], inputs, values, options)
+    if options.tuning:
+        options.tuning.warn_unless_used(parts, targets)
     return image, [_compile_for(target, parts, options, progress) for target in targets]
 
 

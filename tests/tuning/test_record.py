@@ -157,6 +157,37 @@ def test_compile_uses_the_record_and_the_cache_keeps_both_apart(
     np.testing.assert_allclose(named(a, b), plain(a, b), rtol=1e-4, atol=1e-5)
 
 
+OTHER = """
+func.func @main(%v: tensor<1x9xf32>, %w: tensor<9x5xf32>, %first: tensor<48x40xf32>, %second: tensor<40x64xf32>)
+    -> (tensor<1x5xf32>, tensor<48x64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e0 = tensor.empty() : tensor<1x5xf32>
+  %f0 = linalg.fill ins(%zero : f32) outs(%e0 : tensor<1x5xf32>) -> tensor<1x5xf32>
+  %0 = linalg.matmul ins(%v, %w : tensor<1x9xf32>, tensor<9x5xf32>) outs(%f0 : tensor<1x5xf32>) -> tensor<1x5xf32>
+  %e1 = tensor.empty() : tensor<48x64xf32>
+  %f1 = linalg.fill ins(%zero : f32) outs(%e1 : tensor<48x64xf32>) -> tensor<48x64xf32>
+  %1 = linalg.matmul ins(%first, %second : tensor<48x40xf32>, tensor<40x64xf32>)
+    outs(%f1 : tensor<48x64xf32>) -> tensor<48x64xf32>
+  return %0, %1 : tensor<1x5xf32>, tensor<48x64xf32>
+}
+"""
+
+
+def test_a_record_serves_another_model_that_has_the_kernel(tmp_path: Path) -> None:
+    """There with other names, beside other kernels; and only where that is the machine it was made on."""
+    host = targets.get("host")
+    _, ((name, text),) = compiler.lower(MATMUL, host)
+    knobs = Knobs(tile_rows=1, tile_vectors=1)
+    Record({record.key(name, text, host): dataclasses.replace(ENTRY, knobs=knobs)}).save(tmp_path / "shared.json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shared = rillet.compile(OTHER, tuning=tmp_path / "shared.json")
+    assert bytes(shared.to_bytes()) != bytes(rillet.compile(OTHER, tuning=False).to_bytes())
+    with pytest.warns(RuntimeWarning, match=r"knows none of this model's kernels on x86_64 x86-64-v2; it holds 1 kern"):
+        elsewhere = rillet.compile(OTHER, target="x86-64-v2", tuning=tmp_path / "shared.json")
+    assert bytes(elsewhere.to_bytes()) == bytes(rillet.compile(OTHER, target="x86-64-v2", tuning=False).to_bytes())
+
+
 CHAIN = """
 func.func @main(%a: tensor<2048x16xf32>, %b: tensor<16x2048xf32>, %c: tensor<2048x16xf32>) -> tensor<2048x16xf32> {
   %zero = arith.constant 0.0 : f32

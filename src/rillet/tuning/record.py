@@ -41,14 +41,28 @@ class Entry:
 
 @dataclass(frozen=True)
 class Record:
-    """Entries by key."""
+    """Entries by key. ``named``: the path by which the caller named the record; None for the default one."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
+    named: str | None = field(default=None, compare=False)
 
     def knobs_of(self, executables: Sequence[tuple[str, str]], target: Target) -> dict[str, Knobs]:
         """The choices for executables (name, module text), by name; those not named are the cost model's."""
         found = ((name, self.entries.get(key(name, text, target))) for name, text in executables)
         return {name: entry.knobs for name, entry in found if entry is not None and entry.knobs.given()}
+
+    def warn_unless_used(self, executables: Sequence[tuple[str, str]], targets: Sequence[Target]) -> None:
+        """Warn the caller who named this record where it knows none of these executables on any of the targets."""
+        if self.named is None or any(key(n, text, t) in self.entries for t in targets for n, text in executables):
+            return
+        where = ", ".join(sorted({f"{t.arch} {t.cpu}" for t in targets}))
+        measured = ", ".join(sorted({entry.target for entry in self.entries.values()})) or "none"
+        warnings.warn(
+            f"not tuned: the tuning record '{self.named}' knows none of this model's kernels on {where}; "
+            f"it holds {len(self.entries)} kernels, measured on: {measured}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
     def merged(self, newer: Record) -> Record:
         """Both records' entries; where both have one, the newer's."""
@@ -107,7 +121,7 @@ def resolve(tuning: bool | str | os.PathLike[str]) -> Record | None:
     if tuning is False:
         return None
     if tuning is not True:
-        return Record.load(tuning)
+        return dataclasses.replace(Record.load(tuning), named=os.fspath(tuning))
     path = default_path()
     if not path.exists():
         if os.environ.get("RILLET_TUNING"):

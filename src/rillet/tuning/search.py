@@ -1,9 +1,9 @@
 """The search: variants of many kernels at a time are built into the model and timed against its default build.
 
 Kernels do not depend on each other's choices, so one build can hold a variant of every kernel, and a profile of it
-times each. A batch of such builds takes turns with two default builds; what differs between those two is noise. A
-variant that wins is measured once more, together with all other winners, before it is kept, since the best of many
-measurements is partly luck.
+times each. A batch of such builds takes turns with two default builds; what differs between those two is noise. The
+best of many measurements is partly luck, so a variant that wins is measured again at once, and a last time at the end
+together with all other winners, before it is kept.
 """
 
 from __future__ import annotations
@@ -250,21 +250,33 @@ class Search:
         return builds
 
     def _measure(self, kernels: Mapping[str, _Kernel], builds: Sequence[_Variants]) -> None:
-        """Time a batch's builds and remember what beats the best."""
+        """Time a batch's builds and remember what beats the best twice."""
         right = [part for build in builds for part in self._right_parts(build)]
-        times = measure.kernel_times([*self._base, *(module for _, module in right)], self._inputs, self._clock)
-        for (variants, _), measured in zip(right, times[2:], strict=True):
+        won: _Variants = {}
+        first: dict[str, float] = {}
+        for (variants, _), ratios in zip(right, self._ratios([module for _, module in right]), strict=True):
             for name, compiled in variants.items():
                 kernel = kernels[name]
                 self._variants += 1
-                ratio = measured[name] / max(min(times[0][name], times[1][name]), 1e-9)
                 assert compiled.choice is not None  # kernels without choices have no variants
-                kernel.measured.append((compiled.choice, ratio))
+                kernel.measured.append((compiled.choice, ratios[name]))
+                if ratios[name] < first.get(name, (1 - _MARGIN / 2) * kernel.best_ratio):
+                    won[name], first[name] = compiled, ratios[name]
+        if won:
+            (again,) = self._ratios([self._build(won)])
+            for name, compiled in won.items():
+                kernel, ratio = kernels[name], max(first[name], again[name])
                 if ratio < kernel.best_ratio:
                     kernel.best, kernel.best_ratio = compiled, ratio
         for kernel in kernels.values():
             if not kernel.queue:
                 kernel.next_group()
+
+    def _ratios(self, modules: Sequence[runtime.Module]) -> list[dict[str, float]]:
+        """For each build, each kernel's time by the default's."""
+        one, other, *times = measure.kernel_times([*self._base, *modules], self._inputs, self._clock)
+        default = {name: max(min(one[name], other[name]), 1e-9) for name in one}
+        return [{name: seconds / default[name] for name, seconds in measured.items()} for measured in times]
 
     def _right_parts(self, variants: _Variants) -> list[tuple[_Variants, runtime.Module]]:
         """The build of these variants or, where they change the model's outputs, those of the halves that do not."""
