@@ -157,7 +157,7 @@ def _options(
 def check_jobs(jobs: int | None) -> None:
     """Raise ``CompileError`` unless so many processes can compile; None is one a core."""
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise CompileError(f"jobs must be a positive number of processes, or None for one a core, not {jobs!r}")
+        raise CompileError(f"jobs must be a number of processes from 1 on, not {jobs!r}")
 
 
 def _check_threads(threads: int | None) -> None:
@@ -278,7 +278,10 @@ def resolve_targets(target: str | Sequence[str]) -> list[Target]:
         raise CompileError("name at least one target; 'rillet targets' lists them")
     targets = [get(name) for name in names]
     if len({t.pack_n for t in targets}) > 1 or len({t.arch for t in targets}) > 1:
-        raise CompileError(f"targets {', '.join(names)} cannot share one file: they differ in architecture or packing")
+        raise CompileError(
+            f"targets {', '.join(names)} cannot share one file, since they differ in architecture or packing: "
+            "compile for each by itself"
+        )
     return sorted(targets, key=lambda t: (-t.vector_bits, -len(t.features)))
 
 

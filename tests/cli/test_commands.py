@@ -144,7 +144,7 @@ def test_several_variants_share_a_file_and_the_best_one_is_chosen(source, capsys
         (["compile", "SOURCE", "--shape", "nonsense"], "--shape nonsense: expected NAME=1x3xHx224"),
         (["compile", "SOURCE", "--shape", "a=1x!"], "'!' is neither a number nor a name"),
         (["compile", "SOURCE", "--target", "x86-64-v3", "--target", "aarch64"], "cannot share one file"),
-        (["run", "SOURCE", "--input", "b=absent.npy"], "cannot read an array"),
+        (["run", "SOURCE", "--input", "b=absent.npy"], "cannot read the file"),
         (["run", "SOURCE", "--input", "b"], "--input b: expected NAME=FILE.npy"),
     ],
 )

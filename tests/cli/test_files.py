@@ -92,10 +92,10 @@ def test_shapes_with_fractions(model, capsys):
     [
         (["compile", "MODEL", "-o", "/nowhere/x.rlm"], "cannot write /nowhere/x.rlm: there is no folder /nowhere"),
         (["compile", "MODEL", "-o", "FOLDER"], "it is a folder"),
-        (["check", "RLM"], "compiled already, so load it with rillet.load, or give the model it came from"),
+        (["check", "RLM"], "compiled already, so it can be run ('rillet run', rillet.load); give the model"),
         (["verify", "RLM"], "compiled already"),
         (["run", "MODEL", "--input", "x=MODEL"], "it is no .npy file; write one with numpy.save"),
-        (["run", "MODEL", "--input", "x=absent.npy"], "cannot read an array"),
+        (["run", "MODEL", "--input", "x=absent.npy"], "cannot read the file"),
     ],
 )
 def test_files_that_do_not_fit(model, artifact, tmp_path, capsys, arguments, message):
@@ -112,7 +112,7 @@ def test_files_that_do_not_fit(model, artifact, tmp_path, capsys, arguments, mes
     [
         (["run", "--seed", "-1"], "-1: expected a whole number from 0 on"),
         (["bench", "--seconds", "-1"], "-1: expected a number of seconds from 0 on"),
-        (["bench", "--seed", "x"], "invalid natural value: 'x'"),
+        (["bench", "--seed", "x"], "x: expected a whole number from 0 on"),
     ],
 )
 def test_numbers_that_do_not_fit(model, capsys, arguments, message):

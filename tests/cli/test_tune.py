@@ -120,10 +120,10 @@ def test_dynamic_dimensions_need_a_size(dynamic: Path, clock: None, capsys, tmp_
         (["--time-budget", "0s"], "--time-budget 0s: expected a time"),
         (["--dim", "n"], "--dim n: expected NAME=SIZE"),
         (["--dim", "n=4"], "--dim n=4: no input of the model has such a dimension; it has no dynamic dimensions"),
-        (["--jobs", "0"], "jobs must be a positive number of processes, or None for one a core, not 0"),
+        (["--jobs", "0"], "jobs must be a number of processes from 1 on, not 0"),
         (["--threads", "0"], "threads must be a number from 1 to 1024, not 0"),
         (["--target", "cortex-m4"], "target cortex-m4 cannot run on this machine, so nothing can be measured for it"),
-        (["--input", "z=x.npy"], "--input z=x.npy: cannot read an array"),
+        (["--input", "z=x.npy"], "--input z=x.npy: cannot read the file"),
     ],
 )
 def test_bad_arguments_are_named(source: Path, capsys, options: list[str], message: str) -> None:

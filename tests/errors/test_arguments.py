@@ -37,7 +37,7 @@ def test_sources(source: Any, message: str) -> None:
 
 def test_compiled_file_as_source(module: rillet.Module, tmp_path: Path) -> None:
     module.save(tmp_path / "m.rlm")
-    with pytest.raises(rillet.CompileError, match=r"m\.rlm': compiled already, so load it with rillet\.load"):
+    with pytest.raises(rillet.CompileError, match=r"m\.rlm': compiled already, so it can be run"):
         rillet.compile(tmp_path / "m.rlm")
 
 
@@ -94,8 +94,8 @@ def test_values(values: Any, message: str) -> None:
     [
         ({"target": None}, "target must be a name or several, not None; 'rillet targets' lists them"),
         ({"target": []}, "name at least one target"),
-        ({"jobs": 0}, "jobs must be a positive number of processes, or None for one a core, not 0"),
-        ({"jobs": "2"}, "jobs must be a positive number"),
+        ({"jobs": 0}, "jobs must be a number of processes from 1 on, not 0"),
+        ({"jobs": "2"}, "jobs must be a number of processes"),
         ({"cache": 3}, "cache must be True, False or the path of a folder, not 3"),
         ({"cache": __file__}, "cache: .*test_arguments.py is not a folder"),
         *(({"threads": t}, "threads must be a number from 1 to 1024") for t in (0, -1, 1 << 20, 1.5, "2", True)),

@@ -56,5 +56,8 @@ rlt_status_t rlt_session_open(const char* path, const rlt_session_options_t* opt
   const rlt_status_t status = map_file(path, file, allocator, error, &mapping);
   close(file);
   RLT_RETURN_IF_ERROR(status);
-  return rlt_session_create(mapping->data, mapping->length, mapping, unmap, options, allocator, error, out_session);
+  const rlt_status_t created =
+      rlt_session_create(mapping->data, mapping->length, mapping, unmap, options, allocator, error, out_session);
+  if (created != RLT_OK) rlt_error_prefix(error, "'%.*s': ", 192, path);
+  return created;
 }

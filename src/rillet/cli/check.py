@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rillet.cli.common import parse_shapes, print_json
+from rillet.cli.common import check_onnx, parse_shapes, print_json
 
 if TYPE_CHECKING:
     from rillet.analysis import Report
@@ -23,6 +23,7 @@ def register(commands: Any) -> None:
 def handle(options: argparse.Namespace) -> int:
     from rillet.analysis import check
 
+    check_onnx(options.model, "check")
     report = check(options.model, target=options.target, inputs=parse_shapes(options.shape))
     if options.json:
         print_json(report.as_dict())

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from rillet.errors import CompileError, RunError
-from rillet.runtime import Module, load
+from rillet.runtime import Module, TensorSpec, load
+from rillet.runtime.module import MOST_THREADS
 
 
 def add_source(parser: argparse.ArgumentParser, *, compiled: bool = True) -> None:
@@ -22,7 +23,7 @@ def add_source(parser: argparse.ArgumentParser, *, compiled: bool = True) -> Non
     parser.add_argument("model", help=f"a model to compile (.onnx, .mlir){module}")
     parser.add_argument("--target", action="append", help="target name, repeatable (default: host)")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3xHx224", help="pin an input's shape")
-    parser.add_argument("--threads", type=int, help="threads a call uses (default: one a core)")
+    parser.add_argument("--threads", type=thread_number, help="threads a call uses (default: one a core)")
     parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
 
 
@@ -49,23 +50,33 @@ def open_module(options: argparse.Namespace) -> Module:
 
 def natural(text: str) -> int:
     """The type of an argument that is a whole number from 0 on."""
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text}: expected a whole number from 0 on")
-    return value
+    return _whole(text, 0, None)
 
 
 def positive(text: str) -> int:
     """The type of an argument that is a whole number from 1 on."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text}: expected a whole number from 1 on")
+    return _whole(text, 1, None)
+
+
+def thread_number(text: str) -> int:
+    """The type of an argument that is a number of threads."""
+    return _whole(text, 1, MOST_THREADS)
+
+
+def _whole(text: str, least: int, most: int | None) -> int:
+    value = int(text) if text.isascii() and text.lstrip("+-").isdigit() else least - 1
+    if value < least or (most is not None and value > most):
+        upto = "on" if most is None else f"to {most}"
+        raise argparse.ArgumentTypeError(f"{text}: expected a whole number from {least} {upto}")
     return value
 
 
 def duration(text: str) -> float:
     """The type of an argument that is a number of seconds."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text}: expected a number of seconds from 0 on")
     return value
@@ -87,6 +98,23 @@ def check_output(path: Path, *, makes_folder: bool = False) -> None:
         raise CompileError(f"cannot write {path}: the folder {folder} is not writable")
 
 
+def check_folder(path: Path) -> None:
+    """Before long work: whether files can be written into the folder, or it can be made. Raises ``CompileError``."""
+    for place in (path, *path.parents):
+        if place.exists():
+            break
+    if not place.is_dir():
+        raise CompileError(f"cannot write into {path}: {place} is a file, not a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise CompileError(f"cannot write into {path}: the folder {place} is not writable")
+
+
+def check_onnx(path: str, command: str) -> None:
+    """Raise ``CompileError`` for a file that only other commands read."""
+    if path.endswith(".mlir"):
+        raise CompileError(f"'{path}': 'rillet {command}' reads ONNX models only; 'rillet compile' takes MLIR")
+
+
 def parse_shapes(texts: list[str]) -> dict[str, tuple[int | str, ...]]:
     """Parse ``NAME=1x3xHx224``: numbers are fixed, names and -1 dynamic."""
     shapes: dict[str, tuple[int | str, ...]] = {}
@@ -94,18 +122,42 @@ def parse_shapes(texts: list[str]) -> dict[str, tuple[int | str, ...]]:
         name, separator, dims = text.partition("=")
         if not separator or not name:
             raise CompileError(f"--shape {text}: expected NAME=1x3xHx224")
+        if name in shapes:
+            raise CompileError(f"--shape {text}: the shape of '{name}' is given twice")
         shapes[name] = tuple(_dimension(d, text) for d in dims.split("x")) if dims else ()
     return shapes
 
 
 def read_inputs(module: Module, texts: list[str], seed: int) -> dict[str, np.ndarray]:
-    """Inputs from ``NAME=FILE.npy`` arguments; those not given are random with ``seed`` (dynamic dimensions are 1)."""
+    """Inputs from ``NAME=FILE.npy`` arguments; those not given are random with ``seed`` (dynamic dimensions are 1).
+
+    Raises ``RunError`` when there is no such input, or a file does not fit it.
+    """
     given = read_arrays(texts)
-    known = {spec.name for spec in module.inputs}
-    if unknown := sorted(set(given) - known):
+    known = {spec.name: spec for spec in module.inputs}
+    if unknown := sorted(set(given) - set(known)):
         raise RunError(f"the model has no input {', '.join(unknown)}; its inputs: {', '.join(sorted(known))}")
+    for text in texts:
+        name = text.partition("=")[0]
+        check_array(f"--input {text}", known[name], given[name])
     generator = np.random.default_rng(seed)
     return {spec.name: given.get(spec.name, random_input(spec, generator)) for spec in module.inputs}
+
+
+def check_array(argument: str, spec: TensorSpec, array: np.ndarray) -> None:
+    """Raise ``RunError``, which begins with ``argument``, unless the array can be given for the input."""
+    is_text = spec.dtype == object and array.dtype.kind in "UT"
+    if array.dtype.newbyteorder("=") != spec.dtype and array.dtype != spec.carrier and not is_text:
+        cast = f"astype('{spec.dtype}')"
+        if spec.carrier is not spec.dtype:  # .npy files have no such type
+            cast += f".view('{spec.carrier}')"
+        raise RunError(f"{argument}: the file holds {array.dtype}, but the input is {spec}; save array.{cast}")
+    fits = len(array.shape) == len(spec.shape) and all(
+        wanted == size or isinstance(wanted, str) or wanted < 0
+        for wanted, size in zip(spec.shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise RunError(f"{argument}: the file holds an array of shape {list(array.shape)}, but the input is {spec}")
 
 
 def read_arrays(texts: list[str]) -> dict[str, np.ndarray]:
@@ -113,16 +165,30 @@ def read_arrays(texts: list[str]) -> dict[str, np.ndarray]:
     given: dict[str, np.ndarray] = {}
     for text in texts:
         name, separator, path = text.partition("=")
-        if not separator:
+        if not separator or not name:
             raise RunError(f"--input {text}: expected NAME=FILE.npy")
+        if name in given:
+            raise RunError(f"--input {text}: input '{name}' is given twice")
         try:
-            with open(path, "rb") as file:
-                if file.read(6) != b"\x93NUMPY":
-                    raise ValueError("it is no .npy file; write one with numpy.save")
-            given[name] = np.load(Path(path), allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
+            given[name] = _read_array(path)
+        except OSError as error:
+            raise RunError(f"--input {text}: cannot read the file: {error.strerror or error}") from error
+        except (ValueError, EOFError) as error:
             raise RunError(f"--input {text}: cannot read an array: {error}") from error
     return given
+
+
+def _read_array(path: str) -> np.ndarray:
+    with open(path, "rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise ValueError("it is no .npy file; write one with numpy.save")
+        file.seek(0)
+        try:
+            return np.load(file, allow_pickle=False)
+        except ValueError as error:
+            if "allow_pickle" in str(error):
+                raise ValueError("it holds Python objects; save numbers, or strings with .astype(str)") from None
+            raise
 
 
 def random_input(spec: Any, generator: np.random.Generator) -> np.ndarray:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rillet.cli.common import add_source, check_output, parse_shapes, print_json, print_stats
+from rillet.cli.common import add_source, check_output, parse_shapes, positive, print_json, print_stats
 from rillet.errors import CompileError
 
 
@@ -18,7 +18,7 @@ def register(commands: Any) -> None:
     parser.add_argument("--dump-ir", metavar="DIR", help="write the module after every stage and the kernels into DIR")
     parser.add_argument("--until", metavar="STAGE", help="stop after STAGE and print what it makes")
     parser.add_argument("--optimize-for-size", action="store_true", help="prefer small code over fast code")
-    parser.add_argument("--jobs", type=int, help="processes that compile (default: one a core)")
+    parser.add_argument("--jobs", type=positive, help="processes that compile (default: one a core)")
     tuning = parser.add_mutually_exclusive_group()
     tuning.add_argument("--tuning", metavar="RECORD", default=True, help="use this record of 'rillet tune'")
     tuning.add_argument("--no-tuning", dest="tuning", action="store_false", help="use no record, not the default one")

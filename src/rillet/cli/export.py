@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from pathlib import Path
 from typing import Any
 
-from rillet.cli.common import parse_shapes, print_json
+from rillet.cli.common import check_folder, parse_shapes, positive, print_json
 from rillet.errors import CompileError
 
 _UNITS = {"": 1, "k": 1024, "m": 1024 * 1024}
@@ -24,7 +25,7 @@ def register(commands: Any) -> None:
     parser.add_argument("--ram", metavar="BYTES", help="fail when arena and stack need more, e.g. 256k")
     parser.add_argument("--flash", metavar="BYTES", help="fail when code and constants need more, e.g. 1m")
     parser.add_argument("--optimize-for-size", action="store_true", help="prefer small code over fast code")
-    parser.add_argument("--jobs", type=int, help="processes that compile (default: one a core)")
+    parser.add_argument("--jobs", type=positive, help="processes that compile (default: one a core)")
     parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
     parser.add_argument("--dump-ir", metavar="DIR", help="write the module after every stage into DIR")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
@@ -34,6 +35,7 @@ def register(commands: Any) -> None:
 def handle(options: argparse.Namespace) -> int:
     from rillet.compiler import cross_compile
 
+    check_folder(Path(options.output))
     budgets = {"ram": _bytes("--ram", options.ram), "flash": _bytes("--flash", options.flash)}
     module = cross_compile(
         options.model,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rillet.cli.common import add_source, natural, open_module, print_json, read_inputs, storable
+from rillet.cli.common import add_source, check_folder, natural, open_module, print_json, read_inputs, storable
 
 
 def register(commands: Any) -> None:
@@ -25,6 +25,8 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
+    if options.output:
+        check_folder(Path(options.output))
     module = open_module(options)
     inputs = read_inputs(module, options.input, options.seed)
     started = time.perf_counter()

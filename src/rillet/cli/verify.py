@@ -6,7 +6,16 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rillet.cli.common import check_output, counted, natural, parse_shapes, print_json, read_arrays, storable
+from rillet.cli.common import (
+    check_onnx,
+    check_output,
+    counted,
+    natural,
+    parse_shapes,
+    print_json,
+    read_arrays,
+    storable,
+)
 
 if TYPE_CHECKING:
     from rillet.verify import Report
@@ -29,6 +38,7 @@ def register(commands: Any) -> None:
 def handle(options: argparse.Namespace) -> int:
     from rillet.verify import verify
 
+    check_onnx(options.model, "verify")
     if options.bisect:
         check_output(Path(options.bisect))
     report = verify(

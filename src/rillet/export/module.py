@@ -75,7 +75,7 @@ class CrossModule:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the module file, for targets whose runtime loads it. Raises ``CompileError`` for the others."""
         if self._file is None:
-            raise CompileError(f"target {self._target.name} has no loader for module files: use export() instead")
+            raise CompileError(f"target {self._target.name} has no loader for module files: export the model instead")
         write_atomically(path, self._file)
 
     def __call__(self, *arrays: Any, **named: Any) -> NoReturn:

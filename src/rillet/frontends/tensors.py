@@ -63,7 +63,10 @@ class Tensor:
     def static_shape(self) -> tuple[int, ...]:
         """The shape of a static tensor."""
         if not self.is_static:
-            raise UnsupportedFeature("it needs a shape known at compile time", "pin the input shapes with inputs={...}")
+            raise UnsupportedFeature(
+                "it needs a shape known at compile time",
+                "pin the input shapes: inputs={...}, or --shape on the command line",
+            )
         return tuple(d for d in self.shape if isinstance(d, int))
 
 

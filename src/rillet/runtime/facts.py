@@ -36,7 +36,10 @@ def read_facts(path: str | os.PathLike[str], *, verify: bool = False) -> Facts:
             data = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
         raise LoadError(f"cannot read {os.fspath(path)!r}: {getattr(error, 'strerror', None) or error}") from error
-    facts = _native.inspect(data, verify)
+    try:
+        facts = _native.inspect(data, verify)
+    except LoadError as error:
+        raise LoadError(f"'{os.fspath(path)}': {error}") from None
     inputs, outputs = ([], []) if not facts["exports"] else facts["exports"][0][1:]
     return Facts(
         inputs=tuple(strings.grouped([tensor_spec(*spec) for spec in inputs])),

@@ -14,6 +14,7 @@ from rillet.runtime.cpus import available_cores
 from rillet.runtime.files import write_atomically
 from rillet.runtime.specs import TensorSpec, tensor_spec
 
+MOST_THREADS = 1024  # that a call can use
 # A module file exports one function that callers see.
 _MAIN = 0
 
@@ -133,8 +134,8 @@ class Module:
 def thread_count(threads: int | None) -> int:
     """How many threads ``load``'s argument means: None is one a core. Raises ``LoadError`` for what is no number."""
     count = available_cores() if threads is None else threads
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1024:
-        raise LoadError(f"threads must be a number from 1 to 1024, not {threads!r}")
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_THREADS:
+        raise LoadError(f"threads must be a number from 1 to {MOST_THREADS}, not {threads!r}")
     return count
 
 

@@ -111,7 +111,8 @@ def verify(
     rng = np.random.default_rng(seed)
     given = dict(feeds or {})
     if unknown := sorted(set(given) - {spec.name for spec in module.inputs}):
-        raise RunError(f"the model has no input {', '.join(unknown)}")
+        known = ", ".join(spec.name for spec in module.inputs)
+        raise RunError(f"the model has no input {', '.join(unknown)}; its inputs: {known}")
     values = {spec.name: given.get(spec.name, random_input(spec, rng)) for spec in module.inputs}
     names = [output.name for output in model.graph.output]
     missing: dict[str, str] = {}

@@ -71,7 +71,9 @@ def _parse(data: bytes, what: str) -> onnx.ModelProto:
     if not data:
         raise CompileError(f"{what}: empty, not an ONNX model")
     if data.startswith(b"RLM1"):
-        raise CompileError(f"{what}: compiled already, so load it with rillet.load, or give the model it came from")
+        raise CompileError(
+            f"{what}: compiled already, so it can be run ('rillet run', rillet.load); give the model it came from"
+        )
     try:
         model = onnx.load_model_from_string(data)
     except DecodeError as error:

@@ -84,7 +84,7 @@ def _common_shape(node: Node, index: int, a: Tensor, b: Tensor) -> list[Extent |
 
 def _by_value(node: Node) -> str:
     """How to say what the condition is: it must follow from the inputs whose values are given."""
-    return f"give the inputs that '{node.proto.input[0]}' is computed from with values={{...}}"
+    return f"give the inputs that '{node.proto.input[0]}' is computed from to rillet.compile(values={{...}})"
 
 
 def _as_type(shape: Sequence[Extent | None]) -> list[Extent]:

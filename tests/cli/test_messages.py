@@ -1,0 +1,95 @@
+"""What the command line says about arguments and files that it cannot use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import rillet
+from rillet.cli import main
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models and arrays, good and bad."""
+    folder = tmp_path_factory.mktemp("messages")
+    text = '<ir_version: 10, opset_import: ["" : 20]> g (float[1,n,4] x) => (float[1,n,4] y) { y = Relu(x) }'
+    model = onnx.parser.parse_model(text)
+    onnx.save(model, folder / "model.onnx")
+    rillet.compile(model, jobs=1).save(folder / "model.rlm")  # type: ignore[union-attr]
+    (folder / "bad.rlm").write_text("hi")
+    (folder / "bad.mlir").write_text("module {")
+    (folder / "text.npy").write_text("hi")
+    np.save(folder / "good.npy", np.ones((1, 2, 4), np.float32))
+    np.save(folder / "double.npy", np.ones((1, 2, 4)))
+    np.save(folder / "shape.npy", np.ones((1, 2, 5), np.float32))
+    np.save(folder / "objects.npy", np.array([{}], object), allow_pickle=True)
+    (folder / "cut.npy").write_bytes((folder / "good.npy").read_bytes()[:-4])
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("run model.onnx --shape x=2x3x4", "input 'x' was given the shape [2, 3, 4], but the model declares [1, n, 4]"),
+        ("run model.onnx --shape x=3x4", "input 'x' was given 2 dimensions, but the model declares [1, n, 4]"),
+        ("check model.onnx --shape x=1x3x5", "a fixed size in dimension 2: export the model with a dynamic one"),
+        ("run model.onnx --shape x=1x2x4 --shape x=1x3x4", "--shape x=1x3x4: the shape of 'x' is given twice"),
+        ("run model.rlm --shape x=1x2x4", "--shape: 'model.rlm' is compiled already; compile its model again"),
+        ("run model.rlm --input x=double.npy", "x=double.npy: the file holds float64, but the input is x: float32["),
+        ("run model.rlm --input x=double.npy", "save array.astype('float32')"),
+        ("run model.rlm --input x=shape.npy", "x=shape.npy: the file holds an array of shape [1, 2, 5], but the input"),
+        ("bench model.rlm --input x=shape.npy", "but the input is x: float32[1, n, 4]"),
+        ("run model.rlm --input x=text.npy", "--input x=text.npy: cannot read an array: it is no .npy file"),
+        ("run model.rlm --input x=objects.npy", "cannot read an array: it holds Python objects; save numbers"),
+        ("run model.rlm --input x=cut.npy", "--input x=cut.npy: cannot read an array: "),
+        ("run model.rlm --input x=none.npy", "--input x=none.npy: cannot read the file: No such file or directory\n"),
+        ("run model.rlm --input x=.", "--input x=.: cannot read the file: Is a directory\n"),
+        ("run model.rlm --input =good.npy", "--input =good.npy: expected NAME=FILE.npy"),
+        ("run model.rlm --input x=good.npy --input x=good.npy", "--input x=good.npy: input 'x' is given twice"),
+        ("run model.rlm --output good.npy", "cannot write into good.npy: good.npy is a file, not a folder"),
+        ("run model.rlm --output good.npy/deep", "cannot write into good.npy/deep: good.npy is a file"),
+        ("run bad.rlm", "'bad.rlm': not a Rillet module"),
+        ("inspect bad.rlm", "'bad.rlm': not a Rillet module"),
+        ("compile model.rlm", "'model.rlm': compiled already, so it can be run ('rillet run', rillet.load); give the"),
+        (
+            "compile model.onnx --shape x=1x2x4 --target cortex-m4",
+            "target cortex-m4 has no loader for module files: export the model",
+        ),
+        ("compile model.onnx --target x86-64-v3 --target aarch64", "compile for each by itself"),
+        ("check bad.mlir", "'bad.mlir': 'rillet check' reads ONNX models only"),
+        ("verify bad.mlir", "'bad.mlir': 'rillet verify' reads ONNX models only"),
+        ("verify model.onnx --input q=good.npy", "the model has no input q; its inputs: x"),
+        ("export model.onnx --target cortex-m4 -o good.npy", "cannot write into good.npy: good.npy is a file"),
+    ],
+)
+def test_messages(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str, message: str
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main(command.split()) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("rillet: ") and message in error, error
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("run model.rlm --threads 0", "argument --threads: 0: expected a whole number from 1 to 1024"),
+        ("run model.rlm --threads 9999", "argument --threads: 9999: expected a whole number from 1 to 1024"),
+        ("run model.rlm --threads two", "argument --threads: two: expected a whole number from 1 to 1024"),
+        ("run model.rlm --seed -1", "argument --seed: -1: expected a whole number from 0 on"),
+        ("compile model.onnx --jobs 0", "argument --jobs: 0: expected a whole number from 1 on"),
+        ("export model.onnx --target cortex-m4 -o fw --jobs 1.5", "argument --jobs: 1.5: expected a whole number"),
+        ("bench model.rlm --seconds x", "argument --seconds: x: expected a number of seconds from 0 on"),
+        ("bench model.rlm --seconds -1", "argument --seconds: -1: expected a number of seconds from 0 on"),
+    ],
+)
+def test_wrong_usage(capsys: pytest.CaptureFixture[str], command: str, message: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(command.split())
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
