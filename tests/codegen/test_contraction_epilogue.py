@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 from harness import Kernel, executable
 from kernels import PACK, assert_close, conv2d_reference, pack, reduction, tensor, zero_init
+
+from rillet import targets
+from rillet.codegen import CodegenOptions
 
 
 def _identity(rank: int) -> str:
@@ -52,6 +56,23 @@ def test_a_costly_epilogue_and_a_residual_input(target: str) -> None:
     [y] = kernel([a, pack(b), r], [((m, n), np.float32)])
     z = a.astype(np.float64) @ b
     assert_close(y, z / (1 + np.exp(-z)) + r)
+
+
+@pytest.mark.parametrize(("m", "n"), [(300, 240), (61, 250)])
+def test_a_residual_that_is_fetched_ahead(m: int, n: int) -> None:
+    k = 24
+    result, left, right, body = _matmul_root(m, n, k)
+    add = "  %s = arith.addf %i0, %i1 : f32\n  linalg.yield %s : f32"
+    body += _pointwise("%1", "%0, %r", f"{result}, {result}", result, add, 2, 2)
+    text = executable("residual", f"%a: {left}, %b: {right}, %r: {result}", result, f"{body}\nreturn %1 : {result}")
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    r = rng.standard_normal((m, n), np.float32)
+    small = dataclasses.replace(targets.get("x86-64-v3"), l2_bytes=1 << 16)
+    kernel = Kernel(text, small, CodegenOptions(keep_intermediates=True))
+    assert "prefetcht0" in kernel.executable.assembly
+    [y] = kernel([a, pack(b), r], [((m, n), np.float32)])
+    assert_close(y, a.astype(np.float64) @ b + r)
 
 
 def test_a_costly_epilogue_with_dynamic_rows() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
@@ -14,6 +15,19 @@ from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.tiles import Tile
 
 Span = tuple[Index, Index]  # from, to (exclusive)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the first reduction axis of a contraction."""
+
+    start: Index
+    length: Index
+
+    @staticmethod
+    def whole(sizes: Sequence[Index]) -> Segment:
+        """All of it; ``sizes`` are those of the reduction axes."""
+        return Segment(0, sizes[0] if sizes else 1)
 
 
 def workgroup_span(kernel: Kernel, axis: int, block: int, total: Index) -> Span:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rillet.codegen.cpu import index
-from rillet.codegen.cpu.blocks import Span, each, each_column_tile, each_row_tile, workgroup_span
+from rillet.codegen.cpu.blocks import Segment, Span, each, each_column_tile, each_row_tile, workgroup_span
 from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, choice, grid, make_plan
-from rillet.codegen.cpu.contraction_tile import Segment, TileEmitter
+from rillet.codegen.cpu.contraction_tile import TileEmitter
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.codegen.cpu import epilogue, index, tiles
-from rillet.codegen.cpu.access import DYNAMIC
+from rillet.codegen.cpu.access import DYNAMIC, Access, argument_of
 from rillet.codegen.cpu.contraction_form import Contraction, recognize
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.epilogue import Epilogue
@@ -49,6 +49,7 @@ class Plan:
     run: int  # elements along the innermost reduction axis that are read together from the left operand; 0: one by one
     prefetch: bool  # fetch the next column tile's panels while row tiles use the current ones
     spread: bool  # copy the left-hand rows of a block to scratch first, each element into all lanes of a vector
+    residuals: tuple[Access, ...]  # what the epilogue reads at the place of its results and no cache holds
 
     @property
     def steps(self) -> int:
@@ -117,6 +118,7 @@ def plan_for(
         spread=spread,
     )
     tile = Tile(knobs.tile_rows or chosen.rows, knobs.tile_vectors or chosen.vectors, chosen.lanes)
+    residuals = _residuals(dispatch, contraction, after, target)
     left_is_flat = len(merge(contraction.row_loops, extents, left_merge)) == 1
     blocks = tiles.choose_blocks(
         target,
@@ -129,6 +131,7 @@ def plan_for(
         right_bytes=right_bytes * n * k,
         element_bytes=right_bytes,
         panels=right.panel > 0,
+        residual=bool(residuals),
     ).overruled(tile, m, n, knobs)
     inner = [a.extent for a in reductions[1:]]
     if pack and DYNAMIC in inner:
@@ -150,8 +153,34 @@ def plan_for(
     prefetch = panel_sweeps and tiles.prefetches(target, right_bytes * n * k)
     run = tile.lanes if _reads_runs(contraction, reductions, target) else 0
     return Plan(
-        contraction, after, batches, rows, reductions, left_is_flat, tile, blocks, pack, block, run, prefetch, spread
+        contraction,
+        after,
+        batches,
+        rows,
+        reductions,
+        left_is_flat,
+        tile,
+        blocks,
+        pack,
+        block,
+        run,
+        prefetch,
+        spread,
+        residuals,
     )
+
+
+def _residuals(dispatch: Dispatch, contraction: Contraction, after: Epilogue, target: Target) -> tuple[Access, ...]:
+    """The arguments that the epilogue reads in rows along the columns, and that are too large to be in L2."""
+    found = []
+    for read in after.accesses:
+        port = argument_of(dispatch, read.value)
+        if port is None or port.binding < 0 or read.static_stride(contraction.column_loop) != 1:
+            continue
+        size = math.prod(map(guess_extent, read.shape)) * element_bytes(port.type.element_type)
+        if any(read.uses(n) for n in contraction.row_loops) and tiles.prefetches(target, size):
+            found.append(read)
+    return tuple(found)
 
 
 def _reads_runs(contraction: Contraction, reductions: Sequence[Axis], target: Target) -> bool:

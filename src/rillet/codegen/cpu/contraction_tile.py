@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, vector
 
 from rillet.codegen.cpu import access, epilogue, index, memory, microkernel
 from rillet.codegen.cpu.access import DYNAMIC, Bound, Form
-from rillet.codegen.cpu.blocks import Span, column_masks
+from rillet.codegen.cpu.blocks import Segment, Span, column_masks
 from rillet.codegen.cpu.body import broadcast
 from rillet.codegen.cpu.contraction_form import convert, factor
 from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, element, guess, loop_sizes
@@ -22,25 +21,13 @@ from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.packing import each_step, pack_panel
 from rillet.codegen.cpu.padding import Padded
-from rillet.codegen.cpu.prefetch import fetch_ahead
+from rillet.codegen.cpu.prefetch import fetch_ahead, fetch_tile
 from rillet.codegen.cpu.tiles import Tile
 
 # Above this many instructions in all of a tile's epilogues they are put in a loop over the tile's rows.
 _INLINE_EPILOGUE = 160
 
 Batch = dict[int, Index]  # loop -> coordinate
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A part of the first reduction axis."""
-
-    start: Index
-    length: Index
-
-    @staticmethod
-    def whole(sizes: Sequence[Index]) -> Segment:
-        return Segment(0, sizes[0] if sizes else 1)
 
 
 class TileEmitter:
@@ -59,6 +46,7 @@ class TileEmitter:
         self.left = self._bind(c.left)
         self.right = self._bind(c.right)
         self.padded = self._padded()
+        self.residuals = [self._bound(a) for a in plan.residuals]
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
         self.row_sizes = [axis_size(a, self.sizes) for a in plan.rows]
@@ -82,7 +70,9 @@ class TileEmitter:
             self._scratch = self._sums(plan.tile.rows)
 
     def _bind(self, number: int) -> Bound:
-        which = self.c.left_access if number == self.c.left else self.c.right_access
+        return self._bound(self.c.left_access if number == self.c.left else self.c.right_access)
+
+    def _bound(self, which: access.Access) -> Bound:
         port = access.argument_of(self.kernel.dispatch, which.value)
         assert port is not None
         buffer = self.kernel.buffer(port)
@@ -112,6 +102,7 @@ class TileEmitter:
     ) -> None:
         """Compute a tile of a block of rows and store its results."""
         where = self._rows_at(m, count, valid)
+        fetch_tile(self.residuals, [batch | w for w in where], self.c.column_loop, n, vectors * self.lanes)
         masks = column_masks(self.lanes, width, vectors)
         sums = [self._initial(self._at(batch, w, n, j), masks[j]) for w in where for j in range(vectors)]
         left = self._left_rows(batch, where, m, valid)

@@ -1,4 +1,6 @@
-"""Fetching the panels of the next column tile into L2 while row tiles use those of the current one."""
+"""Fetching what a contraction is about to read: the panels of the next column tile while row tiles use those of the
+current one, and what a tile's epilogue reads while its sums are made.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import memref
 
 from rillet.codegen.cpu import index
+from rillet.codegen.cpu.access import Bound
 from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import storage_bytes
+from rillet.codegen.cpu.tiles import LINE_BYTES
 
-_L2 = 2  # how near to the core, as `memref.prefetch` counts: 3 is L1
+_L1, _L2 = 3, 2  # how near to the core, as `memref.prefetch` counts
 
 
 def fetch_ahead(
@@ -33,3 +38,15 @@ def fetch_ahead(
                 memref.PrefetchOp(source, [index.value(spot)], False, _L2, True)
 
     return ahead
+
+
+def fetch_tile(
+    operands: Sequence[Bound], rows: Sequence[dict[int, Index]], column_loop: int, n: Index, columns: int
+) -> None:
+    """Fetch ``columns`` columns from ``n`` on of each of ``rows`` (loop -> coordinate) of each operand into L1."""
+    for operand in operands:
+        step = LINE_BYTES // storage_bytes(ir.MemRefType(operand.memref.type).element_type)
+        for row in rows:
+            for column in range(0, columns, step):
+                spot = operand.offset(row | {column_loop: index.add(n, column)})
+                memref.PrefetchOp(operand.memref, [index.value(spot)], False, _L1, True)

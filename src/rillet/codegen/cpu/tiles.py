@@ -19,6 +19,7 @@ FMA_LATENCY = 4  # cycles from one multiply-add to the next on the same accumula
 LOAD_PORTS = 2  # vector loads a cycle
 ISSUE_WIDTH = 6  # instructions a cycle
 L2_BYTES_PER_CYCLE = 32
+LINE_BYTES = 64  # of a cache
 OVERLAP_LOSS = 0.1  # share of the other resources' time that does not hide behind the busiest one's
 TILE_OVERHEAD = 16  # cycles to set a tile's addresses up and leave its loop
 GATHER_OVERHEAD = 4  # cycles a row whose address does not follow from its neighbour's
@@ -197,12 +198,13 @@ def choose_blocks(
     right_bytes: int,
     element_bytes: int,
     panels: bool = True,
+    residual: bool = False,
 ) -> Blocks:
     """How a contraction is split over workgroups.
 
-    ``left_bytes`` and ``right_bytes`` are the operands' sizes for one batch, ``panels``: the right one is packed.
-    Batches are split first; then the rows x columns grid that is even and reads little: every row block reads the whole
-    right-hand side, every column block the whole left-hand side.
+    ``left_bytes`` and ``right_bytes`` are the operands' sizes for one batch, ``panels``: the right one is packed;
+    ``residual``: the epilogue reads a large tensor. Batches are split first; then the rows x columns grid that is even
+    and reads little: every row block reads the whole right-hand side, every column block the whole left-hand side.
     """
     cycles = batches * grid_cycles(target, tile, m, n, k, element_bytes)
     wanted = workgroups(target, cycles)
@@ -231,16 +233,19 @@ def choose_blocks(
     # that are not packed lie too far apart for that.
     passed_from_l2 = panels and target.l2_bytes > 0
     rows_outer = right_block <= target.l1d_bytes // 2 or (not passed_from_l2 and left_block > 3 * target.l2_bytes // 4)
+    # Column tiles that share cache lines follow each other where those come from far away and the columns are in L2.
+    rows_outer |= residual and tile.columns * element_bytes % LINE_BYTES > 0 and right_block <= target.l2_bytes // 4
     return Blocks(math.ceil(batches / batch_blocks), rows, columns, rows_outer)
 
 
-def prefetches(target: Target, right_bytes: int) -> bool:
-    """Whether to fetch the panels of the next column tile into L2 while row tiles use the current ones.
+def prefetches(target: Target, size: int) -> bool:
+    """Whether to fetch an operand of ``size`` bytes before it is read: more than half of L2 comes from L3 or memory.
 
-    A right-hand side of more than half of L2 comes from L3 or from memory, and only as fast as the first row tile uses
-    it: 64 bytes in 6 cycles of AVX2, more than memory gives, which the other row tiles leave idle.
+    The panels of a right-hand side come only as fast as the first row tile uses them: 64 bytes in 6 cycles of AVX2,
+    more than memory gives, which the other row tiles leave idle. What an epilogue reads comes when nothing else is left
+    to do.
     """
-    return 0 < target.l2_bytes // 2 < right_bytes
+    return 0 < target.l2_bytes // 2 < size
 
 
 def workgroups(target: Target, cycles: float) -> int:
