@@ -33,6 +33,12 @@ def before_activation(g: Graph, x: str) -> str:
     return g.conv(g("Relu", g.norm(y, 3)), 3, 5)
 
 
+def one_behind_the_other(g: Graph, x: str) -> str:
+    y = g("ConvTranspose", x, g.weights(4, 16, 4, 4), g.weights(16), strides=[2, 2], pads=[1] * 4)
+    y = g("ConvTranspose", g("Relu", y), g.weights(16, 16, 4, 4), strides=[2, 2], pads=[1] * 4)
+    return g("Tanh", g.norm(y, 16))
+
+
 IMAGE, SIGNAL, VOLUME = (2, 4, 5, 6), (1, 4, 7), (1, 2, 3, 3, 2)
 # Name → model, shape of the input, convolutions afterwards.
 CASES: dict[str, tuple[Build, tuple[int, ...], int]] = {
@@ -48,6 +54,7 @@ CASES: dict[str, tuple[Build, tuple[int, ...], int]] = {
     "depthwise": (up(4, 4, 4, 4, group=4, strides=[2, 2], pads=[1] * 4), IMAGE, 4),
     "three dimensions": (up(2, 16, 2, 2, 2, strides=[2, 2, 2]), VOLUME, 4),
     "followed by others": (before_activation, IMAGE, 3),
+    "one behind the other": (one_behind_the_other, IMAGE, 8),
     "left alone, a phase without taps": (up(4, 3, 1, 1, strides=[2, 2]), IMAGE, 1),
     "left alone, in groups": (up(4, 16, 4, 4, group=2, strides=[2, 2], pads=[1] * 4), IMAGE, 1),
     "left alone, of stride 1": (up(4, 3, 3, 3), IMAGE, 1),
