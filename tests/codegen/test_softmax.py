@@ -153,6 +153,26 @@ def test_softmax_of_infinities_and_nan() -> None:
     np.testing.assert_allclose(r[[0, 2]], numpy_softmax(a[[0, 2]], 1), rtol=2e-6)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_softmax_of_rows_at_the_edges_of_the_format(target: str, axis: int) -> None:
+    a = random(12, 70)
+    a[1, 3], a[2, 4:] = -np.inf, -np.inf  # one, and all but the first few
+    a[3], a[4, 5], a[5, [5, 6]] = -np.inf, np.inf, np.inf  # nothing to share; infinitely more than the others
+    a[6, 7], a[7, 0], a[7, 1] = np.nan, 3e38, -3e38  # the difference overflows
+    a[8] *= 60  # most shares are denormal or zero
+    a[9], a[10], a[11] = 1e-45, -0.0, 3e38
+    with np.errstate(all="ignore"):
+        e = np.exp((a - a.max(1, keepdims=True)).astype(np.float64))
+        want = e / e.sum(1, keepdims=True)
+    given = np.ascontiguousarray(a if axis == 1 else a.T)
+    (got,) = Kernel(softmax(*given.shape, axis), target)([given], [(given.shape, F32)])
+    got = got if axis == 1 else got.T
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=2e-45)
+    np.testing.assert_array_equal(got[[1, 2]] == 0, np.isneginf(a[[1, 2]]))
+    np.testing.assert_array_equal(got[9:], np.full((3, 70), 1 / 70, F32))
+
+
 def test_maximum_of_a_softmax_looks_for_nan_only_where_somebody_would_see_it() -> None:
     text = softmax(8, 64, 1)
     target, options = targets.get("x86-64-v3"), CodegenOptions(keep_intermediates=True)

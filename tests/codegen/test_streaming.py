@@ -7,12 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 from harness import Kernel, aligned, executable, generic
+from test_softmax import numpy_softmax, softmax
 
 from rillet import targets
 from rillet.codegen import CodegenOptions
 
 F32 = np.float32
-SMALL_CACHE = dataclasses.replace(targets.get("x86-64-v3"), l3_bytes=24 * 1024)
+SMALL_CACHE = dataclasses.replace(targets.get("x86-64-v3"), l2_bytes=16 * 1024, l3_bytes=24 * 1024)
 ASSEMBLY = CodegenOptions(keep_intermediates=True)
 SHAPE = (64, 96)
 
@@ -89,10 +90,22 @@ def test_rows_of_a_mean_subtracted() -> None:
         np.testing.assert_allclose(out, a - a.mean(1, keepdims=True), atol=1e-6)
 
 
+def test_shares_of_a_softmax_whose_exponentials_are_kept_elsewhere() -> None:
+    kernel = Kernel(softmax(*SHAPE, 1), SMALL_CACHE, ASSEMBLY)
+    assert "vmovntps" in kernel.executable.assembly
+    assert kernel.executable.local_memory_size == 4 * 4 * SHAPE[1]  # of the rows that are computed side by side
+    for offset in (0, 4):
+        a, out = arrays(2, offset)
+        a *= 5
+        assert kernel.run([a, out]) == 0
+        np.testing.assert_allclose(out, numpy_softmax(a, 1), rtol=2e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        elementwise("math.powf %x, %y"),  # waits for arithmetic
+        softmax(64, 96, 0),  # the exponentials that stages keep are in the result's memory
+        softmax(2, 6144, 1),  # and where a row takes much of the L2 cache
         elementwise(rows=31),  # the cache holds it
         elementwise(attributes="attributes {flow.tied = array<i64: 0, 0>}"),
     ],

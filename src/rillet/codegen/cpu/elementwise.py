@@ -15,9 +15,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.codegen.cpu import coordinates as coords
-from rillet.codegen.cpu import index, memory, streaming
+from rillet.codegen.cpu import index, memory, read_ahead, streaming
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
-from rillet.codegen.cpu.dimensions import Dimensions
+from rillet.codegen.cpu.dimensions import Dimension, Dimensions
 from rillet.codegen.cpu.dispatch import Dispatch, Port
 from rillet.codegen.cpu.epilogue import insertion
 from rillet.codegen.cpu.evaluate import Evaluator
@@ -32,6 +32,7 @@ from rillet.targets import Target
 _BLOCK_BYTES = 32 * 1024
 _TILE_BLOCK = 64  # elements of a side of the square that a workgroup transposes
 _PLANE_BLOCK = 2048  # elements of each plane that a workgroup interleaves
+_AHEAD_BYTES = 2048  # how far ahead is read of what much is computed with
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
@@ -58,10 +59,12 @@ class _Elementwise:
         return dispatch.is_parallel
 
     def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
-        shape = shape_for(dispatch, target)
+        costly = any(map(is_costly, dispatch.generics))
+        shape = shape_for(dispatch, target, costly)
         dimensions = Dimensions(dispatch)
         groups = _groups(dispatch, dimensions)
-        plans = [_plan(kernel, dispatch, dimensions, group, shape) for group in groups]
+        ahead = _worth_reading_ahead(dispatch, dimensions, target) if costly else {}
+        plans = [_plan(kernel, dispatch, dimensions, group, shape, ahead) for group in groups]
 
         def grid() -> list[Index]:
             rows: Index = 0
@@ -79,11 +82,7 @@ class _Elementwise:
             for plan in plans:
                 row_blocks, column_blocks = plan.blocks()
                 if len(plans) == 1:
-                    block = functools.partial(plan.emit, kernel.workgroup(0), kernel.workgroup(1))
-                    if any(map(is_costly, dispatch.generics)):
-                        block()
-                    else:
-                        streaming.emit(kernel, block)
+                    streaming.emit(kernel, functools.partial(plan.emit, kernel.workgroup(0), kernel.workgroup(1)))
                     continue
                 last = index.add(first, row_blocks)
                 mine = _all_of(
@@ -96,7 +95,21 @@ class _Elementwise:
                 first = last
 
 
-def _plan(kernel: Kernel, dispatch: Dispatch, dimensions: Dimensions, group: _Group, shape: Shape) -> _Rows | _Tiles:
+def _worth_reading_ahead(dispatch: Dispatch, dimensions: Dimensions, target: Target) -> dict[int, list[Dimension]]:
+    """The arguments that are worth reading ahead, and the dimensions on their axes."""
+    if not read_ahead.is_beyond_l2(dispatch, target):
+        return {}
+    return {n: list(dimensions.axes(p.value)) for n, p in enumerate(dispatch.arguments) if p.type.rank}
+
+
+def _plan(
+    kernel: Kernel,
+    dispatch: Dispatch,
+    dimensions: Dimensions,
+    group: _Group,
+    shape: Shape,
+    ahead: dict[int, list[Dimension]],
+) -> _Rows | _Tiles:
     """Tiles where an argument is contiguous along another axis than the results, rows elsewhere."""
     value, rank = group.values[0], group.type.rank
     axes = dimensions.axes(value)
@@ -117,7 +130,8 @@ def _plan(kernel: Kernel, dispatch: Dispatch, dimensions: Dimensions, group: _Gr
             return _Tiles(kernel, group, across, lanes)
         if interleaves and across == rank - 2:
             return _Tiles(kernel, group, across, lanes, extents[-1])
-    return _Rows(kernel, dispatch, group, shape, _put_together(dispatch, dimensions, value))
+    read = [number for number, own in ahead.items() if own == list(axes)]
+    return _Rows(kernel, dispatch, group, shape, _put_together(dispatch, dimensions, value), read)
 
 
 def _padded_across(value: ir.Value) -> ir.Operation | None:
@@ -154,12 +168,22 @@ def _put_together(dispatch: Dispatch, dimensions: Dimensions, value: ir.Value) -
 
 
 class _Rows:
-    """A group of results cut into blocks of rows, or of columns of one row."""
+    """A group of results cut into blocks of rows, or of columns of one row. ``ahead``: the arguments that are read
+    ahead, whose axes are those of the results."""
 
-    def __init__(self, kernel: Kernel, dispatch: Dispatch, group: _Group, shape: Shape, joined: ir.Operation | None):
+    def __init__(
+        self,
+        kernel: Kernel,
+        dispatch: Dispatch,
+        group: _Group,
+        shape: Shape,
+        joined: ir.Operation | None,
+        ahead: list[int],
+    ):
         self.kernel = kernel
         self.group = group
         self.joined = joined
+        self.ahead = ahead
         last = group.type.shape[-1] if group.type.rank else 1
         self.shape = shape if last == _DYNAMIC else shape.limited(last)
         traffic = sum(storage_bytes(storage_type(p.type.element_type)) for p in (*dispatch.arguments, *group.ports))
@@ -208,12 +232,20 @@ class _Rows:
         assert self.joined is not None
         return ir.RankedTensorType(self.joined.results[0].type).rank - 1
 
+    def _read_ahead(self, where: list[Index], first: Index, elements: int) -> None:
+        for number in self.ahead:
+            type_ = self.kernel.dispatch.arguments[number].type.element_type
+            distance = _AHEAD_BYTES // storage_bytes(storage_type(type_))
+            read_ahead.fetch(self.kernel, number, where, index.add(first, distance), elements)
+
     def _run(self, where: list[Index], start: Index, end: Index, part: int | None) -> None:
         """The elements of a row from ``start`` to ``end``, which lie within one part of what the row is put together
         from."""
 
         def emit(c: Coordinate, lanes: int, mask: ir.Value | None) -> None:
             evaluator = Evaluator(self.kernel, lanes, mask)
+            if isinstance(c, Lane) and mask is None:
+                self._read_ahead(where, c.base, lanes)
             if part is not None and self.joined is not None:
                 evaluator.within(self.joined, part, self._joined_axis())
             _store_point(evaluator, self.group, [*where, c])

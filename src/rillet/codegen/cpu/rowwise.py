@@ -15,6 +15,7 @@ are kept in scratch memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from torch_mlir import ir
@@ -26,7 +27,7 @@ from rillet.codegen.cpu.dimensions import Dimension
 from rillet.codegen.cpu.dispatch import POINTWISE_OPS, Dispatch, Port
 from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
-from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
 from rillet.codegen.cpu.memory import Buffer
 from rillet.codegen.cpu.rowwise_columns import Columns
 from rillet.codegen.cpu.rowwise_plan import Plan, blocking, extent_of, grid, make_plan
@@ -50,10 +51,28 @@ class _Rowwise:
         kernel.choice = plan.choice
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
-            if plan.stages.are_costly:
-                _emit_block(kernel, plan)
-            else:
+            if _streams(plan, target):
                 streaming.emit(kernel, lambda: _emit_block(kernel, plan))
+            else:
+                _emit_block(kernel, plan)
+
+
+def _streams(plan: Plan, target: Target) -> bool:
+    """Whether results may be stored past the caches: what a stage keeps for later ones, otherwise in their memory, must
+    then have a place in the caches."""
+    size = 0
+    for value in plan.stages.kept:
+        type_ = ir.RankedTensorType(value.type)
+        extents = [type_.shape[a] for a in _axes_within_row(plan, value)]
+        if plan.across is not None or _DYNAMIC in extents:
+            return False
+        size += storage_bytes(storage_type(type_.element_type)) * math.prod(extents)
+    return plan.together * size <= target.l2_bytes // 4
+
+
+def _axes_within_row(plan: Plan, value: ir.Value) -> list[int]:
+    fixed = {d for d in (*plan.outer, plan.across) if d is not None}
+    return [a for a, d in enumerate(plan.dimensions.axes(value)) if d not in fixed]
 
 
 def _emit_block(kernel: Kernel, plan: Plan) -> None:
@@ -222,13 +241,14 @@ def _scratch_for_costly(kernel: Kernel, plan: Plan) -> dict[ir.Value, Buffer]:
         one_loop = loops == 1 and all(s == tuple(axes) for s in stored)
         for number, port in enumerate(plan.dispatch.results if one_loop else ()):
             fits = port.type.element_type == type_.element_type and plan.dimensions.axes(port.value) == axes
-            if fits and number not in taken and number not in aliased and port.value not in reduced:
+            free = number not in taken and number not in aliased and port.binding not in kernel.streaming
+            if fits and free and port.value not in reduced:
                 taken.add(number)
                 kept[value] = kernel.buffer(port)
                 break
         if value in kept or plan.across is not None:
             continue
-        inner = [a for a, d in enumerate(axes) if d not in fixed]
+        inner = _axes_within_row(plan, value)
         shape = [type_.shape[a] for a in inner]
         if _DYNAMIC in shape:
             continue  # computed again by each stage

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.codegen.cpu import index, shares
+from rillet.codegen.cpu import index, read_ahead, shares
 from rillet.codegen.cpu.dimensions import Dimension, Dimensions
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.index import Index
@@ -51,31 +51,20 @@ class Plan:
 def make_plan(dispatch: Dispatch, target: Target) -> Plan:
     dimensions = Dimensions(dispatch)
     shared = dimensions.shared()
-    shape = shape_for(dispatch, target)
+    shares.mark(dispatch, dimensions, set(shared))
+    stages = Stages(dispatch, dimensions, set(shared))
+    shape = shape_for(dispatch, target, stages.are_costly)
     along, across = (None, None) if shape.lanes == 1 else _vector_dimension(dispatch, dimensions, shared)
     lanes = 1 if across is None else _lanes_across(dispatch, dimensions, across, shape.wide)
     if lanes == 1:
         across = None
     outer = tuple(d for d in shared if d != across)
-    shares.mark(dispatch, dimensions, set(shared))
-    stages = Stages(dispatch, dimensions, set(shared))
     together = 1 if along is None else _rows_together(dispatch, dimensions, set(outer), target)
     if along is not None and dispatch.knobs.tile_rows:
         together = min(dispatch.knobs.tile_rows, _MOST_TOGETHER)
     long = across is not None and _has_long_columns(dispatch, dimensions, set(outer), across, lanes, target)
-    ahead = along is not None and len(dispatch.reductions) > 1 and _is_beyond_l2(dispatch, target)
+    ahead = along is not None and len(dispatch.reductions) > 1 and read_ahead.is_beyond_l2(dispatch, target)
     return Plan(dispatch, dimensions, outer, across, along, lanes, shape, together, ahead, long, stages)
-
-
-def _is_beyond_l2(dispatch: Dispatch, target: Target) -> bool:
-    """Whether arguments are known not to come from the L2 cache. The hardware fetches ahead within a page only, and
-    rests while a row is computed."""
-    if target.is_bare_metal or any(not p.type.has_static_shape for p in dispatch.arguments):
-        return False
-    # What an earlier stage of a chain made is there for a block of rows only, in a cache.
-    read = [p for p in dispatch.arguments if p.binding >= 0]
-    sizes = (math.prod(p.type.shape) * storage_bytes(storage_type(p.type.element_type)) for p in read)
-    return sum(sizes) > target.l2_bytes
 
 
 def _has_long_columns(

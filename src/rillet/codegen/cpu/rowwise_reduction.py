@@ -5,23 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, memref, vector
+from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.cpu import coordinates as coords
-from rillet.codegen.cpu import index
+from rillet.codegen.cpu import read_ahead
 from rillet.codegen.cpu.combiners import Combiner, combiners_of, fast_extremum, sum_in_parts
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dimensions import Dimension
 from rillet.codegen.cpu.dispatch import Generic
 from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
-from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.memory import Buffer
 from rillet.codegen.cpu.rowwise_plan import Plan
 from rillet.codegen.cpu.vector_loop import Shape, reduction_loop, vector_loop
 from rillet.errors import CompileError
 
-_LINE_BYTES = 64
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
@@ -308,10 +307,7 @@ def _fetch_ahead(kernel: Kernel, plan: Plan, point: dict[Dimension, Coordinate],
         axes = plan.dimensions.axes(port.value)
         if not axes or axes[-1] != plan.along or not all(d in point for d in axes[:-1]) or port.binding < 0:
             continue
-        step = max(1, _LINE_BYTES // storage_bytes(storage_type(port.type.element_type)))
-        for n in range(0, lanes, step):
-            where = [index.value(c) for c in (*(point[d] for d in axes[:-1]), index.add(along.base, n))]
-            memref.PrefetchOp(kernel.argument(number), where, False, 3, True)
+        read_ahead.fetch(kernel, number, [point[d] for d in axes[:-1]], along.base, lanes)
 
 
 def loop_extents(kernel: Kernel, generic: Generic) -> list[Index]:

@@ -17,9 +17,11 @@ from rillet.codegen.cpu.lanes import lanes_for
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.targets import Target
 
-# Vectors of an iteration: enough independent work to hide the latency of a chain of multiply-adds, and constants that
-# do not fit the registers are loaded once for all of them.
+# Vectors of an iteration: enough independent work to hide the latency of a chain of multiply-adds. Formulas with many
+# constants and steps overlap from one iteration to the next, and want the registers for themselves if there are few.
 _IN_FLIGHT = 4
+_COSTLY_IN_FLIGHT = 2
+_MANY_REGISTERS = 32
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,15 @@ class Shape:
         return Choice({"lanes": self.lanes}, Knobs(tile_vectors=self.wide // self.lanes))
 
 
-def shape_for(dispatch: Dispatch, target: Target) -> Shape:
-    """The vectorization of a dispatch's runs. Masked accesses exist for elements of 32 and 64 bits."""
+def shape_for(dispatch: Dispatch, target: Target, costly: bool) -> Shape:
+    """The vectorization of a dispatch's runs; ``costly``: whether there is much to compute for each element. Masked
+    accesses exist for elements of 32 and 64 bits."""
     lanes = lanes_for(dispatch, target)
     if lanes == 1:
         return Shape(1, 1, False)
     sizes = [storage_bytes(storage_type(p.type.element_type)) for p in (*dispatch.arguments, *dispatch.results)]
-    vectors = dispatch.knobs.tile_vectors or _IN_FLIGHT
+    few = costly and target.vector_registers < _MANY_REGISTERS
+    vectors = dispatch.knobs.tile_vectors or (_COSTLY_IN_FLIGHT if few else _IN_FLIGHT)
     return Shape(lanes << (vectors.bit_length() - 1), lanes, min(sizes) >= 4)
 
 

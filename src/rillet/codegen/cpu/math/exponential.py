@@ -86,7 +86,7 @@ def exp_nonpositive(x: E, *, scaled: bool = False) -> E:
     """e^x of an x that is not positive, as of ``exp``: its power of two comes from one normal number.
 
     ``scaled``: times a power of two, the same for every x, such that no result is denormal. Such results are parts of a
-    sum that holds e^0, so that in f32 an error of 2 ULP does near 0 and one of 5 ULP below e^-60: ``ln 2`` rounded
+    sum that holds e^0, so that in f32 an error of 2.2 ULP does near 0 and one of 6 ULP near e^-104: ``ln 2`` rounded
     once, and a polynomial of one degree less.
     """
     form = FORMATS[x.width]
