@@ -138,7 +138,8 @@ def conversions() -> Iterator[tuple[str, Check]]:
         middle = ((finite[1:] + finite[:-1]) / 2)[::5]
         x = np.concatenate([wide, *((middle * (1 + side)).astype(F32) for side in (-1e-4, 1e-4))])
         text = text_of("arith.truncf", x.size, 1, "f32", name, f"f32 to {name}")
-        wanted = x.astype(dtype)
+        with np.errstate(invalid="ignore"):
+            wanted = x.astype(dtype)
         yield f"f32 to {name}", of_kernel(text, [x], np.zeros_like(wanted), lambda y, w=wanted: same(y, w))
 
 
@@ -152,6 +153,7 @@ def checks() -> Iterator[tuple[str, Check]]:
         yield name, of_model(*parsed(name))
 
 
+@pytest.mark.timeout(900)  # compiles and emulates a lot: under a minute on an idle machine
 def test_results_are_right(tmp_path: Path) -> None:
     bochs.require()
     names, all_checks = zip(*checks(), strict=True)
