@@ -7,6 +7,7 @@ what they read. The unit is the core clock cycle, as in ``tiles``.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
@@ -52,7 +53,7 @@ class Reach:
 
     def positions(self, results: int) -> int:
         """How many different positions that many neighbouring results read."""
-        return len({self.step * n + offset for n in range(results) for offset in self.offsets})
+        return len(_readers(self.step, self.offsets, results))
 
     def further(self, results: int) -> int:
         """How many of them the results before these did not read."""
@@ -60,8 +61,13 @@ class Reach:
 
     def readers(self, results: int) -> int:
         """How many of the results read one position, at most."""
-        read = Counter(self.step * n + offset for n in range(results) for offset in self.offsets)
-        return max(read.values())
+        return max(_readers(self.step, self.offsets, results).values())
+
+
+@functools.lru_cache(maxsize=1024)
+def _readers(step: int, offsets: tuple[int, ...], results: int) -> Counter[int]:
+    """How many of so many neighbouring results read each position."""
+    return Counter(step * n + offset for n in range(results) for offset in offsets)
 
 
 @dataclass(frozen=True)
@@ -184,6 +190,7 @@ def _parts(total: int, size: int) -> list[tuple[int, int]]:
     return [part for part in ((total // size, size), (1, total % size)) if all(part)]
 
 
+@functools.lru_cache(maxsize=64)
 def choose_tile(target: Target, window: Window, lanes: int) -> WindowTile:
     """The tile with the lowest modelled time. Among those within 3 % of it, the one with the fewest copies of the loop,
     then the smallest."""

@@ -1,9 +1,9 @@
 """Strategy: reductions that leave the vectorized axis alone: depthwise convolutions, pooling, sums over leading axes.
 
 Vectors run along the last axis of the result (the channels). A register tile holds the results at a few neighbouring
-positions of the next axis (an image line) for a few vectors of channels. The window's inner loops are unrolled and
-walked in the order of the input's addresses, so that an input vector is loaded once and used for every result it takes
-part in.
+positions of the next axis (an image line), on one line or a few, for a few vectors of channels. The window's inner
+loops are unrolled and walked in the order of the input's addresses, so that an input vector is loaded once and used for
+every result it takes part in.
 """
 
 from __future__ import annotations
