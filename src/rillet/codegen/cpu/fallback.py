@@ -6,6 +6,8 @@ own memory. Intermediates of static size live in scratch.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch_mlir import ir, passmanager
 from torch_mlir.dialects import arith, bufferization, builtin, linalg, tensor
 
@@ -14,6 +16,9 @@ from rillet.codegen.cpu.body import constant
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.errors import CompileError
+from rillet.ir import builders
+from rillet.ir.extents import extents, margins, padding_value
+from rillet.ir.structured import DYNAMIC
 from rillet.targets import Target
 
 _BUFFERIZE = (
@@ -36,6 +41,8 @@ class _Fallback:
 
     def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
         _separate_starts(dispatch)
+        _update_in_place(dispatch)
+        _pad_in_place(dispatch)
         kernel.grid(lambda: [])
         with kernel.body():
             _clone(dispatch, kernel)
@@ -58,6 +65,62 @@ def _separate_starts(dispatch: Dispatch) -> None:
                     op.operands[number] = _made_again(value)
             taken.add(value)
     dispatch.ops = tuple(op.operation for op in dispatch.block.operations)[:-1]
+
+
+def _update_in_place(dispatch: Dispatch) -> None:
+    """Elementwise results take the memory of an operand that is read for the last time, at the same element."""
+    for op in dispatch.ops:
+        if op.name != "linalg.generic" or len(op.results) != 1 or not _is_empty(op.operands[len(op.operands) - 1]):
+            continue
+        iterators = [str(i) for i in ir.ArrayAttr(op.attributes["iterator_types"])]
+        *maps, target = list(ir.ArrayAttr(op.attributes["indexing_maps"]))
+        for value, map_ in zip(list(op.operands), maps, strict=False):
+            made_here = not isinstance(value.owner, ir.Block) and value.owner.operation.name == "linalg.generic"
+            last = len(list(value.uses)) == 1 and value.type == op.results[0].type and map_ == target
+            if made_here and last and all("parallel" in i for i in iterators):
+                op.operands[len(op.operands) - 1] = value
+                break
+
+
+def _pad_in_place(dispatch: Dispatch) -> None:
+    """What is padded is computed in the middle of the padded tensor: it needs no memory of its own."""
+    for op in dispatch.ops:
+        if op.name != "tensor.pad":
+            continue
+        source, start = op.operands[0], _start(op.operands[0])
+        known = [padding_value(op), *list(op.operands)[1:]]
+        if _is_empty(start) and all(len(list(v.uses)) == 1 for v in (source, start)) and all(map(_is_given, known)):
+            padded = _compute_inside(op, source, start)
+            dispatch.results = tuple(
+                replace(p, value=padded) if p.value == op.results[0] else p for p in dispatch.results
+            )
+            op.erase()
+    dispatch.ops = tuple(op.operation for op in dispatch.block.operations)[:-1]
+
+
+def _is_given(value: ir.Value) -> bool:
+    """Whether a scalar is an argument or a constant, so that it can be had anywhere."""
+    return isinstance(value.owner, ir.Block) or value.owner.operation.name == "arith.constant"
+
+
+def _compute_inside(pad: ir.Operation, source: ir.Value, start: ir.Value) -> ir.Value:
+    """Make the empty tensor ``start``, which ``source`` is built in, a slice of what takes the pad's place."""
+    empty = start.owner.operation
+    with ir.InsertionPoint(empty), pad.location:
+        sizes, (low, high) = extents(start), margins(pad)
+        around = padding_value(pad)
+        if not isinstance(around.owner, ir.Block):
+            around = around.owner.operation.clone().operation.results[0]
+        shape = ir.RankedTensorType(pad.results[0].type).shape
+        summed = [index.add(index.add(n, before), after) for n, before, after in zip(sizes, low, high, strict=True)]
+        filled = builders.fill(around, [s if n == DYNAMIC else n for n, s in zip(shape, summed, strict=True)])
+        steps = [1] * len(sizes)
+        start.replace_all_uses_with(builders.extract_slice(filled, low, sizes, steps))
+    with ir.InsertionPoint(pad), pad.location:
+        padded = builders.insert_slice(source, filled, low, sizes, steps)
+    pad.results[0].replace_all_uses_with(padded)
+    empty.erase()
+    return padded
 
 
 def _written(op: ir.Operation) -> list[tuple[int, ir.Value]]:

@@ -30,7 +30,7 @@ from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
 from rillet.codegen.cpu.memory import Buffer
 from rillet.codegen.cpu.rowwise_columns import Columns
-from rillet.codegen.cpu.rowwise_plan import Plan, blocking, extent_of, grid, make_plan
+from rillet.codegen.cpu.rowwise_plan import Plan, blocking, extent_of, grid, intermediates_are_static, make_plan
 from rillet.codegen.cpu.rowwise_reduction import Row, Scratch, reduce, with_coordinate
 from rillet.codegen.cpu.vector_loop import Shape, tail_mask, vector_loop
 from rillet.targets import Target
@@ -44,7 +44,9 @@ class _Rowwise:
     collapses = True
 
     def matches(self, dispatch: Dispatch, target: Target) -> bool:
-        return bool(dispatch.reductions) and all(op.name in POINTWISE_OPS for op in dispatch.tensor_ops)
+        if not dispatch.reductions or not all(op.name in POINTWISE_OPS for op in dispatch.tensor_ops):
+            return False
+        return intermediates_are_static(dispatch)
 
     def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
         plan = make_plan(dispatch, target)

@@ -67,6 +67,20 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan:
     return Plan(dispatch, dimensions, outer, across, along, lanes, shape, together, ahead, long, stages)
 
 
+def intermediates_are_static(dispatch: Dispatch) -> bool:
+    """Whether what a row keeps of each reduction for later has a size that is known."""
+    if not any(_DYNAMIC in generic.loop_extents for generic in dispatch.reductions):
+        return True
+    dimensions = Dimensions(dispatch)
+    fixed, given = set(dimensions.shared()), {port.value for port in dispatch.results}
+    for generic in dispatch.reductions:
+        inner = [n for n in generic.parallel_loops if dimensions.loop(generic, n) not in fixed]
+        kept = any(result not in given for result in generic.results)
+        if kept and any(generic.loop_extents[n] == _DYNAMIC for n in inner):
+            return False
+    return True
+
+
 def _has_long_columns(
     dispatch: Dispatch, dimensions: Dimensions, outer: set[Dimension], across: Dimension, lanes: int, target: Target
 ) -> bool:
