@@ -140,3 +140,16 @@ def test_assertions_outlive_the_stage() -> None:
         optimize.PASSES,
     )
     assert [op.name for op in walk(program.main())].count("cf.assert") == 1
+
+
+def test_what_is_asserted_behind_a_loop_is_not_known_inside() -> None:
+    """The extent of the loop's result is not there yet when an iteration needs it."""
+    step = ADD.replace("%y", "%n").replace("ins(%a, %b", "ins(%a, %c").replace("%e", "%f")
+    body = f"""%one = arith.constant 1 : index
+        %l = scf.for %i = %c0 to %d step %one iter_args(%c = %b) -> (tensor<?xf32>) {{
+          {step}
+          scf.yield %n : tensor<?xf32>
+        }}
+        {ADD.replace("ins(%a, %b", "ins(%a, %l")}"""
+    found = messages(body, named("n", "m"), "tensor<?xf32>")
+    assert found == ["dimensions {0} and {1} do not agree"] * 2

@@ -17,7 +17,7 @@ from rillet.ir import polynomials as poly
 from rillet.ir.builders import Extent
 from rillet.ir.extents import box, extents, margins
 from rillet.ir.polynomials import Polynomial, Polynomials
-from rillet.ir.rewrite import blocks, erase_dead
+from rillet.ir.rewrite import erase_dead
 from rillet.ir.structured import DYNAMIC, Expr, Structured, structured
 
 _EQUAL, _AT_MOST = arith.CmpIPredicate.eq, arith.CmpIPredicate.sle
@@ -29,9 +29,7 @@ def run(program: Program, options: None) -> None:
     with program.context, ir.Location.unknown():
         main = program.main()
         erase_dead(main)
-        asserter = _Asserter(main)
-        for block in blocks(main):
-            asserter.block(block)
+        _Asserter(main).block(main.regions[0].blocks[0])
 
 
 class _Asserter:
@@ -65,8 +63,12 @@ class _Asserter:
                     self.polynomials.name_dim(argument, axis, name)
 
     def block(self, block: ir.Block) -> None:
+        """In the order of execution, since what is asserted behind a loop is not yet known inside."""
         for view in list(block.operations):
             op = view.operation
+            if op.name.startswith("scf."):
+                for nested in (b for region in op.regions for b in region.blocks):
+                    self.block(nested)
             handler = self.handlers.get(op.name)
             if handler is None or not _is_dynamic(op):
                 continue
