@@ -27,7 +27,9 @@ DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken 
 
 SPLIT_CYCLES = 24_000  # a dispatch shorter than this is one workgroup
 PIECE_CYCLES = 12_000  # what a workgroup of the shortest dispatch that is split takes
-WORKGROUP_CYCLES = 1_000_000  # what a workgroup of a long dispatch should take
+WORKGROUP_CYCLES = 250_000  # what a workgroup of a long dispatch should take
+MANY_WORKGROUPS = 100  # there are more only where each takes ...
+MANY_CYCLES = 1_000_000  # ... this long
 MOST_WORKGROUPS = 4096  # more share the work no better; guessed extents may have a product of any size
 
 
@@ -254,7 +256,8 @@ def workgroups(target: Target, cycles: float) -> int:
     """
     if cycles < SPLIT_CYCLES or not target.threads:
         return 1
-    count = max(2.0, math.sqrt(cycles / PIECE_CYCLES), cycles / WORKGROUP_CYCLES)
+    linear = max(min(cycles / WORKGROUP_CYCLES, MANY_WORKGROUPS), cycles / MANY_CYCLES)
+    count = max(2.0, min(math.sqrt(cycles / PIECE_CYCLES), MANY_WORKGROUPS), linear)
     return min(round(count), MOST_WORKGROUPS) if count > 24 else 2 ** round(math.log2(count))
 
 
