@@ -149,7 +149,7 @@ def plan_for(
         block = 0 if 0 <= first <= knobs.reduction_block else knobs.reduction_block
     if block and not pack and accumulator_bytes * blocks.rows * blocks.columns > tiles.MOST_SUMS_BYTES:
         block = 0
-    panel_sweeps = right.panel and not block and not spread and not blocks.rows_outer
+    panel_sweeps = right.panel > 0 and not block and not spread and not blocks.rows_outer
     prefetch = panel_sweeps and tiles.prefetches(target, right_bytes * n * k)
     run = tile.lanes if _reads_runs(contraction, reductions, target) else 0
     return Plan(
