@@ -112,6 +112,26 @@ def test_a_loop_of_no_iterations_whatever_its_condition(count: int) -> None:
     assert s.shape == (0, 3)
 
 
+@pytest.mark.parametrize("count", ["input", "constant"])
+@pytest.mark.parametrize(
+    ("element", "shape"),
+    [
+        ("e = Mul(v, r)", (0, 2, 5)),
+        ("e = Identity(two)", (0, 2)),
+        ("e = Concat<axis = 1>(v, w)", (0, 2, 0)),  # an extent that is computed in the loop is not known
+    ],
+)
+def test_collected_elements_of_no_iterations_keep_what_is_known(count: str, element: str, shape: tuple) -> None:
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 20]> g (float[2,n] x, int64 n_input) => (float[a,b,c] s)
+        <int64 n_constant = {{0}}, bool c = {{1}}, float[2] two = {{1, 1}}> {{ r = Relu(x)
+        y, s = Loop(n_{count}, c, r) <body = b (int64 i, bool g, float[a,b] v) => (bool go, float[a,b] w, float[d,e] e)
+        {{ go = Identity(g)  w = Add(v, v)  {element} }}> }}"""
+    )
+    del model.graph.output[0].type.tensor_type.shape.dim[len(shape) :]
+    assert rillet.compile(model)(np.ones((2, 5), np.float32), np.array(0)).shape == shape
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_resize_of_any_size(mode: str) -> None:
     scales = helper.make_tensor("scales", TensorProto.FLOAT, [4], [1, 1, 1.5, 2])

@@ -110,22 +110,27 @@ def _dims(model: onnx.ModelProto, name: str) -> Sequence[onnx.TensorShapeProto.D
 def _expected(model: onnx.ModelProto, feeds: Feeds) -> list[dict[str, np.ndarray]]:
     """The results of each oracle that runs the model and returns what the model declares."""
     results = []
+    sizes = {d.dim_param: n for name, a in feeds.items() for d, n in zip(_dims(model, name), a.shape, strict=True)}
     for run in (run_onnxruntime, run_reference):
         try:
             arrays = {n: np.asarray(a) for n, a in run(model, feeds).items()}
         except OracleError:
             continue
-        if all(_as_declared(arrays[o.name], o.type.tensor_type) for o in model.graph.output):
+        if all(_as_declared(arrays[o.name], o.type.tensor_type, sizes) for o in model.graph.output):
             results.append(arrays)
     return results
 
 
-def _as_declared(array: np.ndarray, declared: onnx.TypeProto.Tensor) -> bool:
+def _as_declared(array: np.ndarray, declared: onnx.TypeProto.Tensor, sizes: Mapping[str, int]) -> bool:
+    """Whether a result has the declared type and extents; those with the name of an input's have its size."""
     dims = declared.shape.dim
     return (
         (not declared.elem_type or array.dtype == helper.tensor_dtype_to_np_dtype(declared.elem_type))
         and array.ndim == len(dims)
-        and all(not d.HasField("dim_value") or d.dim_value == n for d, n in zip(dims, array.shape, strict=True))
+        and all(
+            (d.dim_value if d.HasField("dim_value") else sizes.get(d.dim_param, n)) == n
+            for d, n in zip(dims, array.shape, strict=True)
+        )
     )
 
 

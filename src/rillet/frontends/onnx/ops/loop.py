@@ -77,8 +77,11 @@ def loop(node: Node, trip: Tensor | None = None, condition: Tensor | None = None
         number = b.symbolic([i], [], "int64")
         return [number, b.constant(True), *state]
 
-    if isinstance(count, int) and _must_unroll(node, graph, initial, count, given, arguments):
-        return _unrolled(node, graph, count, initial, arguments)
+    body = lambda i, state: node.run_graph(graph, arguments(i, state))  # noqa: E731
+    if count == 0:  # whatever the condition
+        return [*initial, *_no_elements(node, graph, initial, body)]
+    if isinstance(count, int) and _must_unroll(graph, initial, count, given):
+        return _unrolled(node, graph, count, initial, body)
     if not all(isinstance(t, Tensor) for t in initial):
         raise UnsupportedFeature(
             "it carries a sequence and its trip count or condition is not known at compile time",
@@ -88,21 +91,11 @@ def loop(node: Node, trip: Tensor | None = None, condition: Tensor | None = None
     if scan_count < 0:
         raise InvalidNode(f"the body gives {len(graph.output)} outputs for {len(initial)} carried values")
     outer = b.scalar(condition).value if given and condition is not None else None
-    body = lambda i, state: node.run_graph(graph, arguments(i, state))  # noqa: E731
     return _Builder(node, body, count, outer, list(initial), has_condition=True).build()
 
 
-def _must_unroll(
-    node: Node,
-    graph: onnx.GraphProto,
-    initial: Sequence[Any],
-    count: int,
-    given: bool,
-    arguments: Callable[[int, Sequence[Any]], list[Any]],
-) -> bool:
-    """Whether the loop carries what only an unrolled loop can: nothing, or a sequence, or another type each time."""
-    if count == 0:  # whatever the condition
-        return True
+def _must_unroll(graph: onnx.GraphProto, initial: Sequence[Any], count: int, given: bool) -> bool:
+    """Whether the loop carries what only an unrolled loop can: a sequence, or another type each time."""
     if given or count > _MAX_UNROLLED:
         return False
     if not all(isinstance(t, Tensor) for t in initial):
@@ -115,13 +108,13 @@ def _unrolled(
     graph: onnx.GraphProto,
     count: int,
     state: Sequence[Any],
-    arguments: Callable[[int, Sequence[Any]], list[Any]],
+    body: Callable[[int, Sequence[Any]], list[Any]],
 ) -> list[Any]:
     b = node.b
     carried = list(state)
     scans: list[list[Tensor]] = [[] for _ in range(len(graph.output) - 1 - len(carried))]
     for i in range(count):
-        going, *results = node.run_graph(graph, arguments(i, carried))
+        going, *results = body(i, carried)
         carried, elements = results[: len(carried)], results[len(carried) :]
         for scan, element in zip(scans, elements, strict=True):
             scan.append(b.unsqueeze(element, [0]))
@@ -132,17 +125,27 @@ def _unrolled(
             )
         if not bool(going.array.reshape(-1)[0]):
             break
-    return [*carried, *(_joined(node, graph, number, scan) for number, scan in enumerate(scans, 1 + len(carried)))]
+    return [*carried, *(b.concat(scan, 0) for scan in scans)]
 
 
-def _joined(node: Node, graph: onnx.GraphProto, number: int, scan: list[Tensor]) -> Tensor:
-    if scan:
-        return node.b.concat(scan, 0)
+def _no_elements(
+    node: Node, graph: onnx.GraphProto, initial: Sequence[Any], body: Callable[[Any, Sequence[Any]], list[Any]]
+) -> list[Tensor]:
+    """The scan outputs of a loop that does not run.
+
+    Extents of an element that are known before the loop are kept, as they are where only run time knows that it does
+    not run; the others are 0.
+    """
     from rillet.frontends.onnx.node import dtype_name
 
-    declared = graph.output[number].type.tensor_type
-    dims = [d.dim_value if d.HasField("dim_value") else 0 for d in declared.shape.dim]
-    return node.b.fill(0, dtype_name(declared.elem_type), [0, *dims])
+    declared = [o.type.tensor_type for o in graph.output[1 + len(initial) :]]
+    known = [t.HasField("shape") and all(d.HasField("dim_value") for d in t.shape.dim) for t in declared]
+    if not all(known) and all(isinstance(t, Tensor) for t in initial):
+        elements = _Builder(node, body, 0, None, list(initial), has_condition=True).plan().scans
+    else:
+        dims = [[d.dim_value for d in t.shape.dim] for t in declared]  # 0 where it has a name
+        elements = [_Carried(dtype_name(t.elem_type), list(d)) for t, d in zip(declared, dims, strict=True)]
+    return [node.b.fill(0, e.dtype, [0, *(0 if d is None else d for d in e.shape)]) for e in elements]
 
 
 class _Builder:
@@ -163,14 +166,17 @@ class _Builder:
 
     def build(self) -> list[Tensor]:
         """The final state and the scan outputs."""
+        return self._emit(self.plan())
+
+    def plan(self) -> _Plan:
+        """What the loop carries; nothing is built."""
         plan = _Plan([_Carried(t.dtype, list(t.shape)) for t in self.initial])
         # Every round makes at least one more extent a changing one.
         while True:
             found = self._draft(plan)
             if found is None:
-                break
+                return plan
             plan = found
-        return self._emit(plan)
 
     # --- finding out what changes ---
 
