@@ -1,7 +1,8 @@
 """Random graphs against both oracles: ``python -m tests.fuzz.graphs --count N --seed S``.
 
 Each seed gives one graph and inputs for several sizes of its dynamic dimensions. Rillet runs it twice on one thread. A
-failure is reduced to few nodes and printed. Graphs run in a child process, so that a crash is reported with its seed.
+failure is reduced to few nodes and printed. Graphs run in a child process, so that a crash is reported with its seed;
+ONNX Runtime runs in one of its own, so that a crash of it is not taken for one of Rillet's.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from rillet.verify.oracles import OracleError, run_onnxruntime, run_reference
 from rillet.verify.submodel import submodel, value_types
 
 from . import worker
+from .isolated import Isolated
 from .maker import FLOATS, Maker, Stuck, random_array
 from .ops import grow
 
 Feeds = dict[str, np.ndarray]
 _HANG_SECONDS = 300
+_onnxruntime = Isolated(run_onnxruntime, "ONNX Runtime", seconds=60)
 
 
 @dataclass(frozen=True)
@@ -83,9 +86,10 @@ def random_feeds(model: onnx.ModelProto, sizes: Mapping[str, int], rng: np.rando
 
 def check(model: onnx.ModelProto, feed_sets: Sequence[Feeds]) -> Outcome:
     """Compile and compare with the oracles on every set of inputs."""
-    expected = [(feeds, oracles) for feeds in feed_sets if (oracles := _expected(model, feeds))]
+    refusals: list[str] = []
+    expected = [(feeds, oracles) for feeds in feed_sets if (oracles := _expected(model, feeds, refusals))]
     if not expected:
-        return Outcome("invalid", "no oracle runs it")
+        return Outcome("invalid", f"no oracle runs it: {'; '.join(refusals)}")
     shapes = {n: [d.dim_value or 0 for d in _dims(model, n)] for n in feed_sets[0]}
     pinned = {
         name: shape for name, shape in shapes.items() if 0 in shape and not any(d.dim_param for d in _dims(model, name))
@@ -107,14 +111,15 @@ def _dims(model: onnx.ModelProto, name: str) -> Sequence[onnx.TensorShapeProto.D
     return next(i for i in model.graph.input if i.name == name).type.tensor_type.shape.dim
 
 
-def _expected(model: onnx.ModelProto, feeds: Feeds) -> list[dict[str, np.ndarray]]:
-    """The results of each oracle that runs the model and returns what the model declares."""
+def _expected(model: onnx.ModelProto, feeds: Feeds, refusals: list[str]) -> list[dict[str, np.ndarray]]:
+    """The results of each oracle that runs the model and returns what the model declares; why others do not run it."""
     results = []
     sizes = {d.dim_param: n for name, a in feeds.items() for d, n in zip(_dims(model, name), a.shape, strict=True)}
-    for run in (run_onnxruntime, run_reference):
+    for run in (_onnxruntime, run_reference):
         try:
             arrays = {n: np.asarray(a) for n, a in run(model, feeds).items()}
-        except OracleError:
+        except OracleError as error:
+            refusals.append(str(error))
             continue
         if all(_as_declared(arrays[o.name], o.type.tensor_type, sizes) for o in model.graph.output):
             results.append(arrays)
@@ -190,7 +195,7 @@ def _unstable(
             tensor.CopyFrom(numpy_helper.from_array(_shake(numpy_helper.to_array(tensor), rng), tensor.name))
         moved = {n: _shake(a, rng) for n, a in feeds.items()}
         # Constants may be scales that sizes depend on: then only the inputs change.
-        variants.extend(_expected(shaken, moved) or _expected(model, moved))
+        variants.extend(_expected(shaken, moved, []) or _expected(model, moved, []))
     return all(_within(actual[name], [v[name] for v in variants]) for name in wrong)
 
 
@@ -273,7 +278,7 @@ def _without(
             values = run_reference(full, given)
         except OracleError:
             try:
-                values = run_onnxruntime(full, given)
+                values = _onnxruntime(full, given)
             except OracleError:
                 return None, []
         new_feeds.append({**given, **{n: np.asarray(values[n]) for n in cut}})
@@ -323,6 +328,8 @@ def _outcome(seed: int) -> tuple[str, str, tuple[str, ...]]:
 def _report(seed: int, outcome: Outcome, options: argparse.Namespace) -> str:
     if outcome.kind == "unsupported":
         print(f"seed {seed}: unsupported: {outcome.detail[:300]}", flush=True)
+    if outcome.kind == "invalid" and "crashes" in outcome.detail:
+        print(f"seed {seed}: {outcome.detail[:300]}", flush=True)
     if not outcome.failed:
         return outcome.kind
     print(f"seed {seed}: {outcome.kind}: {outcome.detail[:1500]}", flush=True)
