@@ -92,6 +92,10 @@ def test_shapes_with_fractions(model, capsys):
     [
         (["compile", "MODEL", "-o", "/nowhere/x.rlm"], "cannot write /nowhere/x.rlm: there is no folder /nowhere"),
         (["compile", "MODEL", "-o", "FOLDER"], "it is a folder"),
+        (
+            ["bench", "MODEL", "--profile", "--trace", "/nowhere/t.json"],
+            "cannot write /nowhere/t.json: there is no folder",
+        ),
         (["check", "RLM"], "compiled already, so it can be run ('rillet run', rillet.load); give the model"),
         (["verify", "RLM"], "compiled already"),
         (["run", "MODEL", "--input", "x=MODEL"], "it is no .npy file; write one with numpy.save"),

@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 
 from rillet.cli import profile
-from rillet.cli.common import add_source, duration, natural, open_module, print_json, read_inputs, static_shape
+from rillet.cli.common import (
+    add_source,
+    check_output,
+    duration,
+    natural,
+    open_module,
+    print_json,
+    read_inputs,
+    static_shape,
+)
 from rillet.runtime import Module, load
 
 _NO_RATES = "no rates: some sizes are known at calls only; compile with --shape NAME=1x128 for each dynamic input"
@@ -33,6 +42,8 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
+    if options.trace:
+        check_output(Path(options.trace))
     module = open_module(options)
     inputs = list(read_inputs(module, options.input, options.seed).values())
     if not options.json:
