@@ -50,6 +50,17 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], list[tuple[Any, str]]]] = {
         [(zeros(4),), (zeros(1),)],
         [((zeros(5),), "node 'add_3': dimensions 5 and 4 do not broadcast")],
     ),
+    "elementwise where neither can be 1": (
+        dict(
+            nodes=[("Concat", "a two", "c", {"axis": 0}), ("Add", "c t", "add_3", {})],
+            inputs={"a": (FLOAT, ["n"])},
+            result=["k"],
+            t=zeros(4),
+            two=zeros(2),
+        ),
+        [(zeros(2),)],
+        [((zeros(3),), "node 'add_3': dimensions 5 and 4 do not broadcast")],
+    ),
     "choice": (
         dict(
             nodes=[("Where", "c a b", "where", {})],

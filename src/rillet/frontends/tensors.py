@@ -312,7 +312,8 @@ class TensorBuilder:
         units = [self.extents.compare("eq", a, 1), self.extents.compare("eq", b, 1)]
         if any(flag is True for flag in units):
             return
-        unit = functools.reduce(arith.ori, [flag for flag in units if not isinstance(flag, bool)])
+        open_ = [flag for flag in units if not isinstance(flag, bool)]
+        unit = functools.reduce(arith.ori, open_) if open_ else False
         self.require("eq", a, b, "dimensions {0} and {1} do not broadcast", or_else=unit)
 
     def _require_broadcast_to(self, tensors: Sequence[Tensor], shape: Sequence[Extent]) -> None:
