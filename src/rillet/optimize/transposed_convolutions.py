@@ -31,15 +31,9 @@ from rillet.optimize.followers import follower
 
 @dataclass(frozen=True)
 class Options:
-    """``separate``: up to so many phases are convolutions of their own; of more, those along the last axis are one.
+    """``most``: with more phases than that the convolution is left as it is."""
 
-    ``most``: with more phases than that the convolution is left as it is. ``lanes``: columns that a kernel computes
-    whether all are there or not.
-    """
-
-    separate: int = 16
     most: int = 64
-    lanes: int = 16
 
 
 @dataclass(frozen=True)
@@ -109,7 +103,7 @@ def run(program: Program, options: Options) -> None:
             spread = _spread(program, op)
             if spread is None or not all(a.met(r) for a in spread.axes for r in range(a.stride)):
                 continue
-            phases = _phases(spread, options)
+            phases = _phases(spread)
             if len(phases) <= options.most:
                 _rewrite(program, spread, phases)
         erase_dead(program.main())
@@ -209,60 +203,40 @@ def _axes(
 # --- phases ---
 
 
-def _phases(spread: _Spread, options: Options) -> list[_Phase]:
-    strides = [axis.stride for axis in spread.axes]
-    last = spread.axes[-1]
-    target = spread.view.init_maps[0]
-    can_merge = last.step == 1 and spread.roles.n == (target[-1],) and last.result + 2 == len(target)
-    if can_merge and (math.prod(strides) > options.separate or _merging_is_free(spread, options.lanes)):
-        return [_phase(spread, phases, merged=True) for phases in itertools.product(*map(range, strides[:-1]))]
-    return [_phase(spread, phases, merged=False) for phases in itertools.product(*map(range, strides))]
+def _phases(spread: _Spread) -> list[_Phase]:
+    alone = [[(r,) for r in range(axis.stride)] for axis in spread.axes[:-1]]
+    return [_phase(spread, phases) for phases in itertools.product(*alone, _side_by_side(spread))]
 
 
-def _merging_is_free(spread: _Spread, lanes: int) -> bool:
-    """Whether the last axis' phases, as columns of one convolution with the taps of all, cost no more than each alone.
+def _side_by_side(spread: _Spread) -> list[tuple[int, ...]]:
+    """The phases of the last axis, those together that one convolution can compute as its columns.
 
-    Taps that a phase does not have are zeros; what a kernel cannot do without are whole vectors of columns.
+    They are neighbours that meet the same elements: a zero for a tap that a phase does not have would make infinities
+    NaN.
     """
-    last = spread.axes[-1]
-    low, high = last.reach()
-    columns = spread.view.extents()[spread.roles.n[0]]
-    taps = sum(len(last.met(r)) for r in range(last.stride))
-    return (high - low + 1) * -(-columns * last.stride // lanes) <= taps * -(-columns // lanes)
+    last, target = spread.axes[-1], spread.view.init_maps[0]
+    phases = range(last.stride)
+    if last.step != 1 or spread.roles.n != (target[-1],) or last.result + 2 != len(target):
+        return [(r,) for r in phases]
+    return [tuple(run) for _, run in itertools.groupby(phases, lambda r: [d for _, d in last.met(r)])]
 
 
-def _phase(spread: _Spread, phases: Sequence[int], *, merged: bool) -> _Phase:
+def _phase(spread: _Spread, phases: Sequence[tuple[int, ...]]) -> _Phase:
+    """``phases``: those of each axis; several along the last one."""
     view, map_ = spread.view, spread.view.maps[spread.roles.rhs]
     weights, distances = spread.weights, []
     shape = [view.extents()[loop] for loop in view.init_maps[0]]  # type: ignore[index]
     offsets = [0] * len(shape)
     for axis in spread.axes:
         shape[axis.result] = axis.count
-    for axis, phase in zip(spread.axes, phases, strict=False):
-        met = axis.met(phase)
-        weights = weights.take([t for t, _ in met], map_.index(axis.window))
-        distances.append(met[0][1])
-        offsets[axis.result + 1] = phase * shape[axis.result + 1]
-    if merged:
-        last = spread.axes[-1]
-        weights = _side_by_side(weights, last, map_.index(last.window), map_.index(spread.roles.n[0]))
-        distances.append(last.reach()[0])
-        shape[-1] *= last.stride
+    for axis, together in zip(spread.axes, phases, strict=True):
+        taps = [[tap for tap, _ in axis.met(r)] for r in together]
+        parts = [weights.take(of_phase, map_.index(axis.window)) for of_phase in taps]
+        weights = np.concatenate(parts, map_.index(spread.roles.n[0])) if len(parts) > 1 else parts[0]
+        distances.append(axis.met(together[0])[0][1])
+        offsets[axis.result + 1] = together[0] * shape[axis.result + 1]
+    shape[-1] *= len(phases[-1])
     return _Phase(np.ascontiguousarray(weights), tuple(distances), tuple(offsets), tuple(shape))
-
-
-def _side_by_side(weights: np.ndarray, axis: _Axis, window: int, columns: int) -> np.ndarray:
-    """The filters of all phases of ``axis`` next to each other along ``columns``, with zeros where one has no tap."""
-    low, high = axis.reach()
-    parts = []
-    for phase in range(axis.stride):
-        shape = list(weights.shape)
-        shape[window] = high - low + 1
-        part = np.moveaxis(np.zeros(shape, weights.dtype), window, 0)
-        for tap, distance in axis.met(phase):
-            part[distance - low] = weights.take(tap, window)
-        parts.append(np.moveaxis(part, 0, window))
-    return np.concatenate(parts, columns)
 
 
 # --- rewriting ---
