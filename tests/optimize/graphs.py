@@ -161,3 +161,8 @@ def channels_last_blocks(g: Graph, x: str) -> str:
         y = g("Add", y, g("Transpose", z, perm=[0, 3, 1, 2]))
     z = g("Transpose", normalized(y), perm=[0, 3, 1, 2])
     return g("GlobalAveragePool", g.conv(z, 8, 16, 1))
+
+
+def pool_first(g: Graph, x: str) -> str:
+    """A pool of the model's input before a padded convolution."""
+    return g.conv(g("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]), 3, 8)

@@ -8,7 +8,7 @@ from frontends.interpreter import evaluate
 from optimize import graphs
 
 from rillet import optimize
-from rillet.ir.structured import copy_permutation, walk
+from rillet.ir.structured import copy_permutation, structured, walk
 
 CASES = {
     "residual": (graphs.residual, (1, 3, 32, 32), (1, 3, 32, 32)),
@@ -19,6 +19,7 @@ CASES = {
     "encoder, dynamic": (graphs.dynamic_encoder, ("b", "s", 16), (2, 5, 16)),
     "segmentation": (graphs.segmentation, (1, 3, 16, 16), (1, 3, 16, 16)),
     "channels last": (graphs.channels_last_blocks, (1, 3, 16, 16), (1, 3, 16, 16)),
+    "pool first": (graphs.pool_first, ("n", 3, "h", 16), (1, 3, 16, 16)),
 }
 
 
@@ -39,7 +40,15 @@ def test_results_are_the_same(case: str) -> None:
 
 @pytest.mark.parametrize(
     ("case", "remaining"),
-    [("residual", 1), ("mobile", 2), ("shuffle", 3), ("encoder", 1), ("segmentation", 2), ("channels last", 1)],
+    [
+        ("residual", 1),
+        ("mobile", 2),
+        ("shuffle", 3),
+        ("encoder", 1),
+        ("segmentation", 2),
+        ("channels last", 1),
+        ("pool first", 2),
+    ],
 )
 def test_transpositions_remain_only_where_the_model_needs_them(case: str, remaining: int) -> None:
     """At the edges; before a flatten (mobile); a channel shuffle (shuffle); after attention (encoder)."""
@@ -48,6 +57,16 @@ def test_transpositions_remain_only_where_the_model_needs_them(case: str, remain
     for step in optimize.PASSES:
         step(program)
     assert sum(copy_permutation(op) is not None for op in walk(program.main())) == remaining
+
+
+def test_windows_before_a_convolution_read_what_lies_as_they_write_it() -> None:
+    program = graphs.program(graphs.pool_first, ("n", 3, "h", 16))
+    for step in optimize.PASSES:
+        step(program)
+    views = [v for op in walk(program.main()) if (v := structured(op)) is not None and v.is_windowed]
+    assert len(views) == 2
+    for view in views:  # channels come last, where no window moves
+        assert [isinstance(e, int) for e in view.input_maps[0]] == [True, False, False, True]
 
 
 def test_batch_normalization_disappears() -> None:

@@ -28,7 +28,7 @@ from rillet.ir.rewrite import (
     sweep_constants,
 )
 from rillet.ir.shapes import runs, transpose
-from rillet.ir.structured import Structured, captures, inverse, rename
+from rillet.ir.structured import Structured, captures, dims_in, inverse, rename
 from rillet.optimize.layouts import (
     Layout,
     Layouts,
@@ -204,6 +204,11 @@ class _Rewriter:
             return filter_layout(map_, roles)
         if is_flexible(view.inputs[number]) and all(isinstance(e, int) for e in map_):
             return tuple(sorted(range(len(map_)), key=lambda axis: new[map_[axis]]))  # type: ignore[index]
+        if view.is_windowed and not view.is_elementwise:
+            # Windows are computed in vectors along the result's last axis: a transposition in front costs far less
+            # than to read each element from another place.
+            places = [min((new[d] for d in dims_in(e)), default=-1) for e in map_]
+            return tuple(sorted(range(len(map_)), key=places.__getitem__))
         return None
 
     def _pad(self, op: ir.Operation, layout: Layout) -> ir.Value:
