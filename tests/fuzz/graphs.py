@@ -114,7 +114,8 @@ def _dims(model: onnx.ModelProto, name: str) -> Sequence[onnx.TensorShapeProto.D
 def _expected(model: onnx.ModelProto, feeds: Feeds, refusals: list[str]) -> list[dict[str, np.ndarray]]:
     """The results of each oracle that runs the model and returns what the model declares; why others do not run it."""
     results = []
-    sizes = {d.dim_param: n for name, a in feeds.items() for d, n in zip(_dims(model, name), a.shape, strict=True)}
+    pairs = [pair for name, array in feeds.items() for pair in zip(_dims(model, name), array.shape, strict=True)]
+    sizes = {dim.dim_param: size for dim, size in pairs if dim.dim_param}
     for run in (_onnxruntime, run_reference):
         try:
             arrays = {n: np.asarray(a) for n, a in run(model, feeds).items()}
