@@ -1,4 +1,4 @@
-"""The driver: concurrent compiles, names that clash with the program's own, missing packages, odd outputs."""
+"""The driver: concurrent compiles, names like the program's own, missing packages, odd outputs, other CPUs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 from onnx import helper, numpy_helper
 
 import rillet
+from rillet.export import CrossModule
+from rillet.targets import target
 
 
 def dense(weight="w"):
@@ -48,6 +51,17 @@ def test_without_the_compiler_packages_the_message_says_what_to_install():
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert "pip install 'rillet[compiler]'" in done.stdout
+
+
+def test_what_this_cpu_lacks_the_features_for_is_saved_not_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr(target, "_features_here", lambda: frozenset(target.get("x86-64-v2").features))
+    module = rillet.compile(dense(), target="x86-64-v4")
+    assert isinstance(module, CrossModule) and module.targets == ["x86-64-v4"]
+    module.save(tmp_path / "other.rlm")
+    assert (tmp_path / "other.rlm").stat().st_size > 0
+    with pytest.raises(rillet.RunError, match="compiled for x86-64-v4, which this machine cannot run"):
+        module(np.zeros((2, 4), np.float32))
+    assert isinstance(rillet.compile(dense(), target=["x86-64-v4", "x86-64-v2"]), rillet.Module)
 
 
 def test_saving_to_what_is_no_regular_file_writes_into_it(tmp_path):

@@ -84,7 +84,7 @@ def compile(
     tuning: bool | str | os.PathLike[str] = True,
     progress: Progress | None = None,
 ) -> runtime.Module | CrossModule:
-    """Compile a model and load it; for a target that this machine cannot run, what comes back can be exported.
+    """Compile a model and load it; for a target that this machine cannot run, what comes back is saved or exported.
 
     Args:
         source: a path to an ONNX model or MLIR text, the bytes of an ONNX model, an ``onnx.ModelProto``, MLIR text,
@@ -110,7 +110,7 @@ def compile(
     _check_threads(threads)
     targets = resolve_targets(target)
     with _COMPILING:
-        if not targets[0].runs_here:
+        if not any(t.runs_here for t in targets):  # the loader takes the best of them that this CPU supports
             return _cross_compile(source, targets, inputs, values, options, progress)
         blob = compile_to_bytes(
             source, targets=targets, inputs=inputs, values=values, options=options, progress=progress

@@ -49,8 +49,8 @@ class Target:
 
     @property
     def runs_here(self) -> bool:
-        """Whether this machine has the architecture and the operating system (not whether it has the features)."""
-        return self.arch == _machine() and self.os == "linux"
+        """Whether this machine has the architecture, the operating system and every feature, as the loader asks."""
+        return self.arch == _machine() and self.os == "linux" and set(self.features) <= _features_here()
 
     @property
     def tile_registers(self) -> int:
@@ -86,13 +86,19 @@ def host() -> Target:
     """This machine: the best built-in target it supports, refined by LLVM's CPU name and the OS's cache sizes."""
     import llvmlite.binding as llvm
 
-    arch = _machine()
-    present = {name for name, on in llvm.get_host_cpu_features().items() if on}
-    fitting = [t for t in map(_load, names()) if t.arch == arch and set(t.features) <= present and "linux" in t.triple]
+    fitting = [t for t in map(_load, names()) if t.runs_here]
     if not fitting:
-        raise CompileError(f"no built-in target fits this machine ({arch}); choose one of: {', '.join(names())}")
+        raise CompileError(f"no built-in target fits this machine ({_machine()}); choose one of: {', '.join(names())}")
     best = max(fitting, key=lambda t: (t.vector_bits, len(t.features)))
     return dataclasses.replace(best, name="host", cpu=llvm.get_host_cpu_name(), **_cache_sizes())
+
+
+@functools.cache
+def _features_here() -> frozenset[str]:
+    """The LLVM features of this machine's CPU that the operating system lets programs use."""
+    import llvmlite.binding as llvm
+
+    return frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
 
 
 def _machine() -> str:
