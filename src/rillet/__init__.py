@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rillet.errors import CompileError, LoadError, RilletError, RunError, UnsupportedError
+from rillet.errors import CompileError, LoadError, RilletError, RunError, UnsupportedError, missing_package
 
 if TYPE_CHECKING:
     from rillet.analysis import check
@@ -39,8 +39,9 @@ def __getattr__(name: str) -> Any:
     try:
         value = getattr(import_module(_LAZY[name]), name)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("rillet"):
+        advice = missing_package(error)
+        if advice is None:
             raise
-        raise ImportError(f"rillet.{name} needs the package {error.name}: pip install 'rillet[compiler]'") from error
+        raise ImportError(f"rillet.{name} {advice}") from error
     globals()[name] = value
     return value

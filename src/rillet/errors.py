@@ -51,3 +51,10 @@ class RunError(RilletError):
     """
 
     entry: int | None = None
+
+
+def missing_package(error: ImportError) -> str | None:
+    """What to install where the compiler half's packages are missing; None for any other failure to import."""
+    missing = error.__cause__ or error
+    package = missing.name.partition(".")[0] if isinstance(missing, ModuleNotFoundError) and missing.name else "rillet"
+    return None if package == "rillet" else f"needs the package {package}: pip install 'rillet[compiler]'"

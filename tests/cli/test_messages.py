@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -93,3 +96,32 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], command: str, message: 
         main(command.split())
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("package", ["torch_mlir", "llvmlite", "onnx"])
+def test_without_the_compiler_packages_every_command_says_what_to_install(folder: Path, package: str) -> None:
+    commands = [
+        "compile model.onnx",
+        "compile model.onnx --until optimize",
+        "tune model.onnx",
+        "export model.onnx --target cortex-m4 -o out",
+        "run model.onnx",
+        "bench model.onnx",
+        "check model.onnx",
+        "verify model.onnx",
+    ]
+    if package == "llvmlite":  # which knows this machine's CPU
+        commands.append("targets")
+    code = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "from rillet.cli import main\n"
+        f"for command in {commands!r}:\n"
+        "    assert main(command.split()) == 1, command\n"
+        "assert main(['run', 'model.rlm']) == main(['inspect', 'model.rlm']) == 0\n"
+    )
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, env=environment, check=True
+    )
+    advice = f"needs the package {package}: pip install 'rillet[compiler]'"
+    assert done.stderr.splitlines() == [f"rillet: 'rillet {c.split()[0]}' {advice}" for c in commands]

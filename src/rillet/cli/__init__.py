@@ -14,7 +14,7 @@ COMMANDS = ("compile", "tune", "export", "run", "bench", "check", "verify", "ins
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its status: 0 done, 1 failed with a message, 2 wrong usage, 130 interrupted."""
     from rillet import __version__
-    from rillet.errors import RilletError
+    from rillet.errors import RilletError, missing_package
 
     parser = argparse.ArgumentParser(prog="rillet", description="Compile trained models into small native programs.")
     parser.add_argument("--version", action="version", version=f"rillet {__version__}")
@@ -28,6 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return options.handler(options)
     except RilletError as error:
         print(f"rillet: {error}", file=sys.stderr)
+        return 1
+    except ImportError as error:
+        advice = missing_package(error)
+        if advice is None:
+            raise
+        print(f"rillet: 'rillet {options.command}' {advice}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # whoever read our output has enough
         sys.stdout = None
