@@ -13,7 +13,7 @@ from onnx import helper
 from onnx_models import model, single
 
 from rillet.errors import CompileError, UnsupportedError
-from rillet.frontends.onnx import coverage, import_model
+from rillet.frontends.onnx import coverage, import_model, importer
 
 X = {"x": ("float32", (2, 3))}
 
@@ -38,6 +38,19 @@ def test_every_unsupported_node_is_listed() -> None:
     assert "domain 'com.example' is not known" in str(caught.value)
     assert coverage(proto) == list(caught.value.nodes)
     assert coverage(relu()) == []
+
+
+def test_a_defect_of_an_importer_is_to_be_reported_with_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    def defect(*_: object) -> None:
+        raise KeyError("oops")
+
+    monkeypatch.setattr(importer, "check_node", defect)
+    with pytest.raises(CompileError) as caught:
+        import_model(relu())
+    assert str(caught.value) == (
+        "Relu 'act' cannot be imported (KeyError: 'oops'): this is an error in Rillet, please report it with the node; "
+        "if onnx.checker finds faults in the model, mend those first"
+    )
 
 
 def test_domain_without_opset() -> None:

@@ -287,11 +287,10 @@ class GraphImporter:
         except RilletError:
             raise
         except Exception as error:
-            # A malformed node (too few inputs, an attribute of another type) or a defect in an importer: say which
-            # node.
+            # A defect in an importer, or a malformed node that no check before found: say which node.
             raise CompileError(
-                f"{proto.op_type} '{name}' cannot be imported ({type(error).__name__}: {error}); "
-                "check the model with onnx.checker"
+                f"{proto.op_type} '{name}' cannot be imported ({type(error).__name__}: {error}): this is an error in "
+                "Rillet, please report it with the node; if onnx.checker finds faults in the model, mend those first"
             ) from error
         return results
 
