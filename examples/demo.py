@@ -45,10 +45,10 @@ def compiled(name: str, threads: int | None) -> rillet.Module:
     stats = module.stats
     code = _size(stats["code_bytes"])
     print(f"  compiled {path.name} in {seconds:.1f} s: {stats['dispatch_count']} dispatches, {code} of code")
-    print(
-        f"  memory: {_size(stats['constant_bytes'])} of weights, mapped; {_size(stats['arena_bytes'])} arena "
-        f"(lower bound {_size(stats['arena_lower_bound'])})"
-    )
+    arena = f"{_size(stats['arena_bytes'])} arena (lower bound {_size(stats['arena_lower_bound'])})"
+    if stats["arena_is_dynamic"]:
+        arena = "arena dynamic: sized at each call"
+    print(f"  memory: {_size(stats['constant_bytes'])} of weights, mapped; {arena}")
     return module
 
 

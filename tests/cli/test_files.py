@@ -42,9 +42,12 @@ def test_inspect_reads_files_for_other_machines(model, tmp_path, capsys):
 
 def test_arena_of_a_dynamic_model_is_no_number(artifact, model, capsys):
     assert main(["inspect", str(artifact)]) == 0
-    assert "dynamic: sized at each call" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "arena_bytes              dynamic: sized at each call" in printed
+    assert "macs                     dynamic: known at each call" in printed
     assert main(["check", str(model)]) == 0
-    assert "arena: known at run time" in capsys.readouterr().out
+    assert "arena: dynamic: sized at each call" in (printed := capsys.readouterr().out)
+    assert "multiply-accumulates: dynamic: known at each call; 3 dispatches" in printed
     assert main(["check", str(model), "--shape", "x=2x4"]) == 0
     assert "arena: 64 bytes" in capsys.readouterr().out
 

@@ -74,9 +74,14 @@ def test_shares_are_of_the_roof_that_binds():
 def test_bench_profile_prints_kernels_and_writes_a_trace(tmp_path, capsys):
     trace = tmp_path / "trace.json"
     assert main(["bench", str(compiled(tmp_path)), "--profile", "--trace", str(trace)]) == 0
-    roofs, titles, *kernels = capsys.readouterr().out.splitlines()
+    roofs, titles, *kernels, total, legend = capsys.readouterr().out.splitlines()
     assert roofs.startswith("roofs of one thread: ") and "roof" in titles
     assert all("% c " in line or "% m " in line for line in kernels)
+    assert total.split()[1] == "100.0%" and total.endswith("  total of a call in these kernels")
+    assert float(total.split()[0]) == pytest.approx(
+        sum(float(line.split()[0]) for line in kernels), abs=0.1 * len(kernels)
+    )
+    assert legend.startswith("roof: share of the most there is, of c: computing")
     events = json.loads(trace.read_text())["traceEvents"]
     assert {"name", "ph", "pid", "tid", "ts", "dur", "args"} <= set(events[0])
     assert {e["args"]["call"] for e in events} == set(range(10))
@@ -113,7 +118,11 @@ def test_profile_of_dynamic_sizes_has_times_only(tmp_path, capsys):
     model, trace = tmp_path / "dynamic.onnx", tmp_path / "trace.json"
     model.write_bytes(onnx.parser.parse_model(text).SerializeToString())
     assert main(["bench", str(model), "--profile", "--trace", str(trace)]) == 0
-    _, note, titles, kernel = capsys.readouterr().out.splitlines()
+    _, note, titles, kernel, total = capsys.readouterr().out.splitlines()
     assert note.startswith("no rates: some sizes are known at calls only; compile with --shape")
-    assert titles.split() == ["us", "share", "n", "kernel", "(nodes)"] and kernel
+    assert (
+        titles.split() == ["us", "share", "n", "kernel", "(nodes)"]
+        and kernel
+        and " 100.0%    1  total of a call" in total
+    )
     assert set(json.loads(trace.read_text())["traceEvents"][0]["args"]) == {"call", "nodes"}

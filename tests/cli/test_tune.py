@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rillet.cli import main
-from rillet.cli.tune import parse_duration
+from rillet.cli.tune import _compared, parse_duration
 from rillet.tuning import Record, measure, space
 
 MATMUL = """
@@ -69,7 +69,7 @@ def test_tune_writes_the_record_that_compile_uses(source: Path, clock: None, cap
     record = tmp_path / "cache" / "tuning.json"
     assert f"record: {record}" in printed.out and "1 kernel improved" in printed.out
     assert "2000.0 us ->     1000.0 us  contraction batches=1 rows=48 columns=64 steps=40" in printed.out
-    assert "by the cost model" in printed.out and "on 1 thread(s)" in printed.out
+    assert "by the cost model" in printed.out and "ms tuned (100.0% faster) on 1 thread\n" in printed.out
     assert "kernel 0 of 1, 0 variants measured" in printed.err and "measuring it once more" in printed.err
     (entry,) = Record.load(record).entries.values()
     assert entry.knobs.given()
@@ -148,6 +148,13 @@ def test_a_bad_record_is_not_overwritten(source: Path, capsys, tmp_path: Path) -
     path.write_text("precious")
     assert main(["tune", str(source), "-o", str(path)]) == 1
     assert "is no JSON" in capsys.readouterr().err and path.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"), [(2.0, 1.0, "100.0% faster"), (1.0, 2.0, "50.0% slower"), (1.0, 1.0001, "as fast")]
+)
+def test_gains_are_in_words(before: float, after: float, words: str) -> None:
+    assert _compared(before, after) == words
 
 
 def test_durations() -> None:

@@ -16,12 +16,14 @@ from rillet.cli.common import (
     add_source,
     check_output,
     duration,
+    has_dynamic_sizes,
     natural,
     open_module,
     print_json,
     read_inputs,
     static_shape,
 )
+from rillet.errors import RunError
 from rillet.runtime import Module, load
 
 _NO_RATES = "no rates: some sizes are known at calls only; compile with --shape NAME=1x128 for each dynamic input"
@@ -36,27 +38,30 @@ def register(commands: Any) -> None:
     parser.add_argument("--seed", type=natural, default=0, help="seed of random inputs")
     parser.add_argument("--seconds", type=duration, default=2.0, help="how long to measure")
     parser.add_argument("--profile", action="store_true", help="where the time goes, kernel by kernel, on one thread")
-    parser.add_argument("--trace", metavar="FILE", help="with --profile: write a trace that Perfetto opens")
+    parser.add_argument("--trace", metavar="FILE", help="write a trace that Perfetto opens; goes with --profile")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     parser.set_defaults(handler=handle)
 
 
 def handle(options: argparse.Namespace) -> int:
+    if options.trace and not options.profile:
+        raise RunError("--trace writes what --profile measures: give both")
     if options.trace:
         check_output(Path(options.trace))
     module = open_module(options)
     inputs = list(read_inputs(module, options.input, options.seed).values())
     if not options.json:
         print("".join(f"{line}\n" for line in assumed(module, options.input)), end="")
-    if options.profile or options.trace:
+    if options.profile:
         return show_profile(module, inputs, options)
     module(*inputs)
     times = measure(lambda: module(*inputs), options.seconds)
+    macs = None if has_dynamic_sizes(module.inputs, module.stats) else module.stats.get("macs", 0)
     facts = {
         "calls": len(times),
         "min_us": min(times) * 1e6,
         "median_us": statistics.median(times) * 1e6,
-        "gmacs_per_second": module.stats.get("macs", 0) / min(times) / 1e9,
+        "gmacs_per_second": None if macs is None else macs / min(times) / 1e9,
         "inputs": {spec.name: list(array.shape) for spec, array in zip(module.inputs, inputs, strict=True)},
         "stats": module.stats,
     }
@@ -64,7 +69,7 @@ def handle(options: argparse.Namespace) -> int:
         print_json(facts)
         return 0
     print(f"{facts['calls']} calls: min {facts['min_us']:.1f} us, median {facts['median_us']:.1f} us")
-    if module.stats.get("macs"):
+    if macs:
         print(f"{facts['gmacs_per_second']:.1f} GMAC/s")
     return 0
 
@@ -87,7 +92,7 @@ def show_profile(module: Module, inputs: list[np.ndarray], options: argparse.Nam
     """Profile a module and print its kernels, longest first."""
     watched = load(module.to_bytes(), threads=1, profile=True)
     runs = profile.record(watched, inputs, calls=10)
-    known = profile.has_rates(watched)
+    known = not has_dynamic_sizes(watched.inputs, watched.stats)
     roofline, note = profile.measure_roofs(watched) if known else (None, _NO_RATES)
     kernels = profile.summarize(watched, runs, roofline, with_rates=known)
     if options.trace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rillet.cli.common import check_onnx, parse_shapes, print_json
+from rillet.cli.common import check_onnx, counted, parse_shapes, print_json
 
 if TYPE_CHECKING:
     from rillet.analysis import Report
@@ -44,8 +44,10 @@ def _text(report: Report) -> str:
     lines.append(f"control flow: {flow or 'none'}")
     lines.append(f"weights: {report.weight_bytes:,} bytes")
     if report.macs is not None:
-        lines.append(f"multiply-accumulates: {report.macs:,} in {report.dispatch_count:,} dispatches")
-        arena = f"{report.arena_bytes:,} bytes" if report.arena_bytes is not None else "known at run time"
+        dynamic = report.dynamic_dimensions or report.arena_bytes is None
+        macs = "dynamic: known at each call;" if dynamic else f"{report.macs:,} in"
+        lines.append(f"multiply-accumulates: {macs} {counted(report.dispatch_count or 0, 'dispatch', 'dispatches')}")
+        arena = f"{report.arena_bytes:,} bytes" if report.arena_bytes is not None else "dynamic: sized at each call"
         lines.append(f"constants: {report.constant_bytes:,} bytes; arena: {arena}")
     if report.unsupported:
         lines.append(f"not supported ({len(report.unsupported)}):")

@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -222,19 +222,28 @@ def storable(array: np.ndarray) -> np.ndarray:
     return array.astype(str) if array.dtype == object else array
 
 
-def print_stats(stats: Mapping[str, int]) -> None:
-    """What compiling found out, a line each. An arena sized at each call is no number yet."""
+def has_dynamic_sizes(inputs: Sequence[TensorSpec], stats: Mapping[str, int]) -> bool:
+    """Whether some sizes of a module with these inputs are known at its calls only, and with them its work."""
+    static = all(isinstance(d, int) and d >= 0 for spec in inputs for d in spec.shape)
+    return not static or bool(stats.get("arena_is_dynamic"))
+
+
+def print_stats(inputs: Sequence[TensorSpec], stats: Mapping[str, int]) -> None:
+    """What compiling found out, a line each. An arena sized at each call, or work that is, is no number yet."""
     for key, value in stats.items():
         if key == "arena_is_dynamic" or (key == "arena_lower_bound" and stats.get("arena_is_dynamic")):
             continue
-        dynamic = key == "arena_bytes" and stats.get("arena_is_dynamic")
-        text = f"dynamic: sized at each call{f', beside {value:,}' if value else ''}" if dynamic else f"{value:,}"
+        text = f"{value:,}"
+        if key == "arena_bytes" and stats.get("arena_is_dynamic"):
+            text = f"dynamic: sized at each call{f', beside {value:,}' if value else ''}"
+        elif key == "macs" and has_dynamic_sizes(inputs, stats):
+            text = "dynamic: known at each call"
         print(f"  {key:24} {text}")
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, plural: str = "") -> str:
     """``1 kernel``, ``2 kernels``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def print_json(facts: Any) -> None:

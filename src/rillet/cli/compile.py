@@ -61,7 +61,7 @@ def handle(options: argparse.Namespace) -> int:
         print_json(facts)
         return 0
     print(f"{output}: {facts['bytes']:,} bytes, compiled in {facts['seconds']} s")
-    print_stats(module.stats)
+    print_stats(module.inputs, module.stats)
     return 0
 
 

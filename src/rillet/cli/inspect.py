@@ -39,7 +39,7 @@ def handle(options: argparse.Namespace) -> int:
         mark = "  <- this machine" if variant["selected"] else ""
         print(f"  {variant['target']}: {variant['bytes']:,} bytes, {len(variant['entries'])} entries{mark}")
     print("stats:")
-    print_stats(facts["stats"])
+    print_stats(contents.inputs, contents.stats)
     if options.verify:
         print("verified: all checksums match")
     return 0

@@ -66,12 +66,6 @@ def measure_roofs(module: Module) -> tuple[Roofline | None, str]:
     return roofline, f"roofs of one thread: {text}, and a copy of as many bytes as the kernel reads and writes"
 
 
-def has_rates(module: Module) -> bool:
-    """Whether the work of each kernel is known: it is not where sizes are known at calls only."""
-    static = all(isinstance(d, int) and d >= 0 for spec in module.inputs for d in spec.shape)
-    return static and not module.stats.get("arena_is_dynamic")
-
-
 def rates(entry: dict[str, Any], nanoseconds: float, roofline: Roofline | None) -> Rates:
     """The rates of one dispatch of the kernel that ``entry`` (one of ``Module.entries``) describes."""
     operations, size, time = 2 * entry["macs"], entry["bytes"], max(nanoseconds, 1)
@@ -107,8 +101,7 @@ def summarize(
 
 
 def table(kernels: Sequence[KernelTime]) -> str:
-    """The summary as text; columns that no kernel has a figure for are left out. ``roof``: of the multiply-add peak (c)
-    or of a copy of as many bytes (m), whichever binds."""
+    """The summary as text, with the sums of one call; columns that no kernel has a figure for are left out."""
     with_rates = any(k.gflops is not None for k in kernels)
     with_roof = any(k.of_roof is not None for k in kernels)
     titles = f" {'GFLOP/s':>8} {'GB/s':>7}" * with_rates + f" {'roof':>7}" * with_roof
@@ -118,6 +111,11 @@ def table(kernels: Sequence[KernelTime]) -> str:
         figures += f" {_figure(k.gflops, '.1f'):>8} {_figure(k.gbytes, '.1f'):>7}" if with_rates else ""
         figures += f" {_figure(k.of_roof, '.0%'):>5} {(k.bound or ' ')[0]}" if with_roof else ""
         lines.append(f"{figures}  {k.name}  ({k.sources})")
+    microseconds, dispatches = sum(k.microseconds for k in kernels), sum(k.dispatches for k in kernels)
+    total = f"{microseconds:>10.1f} {1:>6.1%} {dispatches:>4}{'':{len(titles)}}  total of a call in these kernels"
+    lines.append(total)
+    if with_roof:
+        lines.append("roof: share of the most there is, of c: computing (multiply-adds), m: memory (a copy)")
     return "\n".join(lines)
 
 

@@ -190,10 +190,16 @@ def _text(result: Result, path: Path) -> str:
     lines.append(f"{measured}, {counted(result.improved, 'kernel')} improved")
     lines.append(
         f"model: {result.default_s * 1e3:.3f} ms by the cost model, {result.tuned_s * 1e3:.3f} ms tuned "
-        f"({result.default_s / result.tuned_s - 1:+.1%}) on {result.threads} thread(s)"
+        f"({_compared(result.default_s, result.tuned_s)}) on {counted(result.threads, 'thread')}"
     )
     lines.append(f"record: {path}")
     return "\n".join(lines)
+
+
+def _compared(before: float, after: float) -> str:
+    """How the speed of ``after`` seconds compares with that of ``before``."""
+    gain = round(before / after - 1, 3)
+    return f"{abs(gain):.1%} {'faster' if gain > 0 else 'slower'}" if gain else "as fast"
 
 
 def report(rankings: Sequence[Ranking]) -> str:
