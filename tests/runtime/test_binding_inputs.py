@@ -73,10 +73,12 @@ def test_read_only_arrays_are_taken(add: Module) -> None:
         ((X, X.astype(np.int32)), {}, "input 'y': expected float32, got int32"),
         ((X, X.astype(">f8")), {}, "input 'y': expected float32, got >f8"),
         ((X, np.array(["a"] * 4)), {}, "input 'y': expected float32, got <U1"),
-        ((X, [1j] * 4), {}, "input 'y': expected float32, but the value given is of type complex128"),
-        ((X, ["a", "b"]), {}, "input 'y': expected float32, but the value given is of type <U1"),
-        ((X, None), {}, "input 'y': expected float32, but the value given is of type object"),
-        ((X, [[1.0], [2.0, 3.0]]), {}, "input 'y': cannot make an array of list"),
+        ((X, [1j] * 4), {}, "input 'y': expected an array of float32, but a list of complex128 values was given"),
+        ((X, ["a", "b"]), {}, "input 'y': expected an array of float32, but a list of text was given"),
+        ((X, None), {}, "input 'y': expected an array of float32, but None was given"),
+        ((X, "abc"), {}, "input 'y': expected an array of float32, but the str 'abc' was given"),
+        ((X, [None, 1.0]), {}, "input 'y': expected an array of float32, but a list of Python objects was given"),
+        ((X, [[1.0], [2.0, 3.0]]), {}, "input 'y': cannot make an array of list: its parts differ in length"),
         ((X, X.reshape(2, 2)), {}, r"input 'y': expected shape \(4,\), got \(2, 2\)"),
         ((X, X[:3]), {}, r"input 'y': expected shape \(4,\), got \(3,\)"),
         ((X, np.float32(1)), {}, r"input 'y': expected shape \(4,\), got \(\)"),
@@ -109,7 +111,7 @@ def test_python_numbers_take_the_type_of_the_input(elf: bytes) -> None:
     assert first.dtype == np.int8 and first.shape == () and first == -3
     with pytest.raises(RunError, match="input 'x': the value given does not fit int8"):
         module(300)
-    with pytest.raises(RunError, match="input 'x': expected int8, but the value given is of type float64"):
+    with pytest.raises(RunError, match=r"input 'x': expected an array of int8, but the float 1\.5 was given"):
         module(1.5)
 
 

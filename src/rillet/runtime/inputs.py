@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,7 +53,7 @@ def prepare(spec: TensorSpec, value: Any) -> np.ndarray:
 def _from_python(spec: TensorSpec, value: Any) -> np.ndarray:
     array = _asarray(spec, value)
     if _kind(array.dtype) > _kind(spec.dtype):
-        raise RunError(f"input '{spec.name}': expected {spec.dtype}, but the value given is of type {array.dtype}")
+        raise RunError(f"input '{spec.name}': expected an array of {spec.dtype}, but {_described(value, array)}")
     try:
         return np.asarray(value, dtype=spec.dtype)
     except (OverflowError, ValueError, TypeError) as error:
@@ -63,11 +64,20 @@ def _kind(dtype: np.dtype) -> int:
     return _EXTENSION if dtype.isbuiltin == 2 else _KINDS.get(dtype.kind, _OTHER)
 
 
+def _described(value: Any, array: np.ndarray) -> str:
+    """What was given in the place of an array, which numpy makes ``array`` of."""
+    if array.ndim == 0:
+        return "None was given" if value is None else f"the {type(value).__name__} {reprlib.repr(value)} was given"
+    contents = {"O": "Python objects", "U": "text", "S": "bytes"}.get(array.dtype.kind, f"{array.dtype} values")
+    return f"a {type(value).__name__} of {contents} was given"
+
+
 def _asarray(spec: TensorSpec, value: Any) -> np.ndarray:
     try:
         return np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise RunError(f"input '{spec.name}': cannot make an array of {type(value).__name__}: {error}") from None
+        reason = "its parts differ in length" if "inhomogeneous" in str(error) else error
+        raise RunError(f"input '{spec.name}': cannot make an array of {type(value).__name__}: {reason}") from None
 
 
 def _count(count: int) -> str:
