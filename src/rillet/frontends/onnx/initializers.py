@@ -39,7 +39,8 @@ def check_size(dims: Sequence[object], dtype: str, what: str, limit: int = _MAX_
                 raise CompileError(f"{what}: a tensor of shape {list(dims)} has a negative dimension")
             total *= max(extent, 1)
     if total > limit:
-        raise CompileError(f"{what}: a tensor of shape {[d if isinstance(d, int) else '?' for d in dims]} is too large")
+        shape = [d if isinstance(d, int) else "?" for d in dims]
+        raise CompileError(f"{what}: a tensor of shape {shape} is too large: {total:,} bytes; the limit is {limit:,}")
 
 
 def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
