@@ -93,7 +93,10 @@ def test_shapes_with_fractions(model, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compile", "MODEL", "-o", "/nowhere/x.rlm"], "cannot write /nowhere/x.rlm: there is no folder /nowhere"),
+        (
+            ["compile", "MODEL", "-o", "/nowhere/x.rlm"],
+            "cannot write /nowhere/x.rlm: there is no folder /nowhere; create it first",
+        ),
         (["compile", "MODEL", "-o", "FOLDER"], "it is a folder"),
         (
             ["bench", "MODEL", "--profile", "--trace", "/nowhere/t.json"],

@@ -93,7 +93,7 @@ def check_output(path: Path, *, makes_folder: bool = False) -> None:
     while makes_folder and not folder.exists() and folder != folder.parent:
         folder = folder.parent
     if not folder.is_dir():
-        raise CompileError(f"cannot write {path}: there is no folder {folder}")
+        raise CompileError(f"cannot write {path}: there is no folder {folder}; create it first")
     if not path.exists() and not os.access(folder, os.W_OK | os.X_OK):
         raise CompileError(f"cannot write {path}: the folder {folder} is not writable")
 
