@@ -53,6 +53,20 @@ def test_a_defect_of_an_importer_is_to_be_reported_with_the_node(monkeypatch: py
     )
 
 
+def test_unequal_sizes_of_one_dimension_are_named_where_a_node_fails() -> None:
+    text = '<ir_version: 10, opset_import: ["" : 20]> g (float[N,4] x, float[N,4] b) => (float[N,4] y) { y = NODE }'
+    add = onnx.parser.parse_model(text.replace("NODE", "Add (x, b)"))
+    with pytest.raises(CompileError) as caught:
+        import_model(add, {"x": [2, 4], "b": [3, 4]})
+    assert str(caught.value).endswith(
+        ": dimensions 2 and 3 do not broadcast; inputs 'x' and 'b' share the dimension 'N' in the model, but are given "
+        "2 and 3 for it: give them the same size"
+    )
+    import_model(add, {"x": [2, 4], "b": [1, 4]})
+    gemm = onnx.parser.parse_model(text.replace("NODE", "Gemm <transB = 1> (x, b)").replace("[N,4] y", "[N,M] y"))
+    import_model(gemm, {"x": [2, 4], "b": [3, 4]})
+
+
 def test_domain_without_opset() -> None:
     proto = model([helper.make_node("Widget", ["x"], ["y"], domain="com.example")], X, ["y"])
     with pytest.raises(UnsupportedError, match=r"imports no opset for domain 'com.example'"):

@@ -124,6 +124,22 @@ def _dims(info: onnx.ValueInfoProto, overrides: InputShapes) -> tuple[int | str,
     return tuple(result)
 
 
+def unequal_sizes(graph: onnx.GraphProto, overrides: InputShapes) -> str:
+    """Which inputs the caller gives different sizes for a dimension of one name, as a sentence; "" where none."""
+    first: dict[str, tuple[str, int]] = {}
+    for info in graph.input:
+        for d, size in zip(info.type.tensor_type.shape.dim, overrides.get(info.name, ()), strict=False):
+            if not d.dim_param or not isinstance(size, int) or size < 0:
+                continue
+            name, other = first.setdefault(d.dim_param, (info.name, size))
+            if other != size:
+                return (
+                    f"inputs '{name}' and '{info.name}' share the dimension '{d.dim_param}' in the model, but are "
+                    f"given {other} and {size} for it: give them the same size"
+                )
+    return ""
+
+
 def check_result(info: onnx.ValueInfoProto, dtype: str, shape: Sequence[object]) -> None:
     """Raise CompileError when an output is declared with another type than what the graph computes.
 

@@ -16,7 +16,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
-from rillet.errors import CompileError, RilletError, UnsupportedNode
+from rillet.errors import CompileError, RilletError, UnsupportedError, UnsupportedNode
 from rillet.frontends.arguments import checked_shapes, checked_values
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.layout import Builder
@@ -29,6 +29,7 @@ from rillet.frontends.onnx.boundary import (
     graph_inputs,
     string_inputs,
     string_parts,
+    unequal_sizes,
 )
 from rillet.frontends.onnx.fold import fold
 from rillet.frontends.onnx.initializers import check_size, initializers
@@ -106,7 +107,15 @@ class GraphImporter:
         context = thread_context()
         with context, ir.Location.unknown(context):
             program = Program(ir.Module.create())
-            self._import_main(program)
+            try:
+                self._import_main(program)
+            except UnsupportedError:
+                raise
+            except CompileError as error:
+                # Names of dimensions are not always meant, so unequal sizes are no fault before something fails.
+                if not (hint := unequal_sizes(self.model.graph, self._overrides)):
+                    raise
+                raise CompileError(f"{error}; {hint}") from error
         return program
 
     # --- the function @main ---
