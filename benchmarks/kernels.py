@@ -75,14 +75,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def unsupported(name: str) -> str | None:
     """Why this machine cannot run code for the target, or None. Raises `CompileError` for an unknown name."""
-    import llvmlite.binding as llvm
-
-    target = targets.get(name)
-    if not target.runs_here:
-        return f"{name}: skipped, this machine has another architecture"
-    present = {feature for feature, on in llvm.get_host_cpu_features().items() if on}
-    lacking = [feature for feature in target.features if feature not in present]
-    return f"{name}: skipped, this machine lacks {', '.join(lacking)}" if lacking else None
+    obstacle = targets.get(name).obstacle
+    return f"{name}: skipped, {obstacle}" if obstacle else None
 
 
 def measure_kernel(

@@ -55,6 +55,7 @@ def test_without_the_compiler_packages_the_message_says_what_to_install():
 
 def test_what_this_cpu_lacks_the_features_for_is_saved_not_loaded(tmp_path, monkeypatch):
     monkeypatch.setattr(target, "_features_here", lambda: frozenset(target.get("x86-64-v2").features))
+    assert str(target.get("x86-64-v4").obstacle).startswith("this machine lacks avx, avx2, fma, ")
     module = rillet.compile(dense(), target="x86-64-v4")
     assert isinstance(module, CrossModule) and module.targets == ["x86-64-v4"]
     module.save(tmp_path / "other.rlm")

@@ -56,6 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("run model.rlm --output good.npy", "cannot write into good.npy: good.npy is a file, not a folder"),
         ("run model.rlm --output good.npy/deep", "cannot write into good.npy/deep: good.npy is a file"),
         ("run bad.rlm", "'bad.rlm': not a Rillet module"),
+        ("run model.onnx --target aarch64", "code for aarch64 cannot run here: this machine has another architecture"),
         ("bench model.rlm --trace t.json", "--trace writes what --profile measures: give both"),
         ("inspect bad.rlm", "'bad.rlm': not a Rillet module"),
         ("compile model.rlm", "'model.rlm': compiled already, so it can be run ('rillet run', rillet.load); give the"),

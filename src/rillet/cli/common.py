@@ -35,7 +35,11 @@ def open_module(options: argparse.Namespace) -> Module:
             raise RunError(f"{', '.join(ignored)}: '{options.model}' is compiled already; compile its model again")
         return load(options.model, threads=options.threads)
     import rillet
+    from rillet.compiler import resolve_targets
 
+    obstacles = [target.obstacle for target in resolve_targets(options.target or "host")]
+    if all(obstacles):
+        raise RunError(f"code for {', '.join(options.target)} cannot run here: {obstacles[-1]}; see 'rillet export'")
     module = rillet.compile(
         options.model,
         target=options.target or "host",
@@ -43,8 +47,7 @@ def open_module(options: argparse.Namespace) -> Module:
         threads=options.threads,
         cache=not options.no_cache,
     )
-    if not isinstance(module, Module):
-        raise RunError(f"code for target {', '.join(options.target)} cannot run on this machine; see 'rillet export'")
+    assert isinstance(module, Module)
     return module
 
 

@@ -58,8 +58,8 @@ def handle(options: argparse.Namespace) -> int:
 
     seconds = parse_duration(options.time_budget)
     (target,) = compiler.resolve_targets(options.target)
-    if not target.runs_here:
-        raise CompileError(f"target {target.name} cannot run on this machine, so nothing can be measured for it")
+    if target.obstacle:
+        raise CompileError(f"nothing can be measured for target {target.name}: {target.obstacle}")
     compiler.check_jobs(options.jobs)
     threads = thread_count(options.threads)
     path = Path(options.output) if options.output else default_path()

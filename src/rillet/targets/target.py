@@ -50,7 +50,16 @@ class Target:
     @property
     def runs_here(self) -> bool:
         """Whether this machine has the architecture, the operating system and every feature, as the loader asks."""
-        return self.arch == _machine() and self.os == "linux" and set(self.features) <= _features_here()
+        return self.obstacle is None
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why this machine cannot run code for it, as half a sentence; None where it can."""
+        if self.arch != _machine() or self.os != "linux":
+            return "this machine has another architecture"
+        present = _features_here()
+        lacking = [feature for feature in self.features if feature not in present]
+        return f"this machine lacks {', '.join(lacking)}" if lacking else None
 
     @property
     def tile_registers(self) -> int:
@@ -93,7 +102,6 @@ def host() -> Target:
     return dataclasses.replace(best, name="host", cpu=llvm.get_host_cpu_name(), **_cache_sizes())
 
 
-@functools.cache
 def _features_here() -> frozenset[str]:
     """The LLVM features of this machine's CPU that the operating system lets programs use."""
     import llvmlite.binding as llvm
