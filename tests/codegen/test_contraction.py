@@ -85,6 +85,12 @@ def test_weights_that_are_fetched_ahead(m: int, n: int, k: int) -> None:
     _check(m, n, k, "x86-64-v3")
 
 
+@pytest.mark.parametrize(("m", "fetched"), [(7, False), (26, True)])
+def test_weights_that_few_row_tiles_use_are_not_fetched_ahead(m: int, fetched: bool) -> None:
+    kernel = _check(m, 300, 257, "x86-64-v3", CodegenOptions(keep_intermediates=True))
+    assert ("prefetch" in kernel.executable.assembly) == fetched
+
+
 def test_a_long_product_is_split_into_workgroups() -> None:
     kernel = _check(150, 130, 400, "host")
     assert np.prod(kernel.grid()) >= 2

@@ -60,10 +60,11 @@ class Plan:
     @property
     def prefetch_parts(self) -> int:
         """In how many parts the next panels are fetched, one during each row tile of a block; 0: they are not. A power
-        of two, so that dividing by it is a shift: row tiles beyond it fetch the last part again.
+        of two, so that dividing by it is a shift: row tiles beyond it fetch the last part again. One or two row tiles
+        leave the memory no time that the hardware's own reading ahead does not use.
         """
         row_tiles = math.ceil(self.blocks.rows / self.tile.rows)
-        return 1 << (row_tiles.bit_length() - 1) if self.prefetch and row_tiles > 1 else 0
+        return 1 << (row_tiles.bit_length() - 1) if self.prefetch and row_tiles > 2 else 0
 
 
 def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
