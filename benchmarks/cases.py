@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 import models
-from models.fetch import cache_dir
+from models.fetch import FetchError, cache_dir
 from models.graph import GraphBuilder
 from models.zoo import serialize
 
@@ -33,6 +35,18 @@ def load_case(spec: str) -> Case:
     if batch and not batch.isdecimal():
         raise ValueError(f"{spec}: the batch size after the colon must be a whole number")
     return Case(spec, models.path(name), models.inputs(name, seed=0, batch=int(batch or 1)))
+
+
+def load_cases(specs: Iterable[str], notes: list[str]) -> Iterator[Case]:
+    """The cases of ``specs``; what cannot be had is reported on the error stream and added to ``notes``."""
+    for spec in specs:
+        try:
+            case = load_case(spec)
+        except (FetchError, ValueError) as error:
+            notes.append(f"{spec}: {error}")
+            print(notes[-1], file=sys.stderr)
+            continue
+        yield case
 
 
 def _call_overhead() -> Case:

@@ -2,7 +2,8 @@
 
 Every compile is a cold one in a process of its own, from the ONNX file to the artifact, imports included. The engines
 take turns, and each counts with the smallest of its times: by the clock, and of the processors (the process and its
-children), which a busy machine disturbs less. Exit status 1 when Rillet fails or takes longer than a peer.
+children), which a busy machine disturbs less. Exit status 1 when Rillet fails or takes more
+processor time than a peer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from benchmarks import cases, inputs, report
 from benchmarks.engines import COMPILING_PEERS, ENGINES, missing
 from benchmarks.machine import identify
 from benchmarks.measure import in_fresh_process
-from models.fetch import FetchError
 from rillet.cli.common import positive
 
 MODELS = tuple(name for name in cases.DEFAULT if name != cases.CALL_OVERHEAD and ":" not in name)
@@ -37,13 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.json:
         print("\n".join([report.machine_line(facts), *notes, header(engines)]), flush=True)
     rows: list[Row] = []
-    for spec in options.models:
-        try:
-            case = cases.load_case(spec)
-        except (FetchError, ValueError) as error:
-            notes.append(f"{spec}: {error}")
-            print(notes[-1], file=sys.stderr)
-            continue
+    for case in cases.load_cases(options.models, notes):
         rows.append(measure_compiles(case, engines, options.rounds))
         if not options.json:
             print(line(rows[-1], engines), flush=True)

@@ -22,7 +22,6 @@ from benchmarks import cases, inputs, machine, report
 from benchmarks.engines import ENGINES, PEERS, missing
 from benchmarks.measure import in_fresh_process, interleaved
 from models.compare import error_ratio
-from models.fetch import FetchError
 from rillet.cli.common import duration, positive
 
 REFERENCES = ("ort", "openvino", "iree", "rillet")
@@ -38,13 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     rows: list[dict[str, Any]] = []
     if not options.json:
         print(report.header(facts, notes))
-    for spec in options.models:
-        try:
-            case = cases.load_case(spec)
-        except (FetchError, ValueError) as error:
-            notes.append(f"{spec}: {error}")
-            print(notes[-1], file=sys.stderr)
-            continue
+    for case in cases.load_cases(options.models, notes):
         for measured in measure_case(case, engines, options.threads, options.seconds, options.rounds):
             rows += measured
             if not options.json:

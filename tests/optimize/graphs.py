@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from rillet import optimize
 from rillet.frontends.onnx import import_model
 from rillet.ir import Program
 
@@ -75,6 +76,15 @@ def model(
 def program(build: Callable[[Graph, str], str | Sequence[str]], shape: Sequence[int | str], seed: int = 0) -> Program:
     """The model in tensor form."""
     return import_model(model(build, shape, seed))
+
+
+def optimized(build: Callable[[Graph, str], str | Sequence[str]], shape: Sequence[int | str]) -> Program:
+    """The model after all passes of the optimizer, checked."""
+    result = program(build, shape)
+    for step in optimize.PASSES:
+        step(result)
+    optimize.check(result)
+    return result
 
 
 def residual(g: Graph, x: str) -> str:

@@ -10,8 +10,6 @@ from frontends.interpreter import evaluate
 from optimize import graphs
 from optimize.graphs import Graph
 
-from rillet import optimize
-from rillet.ir import Program
 from rillet.ir.contraction import contraction
 from rillet.ir.structured import copy_permutation, structured, walk
 from rillet.optimize import sink_reshapes, sink_transposes
@@ -108,20 +106,12 @@ CASES: dict[str, tuple[Build, Sequence[int | str], int, int]] = {
 }
 
 
-def optimized(build: Build, shape: Sequence[int | str]) -> Program:
-    program = graphs.program(build, shape)
-    for step in optimize.PASSES:
-        step(program)
-    optimize.check(program)
-    return program
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_results_are_the_same(case: str) -> None:
     build, shape, _, _ = CASES[case]
     x = np.random.default_rng(1).standard_normal([7 if isinstance(e, str) else e for e in shape]).astype(np.float32)
     expected = evaluate(graphs.program(build, shape), [x])
-    for actual, reference in zip(evaluate(optimized(build, shape), [x]), expected, strict=True):
+    for actual, reference in zip(evaluate(graphs.optimized(build, shape), [x]), expected, strict=True):
         assert actual.shape == reference.shape
         np.testing.assert_allclose(actual, reference, rtol=0, atol=2e-6 * np.abs(reference).max())
 
@@ -129,7 +119,7 @@ def test_results_are_the_same(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_contractions_are_split_where_it_pays(case: str) -> None:
     build, shape, contractions, slices = CASES[case]
-    program = optimized(build, shape)
+    program = graphs.optimized(build, shape)
     views = [view for op in walk(program.main()) if (view := structured(op)) is not None]
     assert sum(contraction(view) is not None for view in views) == contractions
     assert sum(op.name == "tensor.extract_slice" for op in walk(program.main())) == slices
@@ -137,7 +127,7 @@ def test_contractions_are_split_where_it_pays(case: str) -> None:
 
 def test_parts_are_read_in_place() -> None:
     """What is left is the transposition behind the attention. Nothing moves to and fro."""
-    program = optimized(attention, TOKENS)
+    program = graphs.optimized(attention, TOKENS)
     assert sum(copy_permutation(op) is not None for op in walk(program.main())) == 1
     assert not sink_transposes.sink(program)
     assert not sink_reshapes.sink(program)

@@ -12,7 +12,6 @@ from optimize.graphs import Graph
 from torch_mlir import ir
 
 from rillet import optimize
-from rillet.ir import Program
 from rillet.ir.contraction import contraction
 from rillet.ir.structured import structured, walk
 
@@ -61,20 +60,12 @@ CASES: dict[str, tuple[Build, tuple[int, ...], int]] = {
 }
 
 
-def optimized(build: Build, shape: tuple[int, ...]) -> Program:
-    program = graphs.program(build, shape)
-    for step in optimize.PASSES:
-        step(program)
-    optimize.check(program)
-    return program
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_results_are_the_same(case: str) -> None:
     build, shape, _ = CASES[case]
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     (expected,) = evaluate(graphs.program(build, shape), [x])
-    (actual,) = evaluate(optimized(build, shape), [x])
+    (actual,) = evaluate(graphs.optimized(build, shape), [x])
     assert actual.shape == expected.shape
     np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
 
@@ -87,14 +78,14 @@ def test_infinities_stay_where_they_are(case: str) -> None:
     x.flat[x.size // 2] = np.inf
     with np.errstate(invalid="ignore"):
         (expected,) = evaluate(graphs.program(build, shape), [x])
-        (actual,) = evaluate(optimized(build, shape), [x])
+        (actual,) = evaluate(graphs.optimized(build, shape), [x])
     np.testing.assert_array_equal(np.isfinite(actual), np.isfinite(expected))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_each_phase_is_a_convolution_of_the_input(case: str) -> None:
     build, shape, count = CASES[case]
-    program = optimized(build, shape)
+    program = graphs.optimized(build, shape)
     views = [view for op in walk(program.main()) if (view := structured(op)) is not None]
     assert sum((r := contraction(v)) is not None and r.is_convolution for v in views) == count
     spread = [

@@ -13,9 +13,9 @@ from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.cpu.tiles import LINE_BYTES
 from rillet.targets import Target
 
-_LINE_BYTES = 64
 _IN_L1 = 3  # locality: into all caches
 
 
@@ -32,6 +32,6 @@ def fetch(kernel: Kernel, number: int, outer: Sequence[Coordinate], first: Index
     the end of the axis its last element instead."""
     port = kernel.dispatch.arguments[number]
     last = index.sub(kernel.extents(port.value)[-1], 1)
-    for n in range(0, elements, max(1, _LINE_BYTES // storage_bytes(storage_type(port.type.element_type)))):
+    for n in range(0, elements, max(1, LINE_BYTES // storage_bytes(storage_type(port.type.element_type)))):
         place = [*(c for c in outer if not isinstance(c, Lane)), index.minimum(index.add(first, n), last)]
         memref.PrefetchOp(kernel.argument(number), [index.value(c) for c in place], False, _IN_L1, True)
