@@ -91,7 +91,8 @@ def compile(
             or an ``mlir.ir.Module``.
         target: a target name, or several to put several variants of the code into one file (the best one that the CPU
             supports is chosen at load); see ``rillet targets``.
-        inputs: shapes by input name that pin the model's own dynamic dimensions; a string or -1 makes one dynamic.
+        inputs: shapes by input name that pin the model's own dynamic dimensions; a string or -1 makes one dynamic. A
+            size for a dimension that has a name in the model pins it in the inputs that are left out, too.
         values: inputs by name whose value the code may rely on (axes, shapes, ... that shape it). They stay inputs,
             but are not read: a call with another value gives the results for this one.
         threads: threads a call uses; None: one a core.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,22 @@ def test_unequal_sizes_of_one_dimension_are_named_where_a_node_fails() -> None:
     import_model(add, {"x": [2, 4], "b": [1, 4]})
     gemm = onnx.parser.parse_model(text.replace("NODE", "Gemm <transB = 1> (x, b)").replace("[N,4] y", "[N,M] y"))
     import_model(gemm, {"x": [2, 4], "b": [3, 4]})
+
+
+def test_a_size_of_a_named_dimension_is_that_of_the_other_inputs() -> None:
+    text = (
+        '<ir_version: 10, opset_import: ["" : 20]> g (float[N,M] x, float[N,M] b) => (float[N,M] y) { y = Add (x, b) }'
+    )
+    add = onnx.parser.parse_model(text)
+    arguments = "%arg0: tensor<2x?xf32> {"
+    assert arguments in str(import_model(add, {"x": [2, -1]}).module)
+    assert arguments.replace("0", "1") in str(import_model(add, {"x": [2, -1]}).module)
+    # What the caller says of an input stays: a dynamic dimension, and sizes of dimensions that only share a name.
+    assert arguments.replace("0", "1") not in str(import_model(add, {"x": [2, -1], "b": [-1, -1]}).module)
+    text = text.replace("float[N,M] b", "float[N,M] b, float[N,M] c").replace("Add (x, b)", "Sum (x, b, c)")
+    assert "%arg2: tensor<?x4xf32> {" in str(
+        import_model(onnx.parser.parse_model(text), {"x": [2, 4], "b": [1, 4]}).module
+    )
 
 
 def test_domain_without_opset() -> None:
@@ -147,6 +164,46 @@ def test_output_of_another_shape(declared: str | None, named: str | None) -> Non
         return
     with pytest.raises(CompileError, match=rf"output 'y' is declared as {named}, but the graph computes \[2, 3\]"):
         import_model(proto)
+
+
+@pytest.mark.parametrize(
+    "type_, wrong",
+    [
+        ("float[3,2]", r"declared as \[3, 2\], but the graph computes \[2, 3\]"),
+        ("float[N,4]", r"declared as \[N, 4\], but the graph computes \[2, 3\]"),
+        ("float[6]", r"declared as \[6\], but the graph computes \[2, 3\]"),
+        ("float16[2,3]", "declared as float16, but the graph computes float32"),
+        ("float[2,3]", None),
+        ("float[N,M]", None),
+        ("float[0,3]", None),  # what exporters write for a dimension that they do not know
+    ],
+)
+def test_value_between_nodes_of_another_type(type_: str, wrong: str | None) -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 20]> g (float[2,3] x) => (float[2,3] y) '
+        f"<{type_} t> {{ t = Neg (x) y = Relu (t) }}"
+    )
+    if wrong is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            import_model(proto)
+        return
+    with pytest.warns(RuntimeWarning, match=rf"value_info is wrong, and not used: 't' is {wrong}\. Delete value_info"):
+        import_model(proto)
+
+
+def test_many_values_of_other_types_are_one_warning() -> None:
+    names = [f"t{i}" for i in range(5)]
+    nodes = "".join(f"{name} = Neg (x) " for name in names)
+    then = "g (float[2,3] x, bool c) => (float[2,3] y) <" + ", ".join(f"float[9] {n}" for n in names)
+    branch = "() => (float[2,3] r) <float[7] inner> { inner = Neg (x) r = Relu (inner) }"
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 20]> {then}> {{ {nodes} '
+        f"y = If (c) <then_branch = a {branch}, else_branch = b {branch}> }}"
+    )
+    with pytest.warns(RuntimeWarning, match=r"'t0' is .*; 't1' is .*; 't2' is .*; and 3 more\. Delete") as caught:
+        import_model(proto)
+    assert len(caught) == 1
 
 
 def test_input_without_shape() -> None:

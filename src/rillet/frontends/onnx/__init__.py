@@ -29,12 +29,13 @@ def import_model(
     """Import a model: a path, the bytes of a file, or a ModelProto.
 
     ``inputs`` pins dynamic dimensions of inputs by name; a string names a dynamic dimension, -1 or None leaves it
-    dynamic. Naming an initializer makes it an input. Dimensions of one name have one size at run time. ``values``
+    dynamic. Naming an initializer makes it an input. Dimensions of one name have one size at run time; pinning one pins
+    those of the inputs left out. ``values``
     specializes the program on the value of inputs (axes, shapes, pads, ... that shape the code): they stay arguments
     of @main but are not read.
 
     Raises CompileError when the model cannot be read or is invalid, and UnsupportedError, which lists every node that
-    cannot be compiled.
+    cannot be compiled. Warns (RuntimeWarning) of values whose declared types contradict what the nodes compute.
     """
     program, unsupported = _import(source, inputs, values)
     if unsupported:

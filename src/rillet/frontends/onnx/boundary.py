@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import onnx
 
 _STRING = 8  # onnx.TensorProto.STRING
+_SHOWN = 3  # contradictions that a warning spells out
 InputShapes: TypeAlias = Mapping[str, Sequence[int | str | None]]
 
 
@@ -45,8 +47,9 @@ class GraphInput:
 def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: InputShapes, opset: int) -> list[GraphInput]:
     """The inputs of a graph that are not initializers (``held``), with their dtypes and dimensions.
 
-    An input of strings is two: see ``string_parts``. ``overrides`` replaces the shapes of inputs by name. Raises
-    CompileError, and UnsupportedError for a dtype.
+    An input of strings is two: see ``string_parts``. ``overrides`` replaces the shapes of inputs by name; a size given
+    for a named dimension of one input is that of the inputs not in ``overrides`` too. Raises CompileError, and
+    UnsupportedError for a dtype.
     """
     declared = [i for i in graph.input if i.name not in held]
     known = {i.name for i in declared}
@@ -54,10 +57,11 @@ def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Input
         if name not in known:
             raise CompileError(f"the model has no input '{name}'; its inputs are: {', '.join(sorted(known)) or 'none'}")
     result: list[GraphInput] = []
+    pinned = {name: given[0][1] for name, given in _given_sizes(graph, overrides).items() if _equal(given)}
     for info in declared:
         if not info.type.HasField("tensor_type"):
             raise CompileError(f"input '{info.name}' is a {info.type.WhichOneof('value')}; only tensors can be inputs")
-        dims = _dims(info, overrides)
+        dims = _dims(info, overrides, pinned)
         if info.type.tensor_type.elem_type == _STRING:
             check_size(dims, "int64", f"input '{info.name}'")
             parts = string_parts(info.name)
@@ -84,7 +88,7 @@ def string_parts(name: str) -> tuple[str, str]:
     return f"{name}[ends]", f"{name}[bytes]"
 
 
-def _dims(info: onnx.ValueInfoProto, overrides: InputShapes) -> tuple[int | str, ...]:
+def _dims(info: onnx.ValueInfoProto, overrides: InputShapes, pinned: Mapping[str, int]) -> tuple[int | str, ...]:
     tensor = info.type.tensor_type
     if not tensor.HasField("shape") and info.name not in overrides:
         raise CompileError(
@@ -100,7 +104,7 @@ def _dims(info: onnx.ValueInfoProto, overrides: InputShapes) -> tuple[int | str,
             # Exporters write 0 for a dimension that they do not know.
             declared[-1] = f"{info.name}_{axis}"
     if info.name not in overrides:
-        return tuple(declared)
+        return tuple(pinned.get(d, d) if isinstance(d, str) else d for d in declared)
     given = overrides[info.name]
     if tensor.HasField("shape") and len(given) != len(declared):
         raise CompileError(
@@ -126,18 +130,29 @@ def _dims(info: onnx.ValueInfoProto, overrides: InputShapes) -> tuple[int | str,
 
 def unequal_sizes(graph: onnx.GraphProto, overrides: InputShapes) -> str:
     """Which inputs the caller gives different sizes for a dimension of one name, as a sentence; "" where none."""
-    first: dict[str, tuple[str, int]] = {}
+    for dimension, given in _given_sizes(graph, overrides).items():
+        if not _equal(given):
+            name, size = given[0]
+            other, other_size = next(g for g in given if g[1] != size)
+            return (
+                f"inputs '{name}' and '{other}' share the dimension '{dimension}' in the model, but are "
+                f"given {size} and {other_size} for it: give them the same size"
+            )
+    return ""
+
+
+def _given_sizes(graph: onnx.GraphProto, overrides: InputShapes) -> dict[str, list[tuple[str, int]]]:
+    """(input, size) of every size that the caller gives for a dimension of a name, by that name."""
+    result: dict[str, list[tuple[str, int]]] = {}
     for info in graph.input:
         for d, size in zip(info.type.tensor_type.shape.dim, overrides.get(info.name, ()), strict=False):
-            if not d.dim_param or not isinstance(size, int) or size < 0:
-                continue
-            name, other = first.setdefault(d.dim_param, (info.name, size))
-            if other != size:
-                return (
-                    f"inputs '{name}' and '{info.name}' share the dimension '{d.dim_param}' in the model, but are "
-                    f"given {other} and {size} for it: give them the same size"
-                )
-    return ""
+            if d.dim_param and isinstance(size, int) and size >= 0:
+                result.setdefault(d.dim_param, []).append((info.name, size))
+    return result
+
+
+def _equal(given: Sequence[tuple[str, int]]) -> bool:
+    return len({size for _, size in given}) == 1
 
 
 def check_result(info: onnx.ValueInfoProto, dtype: str, shape: Sequence[object]) -> None:
@@ -145,31 +160,48 @@ def check_result(info: onnx.ValueInfoProto, dtype: str, shape: Sequence[object])
 
     Dimensions that are not known (declared without a size, or no number in ``shape``) may be anything.
     """
+    if not (wrong := contradiction(info, dtype, shape)):
+        return
+    advice = "leave its shape out" if wrong.startswith("declared as [") else "add a Cast"
+    raise CompileError(f"output '{info.name}' is {wrong}: correct the declaration, or {advice}")
+
+
+def contradiction(info: onnx.ValueInfoProto, dtype: str, shape: Sequence[object]) -> str:
+    """How what a value is declared to be differs from what the graph computes: "declared as ..."; "" where it agrees.
+
+    Dimensions that are not known (declared without a size, or no number in ``shape``) may be anything.
+    """
     tensor = info.type.tensor_type
-    _check_result_shape(info, shape)
+    # Exporters write 0 for a dimension that they do not know.
+    sizes = [d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim]
+    agree = len(sizes) == len(shape) and not any(
+        d and isinstance(n, int) and d != n for d, n in zip(sizes, shape, strict=True)
+    )
+    if tensor.HasField("shape") and not agree:
+        declared = _listed([d.dim_value or d.dim_param for d in tensor.shape.dim])
+        computed = _listed([n if isinstance(n, int) else "?" for n in shape])
+        return f"declared as {declared}, but the graph computes {computed}"
     code = tensor.elem_type
     if code and code != dtypes.by_name[dtype].code:
-        declared = dtypes.by_code[code].name if code in dtypes.by_code else f"type {code}"
-        raise CompileError(
-            f"output '{info.name}' is declared as {declared}, but the graph computes {dtype}: "
-            "correct the declaration, or add a Cast"
-        )
+        name = dtypes.by_code[code].name if code in dtypes.by_code else f"type {code}"
+        return f"declared as {name}, but the graph computes {dtype}"
+    return ""
 
 
-def _check_result_shape(info: onnx.ValueInfoProto, shape: Sequence[object]) -> None:
-    if not info.type.tensor_type.HasField("shape"):
+def warn_of_contradictions(found: Mapping[str, str]) -> None:
+    """Warn of values between nodes whose declarations (``value_info``) contradict what is computed, by name.
+
+    Nothing is computed from such a declaration, so it is no error; tools that edit a model often leave them behind.
+    """
+    if not found:
         return
-    dims = info.type.tensor_type.shape.dim
-    # Exporters write 0 for a dimension that they do not know.
-    sizes = [d.dim_value if d.dim_value > 0 else None for d in dims]
-    if len(sizes) == len(shape) and not any(
-        d and isinstance(n, int) and d != n for d, n in zip(sizes, shape, strict=True)
-    ):
-        return
-    raise CompileError(
-        f"output '{info.name}' is declared as {_listed([d.dim_value or d.dim_param for d in dims])}, but the graph "
-        f"computes {_listed([n if isinstance(n, int) else '?' for n in shape])}: correct the declaration, or leave "
-        "its shape out"
+    shown = [f"'{name}' is {wrong}" for name, wrong in list(found.items())[:_SHOWN]]
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    warnings.warn(
+        f"the model's value_info is wrong, and not used: {'; '.join(shown)}{more}. "
+        "Delete value_info from the model, or let onnx.shape_inference write it anew",
+        RuntimeWarning,
+        stacklevel=2,
     )
 
 

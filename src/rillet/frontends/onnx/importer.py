@@ -25,11 +25,13 @@ from rillet.frontends.onnx.boundary import (
     GraphInput,
     InputShapes,
     check_result,
+    contradiction,
     edge,
     graph_inputs,
     string_inputs,
     string_parts,
     unequal_sizes,
+    warn_of_contradictions,
 )
 from rillet.frontends.onnx.fold import fold
 from rillet.frontends.onnx.initializers import check_size, initializers
@@ -66,6 +68,7 @@ class _Scope:
     attributes: functions.Attributes = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
     depth: int = 0
+    declared: Mapping[str, onnx.ValueInfoProto] = field(default_factory=dict)
 
     def find(self, name: str) -> Value | None:
         scope: _Scope | None = self
@@ -98,6 +101,7 @@ class GraphImporter:
         }
         self._counter = 0
         self._dim_names: dict[ir.Value, str] = {}
+        self._contradictions: dict[str, str] = {}
         self.b: Builder
 
     def run(self) -> Program:
@@ -116,13 +120,15 @@ class GraphImporter:
                 if not (hint := unequal_sizes(self.model.graph, self._overrides)):
                     raise
                 raise CompileError(f"{error}; {hint}") from error
+            finally:
+                warn_of_contradictions(self._contradictions)
         return program
 
     # --- the function @main ---
 
     def _import_main(self, program: Program) -> None:
         graph = self.model.graph
-        scope = _Scope(self._opsets)
+        scope = _Scope(self._opsets, declared=_declared(graph))
         # An initializer that the caller names is an input.
         held = {n: a for n, a in initializers(graph).items() if n not in self._overrides}
         inputs = graph_inputs(graph, held, self._overrides, self._opsets.get("", 0))
@@ -249,7 +255,15 @@ class GraphImporter:
                     result = self.b.tensor(self.b.empty(result.dtype, result.shape), result.dtype, result.shape)
             if result is None:
                 result = self._refuse(proto, name, scope, f"output '{output}' is not implemented")
+            self._compare(output, result, scope)
             scope.values[output] = result
+
+    def _compare(self, name: str, value: Value, scope: _Scope) -> None:
+        """Note where a value is not what its graph declares it to be."""
+        if not isinstance(value, Tensor) or name not in scope.declared:
+            return
+        if wrong := contradiction(scope.declared[name], value.dtype, value.shape):
+            self._contradictions[name] = wrong
 
     def _skip(self, proto: onnx.NodeProto, name: str, scope: _Scope) -> list[Value]:
         """A node after an unsupported one: note whether its op is known at all."""
@@ -380,7 +394,7 @@ class GraphImporter:
         """Import a body at the insertion point. Raises UnsupportedFeature when a node in it cannot be compiled."""
         if len(graph.input) != len(arguments):
             raise InvalidNode(f"its body '{graph.name}' has {len(graph.input)} inputs, not {len(arguments)}")
-        inner = _Scope(scope.opsets, scope, scope.attributes, {}, self._deeper(scope))
+        inner = _Scope(scope.opsets, scope, scope.attributes, {}, self._deeper(scope), _declared(graph))
         for name, array in initializers(graph).items():
             inner.values[name] = self._constant(array, name)
         for info, argument in zip(graph.input, arguments, strict=True):
@@ -396,6 +410,11 @@ class GraphImporter:
     def _located(self, name: str) -> Iterator[None]:
         with ir.Location.name(name):
             yield
+
+
+def _declared(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
+    """What the graph declares its values between nodes to be."""
+    return {info.name: info for info in graph.value_info if info.type.HasField("tensor_type")}
 
 
 def _check_attributes(node: Node, entry: registry.Entry) -> None:
