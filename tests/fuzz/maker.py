@@ -189,6 +189,10 @@ class Maker:
         """
         return self.add("Where", [self.add("IsNaN", [x])[0], self.scalar(0, x.dtype), x])[0]
 
+    def bounded(self, x: Value, limit: float) -> Value:
+        """``x`` without NaN, in -limit..limit."""
+        return self.add("Clip", [self.number(x), self.scalar(-limit, x.dtype), self.scalar(limit, x.dtype)])[0]
+
     def _infer(self, node: onnx.NodeProto, inputs: Sequence[Value]) -> list[Value]:
         constants = {t.name: t for t in self.initializers if t.name in node.input}
         types = {v.name: type_proto(v.dtype, v.dims) for v in inputs}
