@@ -54,7 +54,9 @@ def test_tiles_keep_sums_in_registers(target: targets.Target, lines: int, rows: 
         (56, 144, 1, (2, 4, 1)),
         (14, 384, 1, (2, 7, 1)),
         (7, 960, 1, (2, 7, 1)),
-        (28, 144, 2, (2, 4, 1)),
+        (56, 96, 2, (4, 1, 1)),
+        (28, 144, 2, (4, 1, 1)),
+        (14, 192, 2, (2, 2, 1)),
         (7, 576, 2, (2, 7, 1)),
     ],
 )
@@ -71,6 +73,23 @@ def test_lines_in_a_tile_spare_fetches_from_l2() -> None:
     ample = dataclasses.replace(V3, l1d_bytes=1 << 20)
     tile = WindowTile(4, 1, 8, 2)
     assert window_tiles.tile_cycles(V3, small, tile) == window_tiles.tile_cycles(ample, small, tile)
+
+
+def test_reads_from_beyond_l2_go_along_few_streams() -> None:
+    """Beside memory arithmetic matters little: the tile with one position of a line begins the fewest streams."""
+    large = convolution(56, 56, 96, stride=2)
+    ample = dataclasses.replace(V3, l2_bytes=16 << 20)
+    one, four = WindowTile(1, 1, 8, 4), WindowTile(4, 1, 8, 2)
+    cycles = {t: [window_tiles.window_cycles(t, large, tile) for tile in (one, four)] for t in (V3, ample)}
+    assert cycles[V3][0] < 0.9 * cycles[V3][1]
+    assert cycles[ample][0] > cycles[ample][1]
+
+
+def test_an_out_of_order_core_runs_the_chains_of_several_tiles_side_by_side() -> None:
+    short = convolution(2, 2, 64)
+    tile = WindowTile(1, 1, 1, 1)
+    single = dataclasses.replace(V3, l2_bytes=0)
+    assert window_tiles.tile_cycles(single, short, tile) >= 36 > 1.5 * window_tiles.tile_cycles(V3, short, tile)
 
 
 def test_without_an_l2_code_stays_small() -> None:

@@ -23,13 +23,20 @@ SMALL_UNROLLED_OPERATIONS = 96  # the same where code must be small
 ACCUMULATORS = 8  # enough to hide the latency of any accumulating op on two ports
 MOST_ACCUMULATORS = 14
 MOST_LINES = 4
+# What follows was fitted to 3x3 windows on Zen 3 (docs/decisions/0011-windows.md).
 TILE_CYCLES = 2  # to advance addresses and leave the innermost loop
-LINE_CYCLES = 0.5  # for each line that a tile reads: another address, another stream for the prefetcher
-# Of the time that vectors take from L2, what does not hide behind arithmetic (the reorder buffer reaches about a tile
-# ahead): of those that no tile read before, and of those that L1 lost in the meantime. Fitted to 3x3 windows on Zen 3.
-EXPOSED_NEW, EXPOSED_AGAIN = 0.7, 0.4
-RELOAD_CYCLES = 0.35  # of a value that went through the stack, besides its load
+LINE_CYCLES = 0.6  # for each line that a tile reads: another address, another stream for the prefetcher
+STORE_CYCLES = 1  # of a result
+RELOAD_CYCLES = 0.45  # of a value that went through the stack, besides its load
+REORDERED = 256  # instructions that an out-of-order core looks ahead; as many chains of sums run side by side
+# Of the time that vectors take from L2, what does not hide behind arithmetic: of those that no tile read before, and of
+# those that L1 lost in the meantime.
+EXPOSED_NEW, EXPOSED_AGAIN = 0.65, 0.7
+BEYOND_L2_BYTES_PER_CYCLE = 17
+OVERLAP_CYCLES = 0.1  # of the shorter of both, arithmetic and memory beyond L2
+STREAM_CYCLES = 14  # until the prefetchers of a core follow another stream of reads from beyond L2
 COPIES_MARGIN = 1.03  # how much slower a tile may be that needs fewer copies of the loop
+SIZE_MARGIN = 1.01  # the same of a smaller one
 
 
 @dataclass(frozen=True)
@@ -126,31 +133,59 @@ def unrolled_operations(target: Target) -> int:
 
 
 def tile_cycles(target: Target, window: Window, tile: WindowTile) -> float:
-    """Cycles of one tile: arithmetic or loads, whichever takes longer, and what L2 adds to it."""
+    """Cycles of one tile: what the core takes, or memory beyond L2, whichever takes longer."""
     arithmetic = window.steps * tile.accumulators * (1 if target.fma else 2) / target.fma_ports
     reloads = _reloads(target, window, tile)
     read = sum(operand.elements(tile.lines, tile.rows) for operand in window.operands) * tile.vectors
     loads = (read + reloads) / LOAD_PORTS
-    # A chain of one result is as long as the window; the chains of a tile run side by side.
-    terms = (arithmetic, loads, FMA_LATENCY * window.steps)
-    busy = max(terms) + RELOAD_CYCLES * reloads
-    vector_cycles = max(1, target.vector_bits // 8) / L2_BYTES_PER_CYCLE
-    waiting = _exposed(target, window, tile) * vector_cycles
+    busy = max(arithmetic, loads, _chain_cycles(target, window, tile, read + reloads)) + RELOAD_CYCLES * reloads
+    waiting = _exposed(target, window, tile) * _vector_bytes(target) / L2_BYTES_PER_CYCLE
     lines = sum(operand.lines.positions(tile.lines) for operand in window.operands if operand.moves)
-    return busy + waiting + TILE_CYCLES + LINE_CYCLES * lines + tile.accumulators / target.fma_ports
+    core = busy + waiting + TILE_CYCLES + LINE_CYCLES * lines + STORE_CYCLES * tile.accumulators
+    memory = _beyond_l2_cycles(target, window, tile)
+    return max(core, memory) + OVERLAP_CYCLES * min(core, memory)
+
+
+def _vector_bytes(target: Target) -> int:
+    return max(1, target.vector_bits // 8)
+
+
+def _chain_cycles(target: Target, window: Window, tile: WindowTile, loads: float) -> float:
+    """Cycles that the sums of one result keep a tile waiting: chains of one tile run side by side, and on an
+    out-of-order core those of the next tiles too."""
+    instructions = window.steps * tile.accumulators + loads
+    tiles = 1 + (REORDERED / instructions if target.l2_bytes else 0)
+    return FMA_LATENCY * window.steps / tiles
+
+
+def _beyond_l2_cycles(target: Target, window: Window, tile: WindowTile) -> float:
+    """Cycles that memory beyond L2 takes for what a tile reads first and writes, 0 where L2 holds what is read.
+
+    Positions of a line next to each other are one stream for a prefetcher only across tiles: the first new one goes on
+    where the tile before ended, and each of the others begins a stream, of all columns.
+    """
+    if not target.l2_bytes or window.bytes(window.lines, window.rows) <= target.l2_bytes:
+        return 0.0
+    moving = [operand for operand in window.operands if operand.moves]
+    new = sum(o.lines.further(tile.lines) * o.rows.further(tile.rows) * o.others for o in moving) * tile.vectors
+    streams = sum(o.lines.further(tile.lines) * max(0, o.rows.further(tile.rows) - 1) * o.others for o in moving)
+    moved = (new + tile.accumulators) * _vector_bytes(target) / BEYOND_L2_BYTES_PER_CYCLE
+    return moved + STREAM_CYCLES * streams * tile.columns / window.columns
 
 
 def _reloads(target: Target, window: Window, tile: WindowTile) -> float:
     """Weights that a tile loads again, for they do not stay in registers beside the sums while lines share them.
 
-    One register holds what was read; without fused multiply-add three more hold products under way.
+    One register holds what was read; without fused multiply-add three more hold products under way, and without
+    multiply-adds that read memory three more hold what is read ahead.
     """
     weights = sum(not operand.moves for operand in window.operands) * window.steps * tile.vectors
     image = next((operand for operand in window.operands if operand.moves), None)
     if not weights or image is None:
         return 0.0
     live = weights * image.lines.readers(tile.lines) / len(image.lines.offsets)
-    free = target.tile_registers - tile.accumulators - (1 if target.fma else 4)
+    spare = 1 if target.fma and target.arch == "x86_64" else 4
+    free = target.tile_registers - tile.accumulators - spare
     return max(0.0, 1 - free / live) * weights * tile.lines
 
 
@@ -192,11 +227,18 @@ def _parts(total: int, size: int) -> list[tuple[int, int]]:
 
 @functools.lru_cache(maxsize=64)
 def choose_tile(target: Target, window: Window, lanes: int) -> WindowTile:
-    """The tile with the lowest modelled time. Among those within 3 % of it, the one with the fewest copies of the loop,
-    then the smallest."""
+    """The tile with the lowest modelled time, but for a margin: a few percent for fewer copies of the loop, then one
+    percent for less code in it."""
     cost = {tile: window_cycles(target, window, tile) for tile in tiles(target, window, lanes)}
-    bound = COPIES_MARGIN * min(cost.values())
-    return min((t for t in cost if cost[t] <= bound), key=lambda t: (copies(window, t), t.accumulators, cost[t]))
+    near = _within(COPIES_MARGIN, cost)
+    fewest = min(copies(window, tile) for tile in near)
+    nearest = _within(SIZE_MARGIN, {tile: cost[tile] for tile in near if copies(window, tile) == fewest})
+    return min(nearest, key=lambda tile: (tile.accumulators, cost[tile]))
+
+
+def _within(margin: float, cost: dict[WindowTile, float]) -> list[WindowTile]:
+    bound = margin * min(cost.values())
+    return [tile for tile, cycles in cost.items() if cycles <= bound]
 
 
 def tiles(target: Target, window: Window, lanes: int) -> Iterator[WindowTile]:
