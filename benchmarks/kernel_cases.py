@@ -18,6 +18,8 @@ from models.graph import GraphBuilder
 
 Builder = Callable[[], onnx.ModelProto]
 
+_CACHE_LINE_BYTES = 64
+
 
 @dataclass(frozen=True)
 class KernelCase:
@@ -34,12 +36,21 @@ class KernelCase:
     second: tuple[int, ...] | None = None  # the shape of a second input
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """Seeded normal input arrays by name."""
+        """Seeded normal input arrays by name, at cache lines as a kernel before would leave them."""
         rng = np.random.default_rng(0)
         arrays = {"x": rng.standard_normal(self.shape, dtype=np.float32)}
         if self.second is not None:
             arrays["y"] = rng.standard_normal(self.second, dtype=np.float32)
-        return arrays
+        return {name: at_cache_line(array) for name, array in arrays.items()}
+
+
+def at_cache_line(array: np.ndarray) -> np.ndarray:
+    """A contiguous copy that begins at a cache line, where every other vector of any other array would cross one."""
+    memory = np.empty(array.nbytes + _CACHE_LINE_BYTES, np.uint8)
+    start = -memory.ctypes.data % _CACHE_LINE_BYTES
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 def matmul(m: int, k: int, n: int, *, constant: bool = True) -> KernelCase:

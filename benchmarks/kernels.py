@@ -2,8 +2,8 @@
 
 Every kernel is compiled from an ONNX model of that one operation, for each instruction set asked for, and runs on one
 thread. Its roofs (`rillet.analysis.roofs`) are measured between its calls: the peak of multiply-adds in registers on
-the same instruction set, and a copy that moves as many bytes as the operation must. Outputs are compared with ONNX
-Runtime's. Exit status 1 when they disagree.
+the same instruction set, and a copy that moves as many bytes as the operation must. All arrays begin at cache lines.
+Outputs are compared with ONNX Runtime's. Exit status 1 when they disagree.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks import report
 from benchmarks.engines import ENGINES, Arrays, Call, missing
-from benchmarks.kernel_cases import CASES, KernelCase
+from benchmarks.kernel_cases import CASES, KernelCase, at_cache_line
 from benchmarks.machine import identify
 from benchmarks.measure import interleaved
 from models.compare import error_ratio
@@ -94,7 +94,8 @@ def measure_kernel(
         if peer is not None:
             calls[peer] = _peer(case, Path(folder), peer, inputs)
     outputs = {name: np.array(call()[0]) for name, call in calls.items()}
-    arrays = np.zeros(case.traffic // 2, np.uint8), np.ones(case.traffic // 2, np.uint8)
+    size = case.traffic // 2
+    arrays = at_cache_line(np.zeros(size, np.uint8)), at_cache_line(np.ones(size, np.uint8))
     times = interleaved(calls | _roof_calls(roofs, arrays), seconds, rounds)
     copy_gbs = case.traffic / min(times["copy"]) / 1e9
     rows = []
@@ -151,7 +152,7 @@ def _peer(case: KernelCase, folder: Path, name: str, inputs: Arrays) -> Call:
         return call
     model = folder / "peer.onnx"
     model.write_bytes(serialize(case.peer_build()))
-    channels_first = {key: np.ascontiguousarray(np.moveaxis(array, -1, 1)) for key, array in inputs.items()}
+    channels_first = {key: at_cache_line(np.moveaxis(array, -1, 1)) for key, array in inputs.items()}
     call, _ = ENGINES[name].load(model, channels_first, 1)
     return lambda: [np.moveaxis(array, 1, -1) for array in call()]
 
