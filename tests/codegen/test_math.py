@@ -233,6 +233,36 @@ def test_one_plus_erf_in_doubles_is_computed_in_doubles() -> None:
     np.testing.assert_allclose(got, [v * erfc(-v) for v in x], rtol=0, atol=6 * 2.0**-51)
 
 
+LOGISTICS = {  # 1 / (1 + e^z), and the sign of x in z
+    "sigmoid": ("%z = arith.negf %x : f32;%e = math.exp %z : f32;%t = arith.addf %one, %e : f32", -1),
+    "of the negative": ("%e = math.exp %x : f32;%t = arith.addf %e, %one : f32", 1),
+}
+
+
+def logistic_kernel(form: str, n: int, dtype: str) -> str:
+    t = f"tensor<{n}xf32>"
+    body = f"{LOGISTICS[form][0]};%s = arith.divf %one, %t : f32"
+    made = generic("(d0)->(d0)|(d0)->(d0)", "p", f"%a:{t}", f"%i:{t}", "%x:f32,%o:f32", body, "%s:f32")
+    text = f"%one = arith.constant 1.0 : f32\n%i = tensor.empty() : {t}\n%g = {made}\nreturn %g : {t}"
+    return executable("f", f"%a: {t}", t, text).replace("f32", dtype)
+
+
+@pytest.mark.parametrize("target", [*TARGETS, "x86-64-v3"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("form", LOGISTICS)
+def test_logistic_function(form: str, dtype: str, target: str) -> None:
+    sign, limit = LOGISTICS[form][1], {"f32": 104, "f64": 746}[dtype]
+    x = np.concatenate(
+        [np.linspace(-limit, limit, 40001), np.linspace(-20, 20, 20001), 10.0 ** np.linspace(-30, 0, 99)]
+    )
+    x = np.concatenate([x, -x]).astype(NUMPY[dtype])
+    (got,) = Kernel(logistic_kernel(form, x.size, dtype), target)([x], [(x.shape, NUMPY[dtype])])
+    assert ulps(got, 1 / (1 + np.exp(sign * x.astype(np.longdouble)))) <= 2.5
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e4, -1e4, 3e38, -3e38], NUMPY[dtype])
+    (got,) = Kernel(logistic_kernel(form, special.size, dtype), target)([special], [(special.shape, NUMPY[dtype])])
+    np.testing.assert_array_equal(got, [np.nan, *(0 if sign * v > 0 else 1 if v else 0.5 for v in special[1:])])
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_power(dtype: str, target: str) -> None:

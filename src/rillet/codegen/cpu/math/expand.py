@@ -15,6 +15,7 @@ from rillet.codegen.cpu.math import (
     gelu,
     integer,
     logarithm,
+    logistic,
     rounding,
     trigonometric,
 )
@@ -79,13 +80,16 @@ _DIVISION: dict[str, Formula] = {
     "arith.ceildivui": integer.ceil_divide_unsigned,
 }
 
+# What alone reads such an op may make a formula with it.
+_FUSED: dict[str, Callable[[ir.Operation, Target], None]] = {"math.erf": gelu.fuse, "math.exp": logistic.fuse}
+
 _WITH_F64 = ("x86_64", "aarch64", "riscv64", "wasm32")
 
 
 def expand(module: ir.Module, target: Target) -> None:
     """Expand every such op of the module in place. Ops on f16/bf16 must have been widened to f32 before."""
-    for op in [op for op in _walk(module.operation) if op.name == "math.erf"]:
-        gelu.fuse(op, target)
+    for op in [op for op in _walk(module.operation) if op.name in _FUSED]:
+        _FUSED[op.name](op, target)
     for op in list(_walk(module.operation)):
         with ir.InsertionPoint(op), op.location:
             results = _replacement(op, target)

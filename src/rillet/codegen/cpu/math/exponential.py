@@ -29,6 +29,7 @@ class Format:
     exp_range: tuple[float, float]  # beyond, exp is 0 or infinite
     expm1_low: float  # below, expm1 is -1
     saturates: float  # above, tanh is 1
+    logistic_is_1: float  # e^-x is much less than half a unit in the last place of 1 there
 
 
 FORMATS = {
@@ -43,6 +44,7 @@ FORMATS = {
         exp_range=(-104.0, 89.0),
         expm1_low=-20.0,
         saturates=10.0,
+        logistic_is_1=60.0,
     ),
     64: Format(
         mantissa=52,
@@ -67,6 +69,7 @@ FORMATS = {
         exp_range=(-746.0, 710.0),
         expm1_low=-40.0,
         saturates=20.0,
+        logistic_is_1=600.0,
     ),
 }
 
@@ -96,10 +99,10 @@ def exp_nonpositive(x: E, *, scaled: bool = False) -> E:
         rounded = x.fma(_LOG2_E, form.magic + (form.bias + spare))
         r = (rounded - (form.magic + (form.bias + spare))).fma(-_LN_2, x)
         square = r * r
-        s = _power_of_two(rounded.bits(), x)
+        s = power_of_two(rounded.bits(), x)
         return square.fma(r.paired_polynomial(_SHORT_EXP_TAIL, square), r).fma(s, s)
     r, rest, bits = _reduce(x, form.bias + spare)
-    s = _power_of_two(bits, x)
+    s = power_of_two(bits, x)
     y = _expm1_reduced(r, rest).fma(s, s)
     return y if scaled else y * 2.0**-spare
 
@@ -149,16 +152,23 @@ def _near_overflow(x: E, y: E) -> E:
     return (x.abs() > (85.0 if x.width == 32 else 700.0)).where((half * 0.5) * half, y)
 
 
-def _reduce(x: E, offset: int) -> tuple[E, E | None, E]:
-    """``(r, rest, bits)`` with ``x = n ln 2 + r + rest``, ``|r| <= ln 2 / 2``; the low bits are those of
+def _reduce(x: E, offset: int, sign: int = 1) -> tuple[E, E | None, E]:
+    """``(r, rest, bits)`` with ``x = sign n ln 2 + r + rest``, ``|r| <= ln 2 / 2``; the low bits are those of
     ``n + offset``. Only where multiply-adds round twice the result must know the ``rest``."""
     form = FORMATS[x.width]
-    rounded = x.fma(_LOG2_E, form.magic + offset)
+    rounded = x.fma(sign * _LOG2_E, form.magic + offset)
     n = rounded - (form.magic + offset)
-    high = n.fma(-form.ln2_high, x)  # exact
-    r = n.fma(-form.ln2_low, high)
-    rest = None if x.target.fma else (high - r) - n * form.ln2_low
+    high = n.fma(-sign * form.ln2_high, x)  # exact
+    r = n.fma(-sign * form.ln2_low, high)
+    rest = None if x.target.fma else (high - r) - n * (sign * form.ln2_low)
     return r, rest, rounded.bits()
+
+
+def reduced_expm1(x: E, offset: int, sign: int) -> tuple[E, E]:
+    """``(q, bits)`` with ``e^(sign x) = (q + 1) 2^n`` for a ``sign`` of 1 or -1, ``n + offset`` in the low bits of
+    ``bits``."""
+    r, rest, bits = _reduce(x, offset, sign)
+    return _expm1_reduced(r, rest, sign), bits
 
 
 def _times_ln2(x: E) -> tuple[E, E]:
@@ -172,15 +182,18 @@ def _times_ln2(x: E) -> tuple[E, E]:
     return r, (short * form.ln2_high - r) + (short * form.ln2_low + (x - short) * ln2)
 
 
-def _expm1_reduced(r: E, rest: E | None) -> E:
-    """``e^r - 1`` for a reduced ``r``; ``rest`` is small and added to ``r``."""
+def _expm1_reduced(r: E, rest: E | None, sign: int = 1) -> E:
+    """``e^(sign r) - 1`` for a reduced ``r``; ``rest`` is small and added to ``r``."""
     square = r * r
-    *others, last = FORMATS[r.width].exp_tail
+    # Signs go into the constants: those of arguments would not all be part of another instruction.
+    *others, last = (c * sign**n for n, c in enumerate(FORMATS[r.width].exp_tail, len(FORMATS[r.width].exp_tail) - 1))
     tail = r.paired_polynomial(others, square).fma(r, last)
+    if sign < 0:
+        r, rest = -r, None if rest is None else -rest
     return square.fma(tail, r) if rest is None else r + square.fma(tail, rest)
 
 
-def _power_of_two(bits: E, like: E) -> E:
+def power_of_two(bits: E, like: E) -> E:
     """``2^(k - bias)``, ``k`` the low bits of ``bits``, of which the exponent's field takes as many as it has."""
     return (bits << FORMATS[like.width].mantissa).as_float(like.element)
 
@@ -208,6 +221,6 @@ def _expm1(x: E) -> E:
     form = FORMATS[x.width]
     r, rest, bits = _reduce(x.at_most(form.exp_range[1]), form.bias - 1)
     q = _expm1_reduced(r, rest)
-    s = _power_of_two(bits, x)
+    s = power_of_two(bits, x)
     y = q.fma(s, s - 0.5)
     return y + y

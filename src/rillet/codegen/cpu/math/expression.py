@@ -253,6 +253,16 @@ class E:
         return self._new(arith.CmpIOp(getattr(arith.CmpIPredicate, int_predicate), self.value, b).result)
 
 
+def only_user(op: ir.Operation, name: str) -> ir.Operation | None:
+    """The op that alone uses an op's result, once, where it has this name."""
+    uses = list(op.results[0].uses)
+    if len(uses) != 1:
+        return None
+    user = uses[0].owner
+    user = user.operation if isinstance(user, ir.OpView) else user
+    return user if user.name == name else None
+
+
 def known_constant(value: ir.Value) -> float | None:
     """The float that a scalar or every lane of a vector is known to be."""
     while not isinstance(value.owner, ir.Block) and value.owner.operation.name == "vector.broadcast":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.codegen.cpu.math.expression import E, known_constant
+from rillet.codegen.cpu.math.expression import E, known_constant, only_user
 from rillet.targets import Target
 
 _NUMERATOR = (18.041601, 422.1698, 7988.313, 53831.145)
@@ -22,14 +22,14 @@ _SQRT_2 = 1.41421356237309505
 def fuse(erf: ir.Operation, target: Target) -> None:
     """Replace the product ``a (1 + erf(z))`` or ``a (1 + erf(z)) / 2`` that alone reads this ``math.erf``, if there is
     one, in f32."""
-    total = _only_user(erf, "arith.addf")
+    total = only_user(erf, "arith.addf")
     if total is None or 1.0 not in _constants(total) or E(erf.operands[0], target).width != 32:
         return
-    product = _only_user(total, "arith.mulf")
+    product = only_user(total, "arith.mulf")
     factors = [v for v in product.operands if v != total.results[0]] if product is not None else []
     if product is None or len(factors) != 1:
         return
-    outer = _only_user(product, "arith.mulf")
+    outer = only_user(product, "arith.mulf")
     halved = outer if outer is not None and 0.5 in _constants(outer) else None
     last = halved or product
     with ir.InsertionPoint(last), erf.location:
@@ -80,16 +80,6 @@ def _is_about(constant: float | None, number: float) -> bool:
 
 def _constants(op: ir.Operation) -> list[float | None]:
     return [known_constant(v) for v in op.operands]
-
-
-def _only_user(op: ir.Operation, name: str) -> ir.Operation | None:
-    """The op that alone uses an op's result, once, where it has this name."""
-    uses = list(op.results[0].uses)
-    if len(uses) != 1:
-        return None
-    user = uses[0].owner
-    user = user.operation if isinstance(user, ir.OpView) else user
-    return user if user.name == name else None
 
 
 def _name(value: ir.Value) -> str:
