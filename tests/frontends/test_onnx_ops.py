@@ -49,6 +49,11 @@ CASES = {
         [f32(1, 4, 3, 4), f32(4, 2, 3, 3)],
         {"strides": [2, 1], "pads": [1, 0, 1, 1], "group": 2},
     ),
+    "conv-transpose-strides-beyond-the-kernel": (
+        "ConvTranspose",
+        [f32(1, 2, 3, 4), f32(2, 3, 1, 3)],
+        {"strides": [2, 2], "auto_pad": "SAME_UPPER", "group": 1, "shapes": [(1, 2, 3, "w"), (2, 3, 1, 3)]},
+    ),
     # pooling
     "maxpool": (
         "MaxPool",

@@ -53,7 +53,7 @@ class Outcome:
 def generate(seed: int) -> tuple[onnx.ModelProto, list[Feeds]]:
     """The graph of a seed, and its inputs: one set for each choice of its dynamic extents."""
     rng = np.random.default_rng(seed)
-    maker = Maker(rng, opset=int(rng.choice([18, 20, 21, 22])))
+    maker = Maker(rng, opset=int(rng.choice([18, 20, 21, 22, 23, 24])))
     for _ in range(maker.integer(1, 3)):
         maker.input(maker.float_type if maker.chance(0.85) else "int32", maker.shape())
     wanted, tries = maker.integer(3, 25), 0
@@ -66,8 +66,8 @@ def generate(seed: int) -> tuple[onnx.ModelProto, list[Feeds]]:
         if maker.chance(0.03):
             maker.input(maker.float_type, maker.shape())
     model = maker.model()
-    sets = [{s: int(rng.choice([1, 2, 3, 4, 5, 9])) for s in maker.symbols} for _ in range(2)]
-    if maker.symbols and maker.chance(0.3):
+    sets = [{s: int(rng.choice([1, 1, 2, 3, 4, 5, 9, 18])) for s in maker.symbols} for _ in range(2)]
+    if maker.symbols and maker.may_be_empty and maker.chance(0.3):
         sets.append({s: 0 if maker.chance(0.5) else 2 for s in maker.symbols})
     return model, [random_feeds(model, sizes, rng, bool(i % 2)) for i, sizes in enumerate(sets)]
 

@@ -67,6 +67,7 @@ class Maker:
         self.initializers: list[onnx.TensorProto] = []
         self.values: list[Value] = []
         self.symbols = [f"d{i}" for i in range(int(rng.integers(0, 3)))]
+        self.may_be_empty = True
         self.float_type = str(rng.choice(FLOATS, p=[0.76, 0.1, 0.09, 0.05]))
         self._counter = 0
 
@@ -160,6 +161,16 @@ class Maker:
         """An axis of an extent that is fixed and at least ``low``."""
         return self.one_of([i for i, d in enumerate(x.dims) if isinstance(d, int) and d >= low])
 
+    def filled(self, *dims: Dim) -> None:
+        """Have the extents ``dims`` be at least 1: what the op makes of nothing is not specified.
+
+        Raises Stuck where data decides it.
+        """
+        if any(d == 0 or (isinstance(d, str) and d[0] == "?") for d in dims):
+            raise Stuck
+        if not all(isinstance(d, int) for d in dims):
+            self.may_be_empty = False
+
     # --- nodes ---
 
     def add(self, op_type: str, inputs: Sequence[Value | str], outputs: int = 1, **attributes) -> list[Value]:
@@ -181,6 +192,12 @@ class Maker:
         made = [Value(self.name("v"), dtype, dims) for dtype, dims in results]
         self.nodes.append(helper.make_node(op_type, names, [v.name for v in made], self.name("n"), **attributes))
         self.values.extend(made)
+
+    def hidden(self, op_type: str, inputs: Sequence[Value | str], **attributes) -> str:
+        """Append a node whose one result is no tensor; the result's name."""
+        names, result = [i.name if isinstance(i, Value) else i for i in inputs], self.name("q")
+        self.nodes.append(helper.make_node(op_type, names, [result], self.name("n"), **attributes))
+        return result
 
     def number(self, x: Value) -> Value:
         """``x`` without NaN, whose conversion to an integer may give anything.
@@ -242,7 +259,8 @@ class Maker:
             [t for t in self.initializers if t.name in read],
             value_info=[helper.make_value_info(v.name, type_proto(v.dtype, v.dims)) for v in made if v not in outputs],
         )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
+        opsets = [helper.make_opsetid("", self.opset)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10 if self.opset < 23 else 11)
 
 
 def _read(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
@@ -266,7 +284,7 @@ def broadcast(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 def random_array(rng: np.random.Generator, dtype: str, shape: Sequence[int], structured: bool = False) -> np.ndarray:
     """Small numbers: normal, or (``structured``) whole ones, zeros, ties and runs of equal values."""
     if dtype == "bool":
-        return rng.random(shape) < 0.5
+        return np.asarray(rng.random(shape) < 0.5)
     if dtype in INTEGERS:
         low = 0 if dtype[0] == "u" else -9
         return np.asarray(rng.integers(low, 10, shape)).astype(np_type(dtype))

@@ -32,7 +32,10 @@ def reduce(g: Maker) -> None:
     attributes = {"keepdims": g.integer(0, 1)}
     if not axes and g.chance(0.3):
         attributes["noop_with_empty_axes"] = 1
-    g.add(g.one_of(ops), [x, g.ints(*axes)] if axes else [x], **attributes)
+    op = g.one_of(ops)
+    if op == "ReduceMean":
+        g.filled(*x.dims)
+    g.add(op, [x, g.ints(*axes)] if axes else [x], **attributes)
 
 
 @applies(1.5)

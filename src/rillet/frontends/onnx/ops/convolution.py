@@ -169,7 +169,8 @@ def _transpose_pads(
     if target is not None:
         target = target[-rank:]
     elif auto in ("SAME_UPPER", "SAME_LOWER"):
-        target = [e.mul(d, s) for d, s in zip(spatial, strides, strict=True)]
+        # Strides beyond the kernel do not reach input extent x stride: nothing is cut off then, and nothing added.
+        target = [e.minimum(f, e.mul(d, s)) for f, d, s in zip(full, spatial, strides, strict=True)]
     if target is None:
         pads = node.attr("pads", [0] * (2 * rank)) if auto != "VALID" else [0] * (2 * rank)
         low, high = list(pads[:rank]), list(pads[rank:])
