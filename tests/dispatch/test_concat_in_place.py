@@ -81,7 +81,7 @@ CASES = {f.__name__: f for f in (fire, dense, with_input, read_later, elementwis
 
 
 def test_parts_are_written_by_what_makes_them() -> None:
-    assert kinds(fire) == {"transpose": 1, "pad": 1, "conv": 4}
+    assert kinds(fire) == {"transpose": 2, "pad": 1, "conv": 4}
     program = formed(fire)
     text = program.module.operation.get_asm()
     assert "tensor.concat" not in text

@@ -118,6 +118,28 @@ def test_what_reads_a_matrix_by_columns_does_not_join_what_reads_it_by_rows() ->
     assert names(mirrored, (8, 8)) == {"reduce": 1}
 
 
+def test_contractions_and_windows_are_stored_before_they_are_transposed() -> None:
+    """Their results are in registers along one axis and would be stored one by one along another."""
+
+    def image(g: Graph, x: str) -> str:
+        return g("Relu", g.conv(x, 16, 16))
+
+    def resized(g: Graph, x: str) -> str:
+        return g("Resize", g.conv(x, 16, 16), "", g.array(np.array([1, 1, 2, 1], np.float32)), mode="nearest")
+
+    assert names(image, (1, 16, 16, 16)) == {"transpose": 2, "conv": 1}
+    assert names(image, (1, 16, 4, 4)) == {"transpose": 1, "conv": 1}  # too little for a dispatch
+    assert names(resized, (1, 16, 16, 16)) == {"transpose": 2, "conv": 1, "elementwise": 1}
+
+
+def test_rows_are_not_gathered_across_memory() -> None:
+    def across(g: Graph, x: str) -> str:
+        return g("Softmax", g("Transpose", x, perm=[1, 0]), axis=1)
+
+    assert names(across, (64, 128)) == {"transpose": 1, "rows": 1}
+    assert names(across, (4, 1024)) == {"rows": 1}  # no square tiles there
+
+
 def test_small_reductions_fuse_whatever_their_rows() -> None:
     def pooled(g: Graph, x: str) -> str:
         return g("ReduceSum", g("Softmax", x, axis=1), g.array(np.array([0])), keepdims=0)

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.dispatch.nodes import Kind, Node
-from rillet.ir.structured import Map
+from rillet.ir.structured import DYNAMIC, Map
 
 Row = int
+_SQUARE = 8  # elements: shorter axes make no square tiles of vectors
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Limits:
     inputs: int = 16
     outputs: int = 8
     small: int = 4096
+    turned: int = 1024  # points; fewer are transposed where they are computed, which saves a dispatch
     scratch: int = 0  # bytes that a worker may keep between the stages of a chain; 0: no chains
     compact: bool = False  # prefer less memory: padded tensors are not made, their readers bound-check instead
 
@@ -157,7 +159,7 @@ def worthwhile(group: Group, edges: list[Edge], limits: Limits) -> bool:
     ends = (Kind.PAD, Kind.INSERT, Kind.SOLO)
     if any(e.producer.kind in ends or e.consumer.kind is Kind.SOLO for e in edges):
         return False
-    if not _updates_alone(group):
+    if not _updates_alone(group) or (not limits.compact and _turns_while_computing(group, edges, limits)):
         return False
     if not _within(group, limits):
         return False
@@ -175,6 +177,39 @@ def worthwhile(group: Group, edges: list[Edge], limits: Limits) -> bool:
     if any(n.kind is Kind.REDUCTION for n in group.loose) or not _reads_by_rows(group):
         return False
     return all(_shares_data(n, group) for n in group.loose if n.kind is Kind.ELEMENTWISE)
+
+
+def _turns_while_computing(group: Group, edges: list[Edge], limits: Limits) -> bool:
+    """Whether the union would compute windows, contractions or rows along one axis of what it reads or makes along
+    another.
+
+    Transpositions go by square tiles in registers, through memory that is contiguous along one axis on each side. A
+    contraction has its results in registers along the one, and would store them element by element along the other,
+    which costs ten times as much as to write them and transpose them then.
+    """
+    computes = Kind.ROOT in group.kinds or any(n.view is not None and n.view.is_windowed for n in group.nodes)
+    for edge in edges:
+        if computes and _turns(edge.consumer, edge.value, edge.map, limits):
+            return True
+        if edge.consumer.kind is Kind.REDUCTION:
+            first = edge.producer
+            if any(v in group.taken and _turns(first, v, map_, limits) for v, map_ in first.operands):
+                return True
+    return False
+
+
+def _turns(node: Node, value: ir.Value, map_: Map | None, limits: Limits) -> bool:
+    """Whether an elementwise operation reads ``value`` along another axis than that along which it makes its result,
+    both of them long enough for square tiles.
+    """
+    if node.kind is not Kind.ELEMENTWISE or map_ is None or (node.size or limits.turned) < limits.turned:
+        return False
+    shape = ir.RankedTensorType(value.type).shape
+    read = [loop for loop, extent in zip(map_, shape, strict=True) if extent != 1]
+    made = [loop for loop in next(iter(node.result_maps.values())) if node.extents[loop] != 1]  # type: ignore[index]
+    if not read or not made or read[-1] == made[-1] or not isinstance(read[-1], int) or made[-1] not in read:
+        return False
+    return all(node.extents[loop] == DYNAMIC or node.extents[loop] >= _SQUARE for loop in (read[-1], made[-1]))  # type: ignore[index]
 
 
 def _reads_by_rows(group: Group) -> bool:

@@ -10,6 +10,7 @@ from rillet.optimize import (
     channels_last,
     fold_constants,
     fold_scale,
+    gathers_as_windows,
     sink,
     split_contractions,
     transposed_convolutions,
@@ -20,6 +21,7 @@ PASSES = [
     Pass("assertions", "optimize", assertions.run),  # first: what follows relies on them
     Pass("canonicalize", "optimize", canonicalize.run),
     Pass("fold-constants", "optimize", fold_constants.run, fold_constants.Options()),
+    Pass("gathers-as-windows", "optimize", gathers_as_windows.run),
     Pass("fold-scale", "optimize", fold_scale.run),
     Pass("split-contractions", "optimize", split_contractions.run, split_contractions.Options()),
     Pass("channels-last", "optimize", channels_last.run),

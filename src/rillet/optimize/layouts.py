@@ -128,6 +128,10 @@ class Layouts:
             return None
         value, map_ = max(moved, key=lambda pair: len(pair[1]))
         place = _places([map_[axis] for axis in self.chosen[value]])
+        shape = ir.RankedTensorType(view.op.results[number].type).shape
+        for expr, extent in zip(target, shape, strict=True):
+            if extent == 1:
+                place.setdefault(expr, -1)  # type: ignore[arg-type]
         if not all(e in place for e in target):
             return None
         return tuple(sorted(range(len(target)), key=lambda axis: place[target[axis]]))  # type: ignore[index]

@@ -1,0 +1,334 @@
+"""Turns gathers at positions that are known now into windows: what resizes an image by fixed scales then reads
+``x[i floordiv 2]``, which can take any layout, be read in vectors and join other operations, as a ``tensor.extract``
+cannot.
+
+A position that depends on one loop only is computed for all of that loop's iterations, in numpy. Where it is
+``clamp((a * i + b) floordiv c)``, the tensor is extended by copies of its edges, so that nothing needs to be clamped,
+and read through that as an indexing map. Weights that depend on one loop only become tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch_mlir import ir
+
+from rillet.ir import Program, builders, constants
+from rillet.ir.rewrite import blocks, clone_body, defining, erase_dead
+from rillet.ir.structured import DYNAMIC, Expr, Structured, iterators_attr, maps_attr, structured
+
+_MOST_EDGES = 4  # copies of an edge
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A scalar of a body that depends on the position in one loop, or on none: its value at each."""
+
+    loop: int | None
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Position:
+    """Where an axis is read: ``(a * i + b) floordiv c`` for iteration ``i`` of ``loop``, ``b`` for no loop; and how far
+    that reaches below 0 and beyond the last element, where the element at the edge is meant.
+    """
+
+    loop: int | None
+    a: int
+    b: int
+    c: int
+    low: int = 0
+    high: int = 0
+
+    def expression(self, shift: int) -> Expr:
+        """As an affine expression of a tensor that begins ``shift`` elements earlier."""
+        if self.loop is None:
+            return ir.AffineExpr.get_constant(self.b + shift)
+        divisor = math.gcd(self.a, self.b + shift * self.c, self.c)
+        a, b, c = (n // divisor for n in (self.a, self.b + shift * self.c, self.c))
+        if (a, b, c) == (1, 0, 1):
+            return self.loop
+        linear = ir.AffineExpr.get_dim(self.loop) * a + b
+        return ir.AffineExpr.get_floor_div(linear, c) if c > 1 else linear
+
+
+@dataclass(frozen=True)
+class _Gather:
+    op: ir.Operation
+    positions: tuple[_Position, ...]
+
+    @property
+    def source(self) -> ir.Value:
+        return self.op.operands[0]
+
+
+def run(program: Program, options: None) -> None:
+    """Rewrite the gathers of ``@main`` and its control flow."""
+    with program.context, ir.Location.unknown():
+        for block in blocks(program.main()):
+            for op in [view.operation for view in block.operations]:
+                view = structured(op)
+                if view is None or not _may_gather(view):
+                    continue
+                known = _known(view)
+                gathers = _gathers(view, known)
+                if gathers:
+                    with ir.InsertionPoint(op), op.location:
+                        _rewrite(program, view, known, gathers)
+        erase_dead(program.main())
+
+
+def _may_gather(view: Structured) -> bool:
+    names = [op.name for op in view.body_ops()]
+    simple = view.is_elementwise and len(view.inits) == 1 and not view.init_is_read()
+    return simple and "tensor.extract" in names and not any(len(op.regions) for op in view.body_ops())
+
+
+# --- what is known ---
+
+
+def _known(view: Structured) -> dict[ir.Value, _Known]:
+    """The scalars of the body that depend on the position in at most one loop."""
+    sizes = view.extents()
+    found: dict[ir.Value, _Known] = {}
+    for op in view.body_ops():
+        if op.name == "linalg.index":
+            loop = ir.IntegerAttr(op.attributes["dim"]).value
+            if sizes[loop] != DYNAMIC:
+                found[op.results[0]] = _Known(loop, np.arange(sizes[loop], dtype=np.int64))
+            continue
+        operands = [found.get(v) or _constant(v) for v in op.operands]
+        if not operands or any(o is None for o in operands) or op.name not in _SCALAR:
+            continue
+        loops = {o.loop for o in operands if o is not None and o.loop is not None}
+        if len(loops) > 1:
+            continue
+        with np.errstate(all="ignore"):
+            values = _SCALAR[op.name](op, *(o.values for o in operands if o is not None))
+        if values is not None:
+            found[op.results[0]] = _Known(loops.pop() if loops else None, values)
+    return found
+
+
+def _constant(value: ir.Value) -> _Known | None:
+    owner = defining(value)
+    if owner is None or owner.name != "arith.constant":
+        return None
+    attribute, type_ = owner.attributes["value"], _numpy(value.type)
+    if type_ is None or not isinstance(attribute, ir.IntegerAttr | ir.FloatAttr):
+        return None
+    return _Known(None, np.asarray(attribute.value).astype(type_))
+
+
+def _numpy(type_: ir.Type) -> type[np.generic] | None:
+    """The numpy type for a scalar type; None for those that numpy lacks."""
+    names = {"f32": np.float32, "f64": np.float64, "i1": np.bool_, "i32": np.int32, "i64": np.int64, "index": np.int64}
+    return names.get(str(type_))
+
+
+def _converted(op: ir.Operation, x: np.ndarray) -> np.ndarray | None:
+    type_ = _numpy(op.results[0].type)
+    return None if type_ is None else x.astype(type_)
+
+
+def _to_integer(op: ir.Operation, x: np.ndarray) -> np.ndarray | None:
+    """Only where the result is defined."""
+    type_ = _numpy(op.results[0].type)
+    return x.astype(type_) if type_ is not None and np.all(np.abs(x) < 2**31 - 1) else None
+
+
+def _compared(op: ir.Operation, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    # In the order of the predicates' numbers; those without sign are left out.
+    tables: dict[str, dict[int, Callable[..., np.ndarray]]] = {
+        "arith.cmpi": {0: np.equal, 1: np.not_equal, 2: np.less, 3: np.less_equal, 4: np.greater, 5: np.greater_equal},
+        "arith.cmpf": {1: np.equal, 2: np.greater, 3: np.greater_equal, 4: np.less, 5: np.less_equal},
+    }
+    compare = tables[op.name].get(ir.IntegerAttr(op.attributes["predicate"]).value)
+    return None if compare is None else compare(x, y)
+
+
+def _plain(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray | None]:
+    return lambda op, *operands: function(*operands)
+
+
+_SCALAR: Mapping[str, Callable[..., np.ndarray | None]] = {
+    **{f"arith.{n}": _converted for n in ("index_cast", "sitofp", "truncf", "extf", "extsi")},
+    "arith.fptosi": _to_integer,
+    "arith.cmpi": _compared,
+    "arith.cmpf": _compared,
+    "arith.select": _plain(np.where),
+    **{
+        f"arith.{n}{t}": _plain(f)
+        for n, f in (("add", np.add), ("sub", np.subtract), ("mul", np.multiply))
+        for t in "if"
+    },
+    "arith.divf": _plain(np.divide),
+    "arith.negf": _plain(np.negative),
+    "arith.maximumf": _plain(np.maximum),
+    "arith.minimumf": _plain(np.minimum),
+    "arith.maxsi": _plain(np.maximum),
+    "arith.minsi": _plain(np.minimum),
+    "arith.andi": _plain(np.bitwise_and),
+    "arith.ori": _plain(np.bitwise_or),
+    "math.floor": _plain(np.floor),
+    "math.ceil": _plain(np.ceil),
+    "math.absf": _plain(np.abs),
+    "math.roundeven": _plain(np.round),
+}
+
+
+# --- positions ---
+
+
+def _gathers(view: Structured, known: Mapping[ir.Value, _Known]) -> list[_Gather] | None:
+    """All the gathers of the body; None when one of them is no window or extending its tensor does not pay."""
+    found = []
+    result = math.prod(ir.RankedTensorType(view.op.results[0].type).shape)
+    for op in view.body_ops():
+        if op.name != "tensor.extract":
+            continue
+        source, *indices = op.operands
+        shape = ir.RankedTensorType(source.type).shape
+        if DYNAMIC in shape:
+            return None
+        places = [_position(known.get(i) or _constant(i), n) for i, n in zip(indices, shape, strict=True)]
+        if any(p is None for p in places):
+            return None
+        gather = _Gather(op, tuple(p for p in places if p is not None))
+        if any(p.low or p.high for p in gather.positions) and math.prod(shape) > abs(result):
+            return None
+        found.append(gather)
+    return found
+
+
+def _position(known: _Known | None, size: int) -> _Position | None:
+    """The form of positions in an axis of ``size`` elements, all of which are inside; None when they have none."""
+    if known is None or size == 0 or known.values.size == 0:
+        return None
+    table = known.values.astype(np.int64)
+    if np.any((table < 0) | (table >= size)):
+        return None
+    if known.loop is None or np.all(table == table.flat[0]):
+        return _Position(None, 0, int(table.flat[0]), 1)
+    count = len(table)
+    slopes = dict.fromkeys((_reduced(1, 1), _reduced(size, count), _reduced(size - 1, count - 1)))
+    fits = [p for a, c in slopes for p in _fits(known.loop, table, size, 2 * a, 2 * c)]
+    return min(fits, key=lambda p: p.low + p.high, default=None)
+
+
+def _reduced(a: int, c: int) -> tuple[int, int]:
+    divisor = math.gcd(a, c)
+    return a // divisor, c // divisor
+
+
+def _fits(loop: int, table: np.ndarray, size: int, a: int, c: int) -> list[_Position]:
+    """The positions ``clamp((a * i + b) floordiv c)`` that are ``table``."""
+    steps = a * np.arange(len(table), dtype=np.int64)
+    # Below the first element is as good as at it, beyond the last one too.
+    least = (c * table - steps)[table > 0]
+    most = (c * table + c - 1 - steps)[table < size - 1]
+    lowest = int(least.max()) if least.size else None
+    highest = int(most.min()) if most.size else None
+    offsets = [b for b in (lowest, highest) if b is not None]
+    if lowest is not None and highest is not None and lowest <= 0 <= highest:
+        offsets.append(0)
+    found = []
+    for b in offsets:
+        reached = (steps + b) // c
+        low, high = max(0, -int(reached.min())), max(0, int(reached.max()) - (size - 1))
+        if np.array_equal(np.clip(reached, 0, size - 1), table) and max(low, high) <= _MOST_EDGES:
+            found.append(_Position(loop, a, b, c, low, high))
+    return found
+
+
+# --- rewriting ---
+
+
+def _rewrite(program: Program, view: Structured, known: Mapping[ir.Value, _Known], gathers: Sequence[_Gather]) -> None:
+    margins = _margins(gathers)
+    extended = {source: _extended(source, *margin) for source, margin in margins.items()}
+    operands, maps, stands_for = list(view.inputs), list(view.input_maps), []
+    for gather in gathers:
+        lows, _ = margins[gather.source]
+        operands.append(extended[gather.source])
+        maps.append(tuple(p.expression(low) for p, low in zip(gather.positions, lows, strict=True)))
+        stands_for.append(gather.op.results[0])
+    for value, table in _tables(view, known):
+        operands.append(constants.constant(program, table.values, "table"))
+        maps.append((table.loop,))  # type: ignore[arg-type]
+        stands_for.append(value)
+    new = ir.Operation.create(
+        "linalg.generic",
+        results=[r.type for r in view.op.results],
+        operands=[*operands, *view.inits],
+        attributes={
+            "indexing_maps": maps_attr(view.loops, [*maps, *view.init_maps]),
+            "iterator_types": iterators_attr(view.parallel),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), len(view.inits)]),
+        },
+        regions=1,
+    )
+    elements = [getattr(v.type, "element_type", v.type) for v in (*operands, *view.inits)]
+    block = new.regions[0].blocks.append(*elements, arg_locs=[ir.Location.unknown()] * len(elements))
+    count, old = len(view.inputs), view.body.arguments
+    mapping = dict(zip(list(old)[:count], list(block.arguments)[:count], strict=True))
+    mapping |= dict(zip(list(old)[count:], list(block.arguments)[len(operands) :], strict=True))
+    _clone(view.body, block, mapping, dict(zip(stands_for, list(block.arguments)[count:], strict=False)))
+    view.op.results[0].replace_all_uses_with(new.results[0])
+    view.op.erase()
+
+
+def _clone(
+    source: ir.Block, target: ir.Block, mapping: dict[ir.Value, ir.Value], known: Mapping[ir.Value, ir.Value]
+) -> None:
+    """Clone a body; what is in ``known`` is not computed again, nor what only that needs."""
+    clone_body(source, target, mapping)
+    for value, argument in known.items():
+        mapping[value].replace_all_uses_with(argument)
+    for op in reversed([o.operation for o in target.operations][:-1]):
+        if not any(True for r in op.results for _ in r.uses):
+            op.erase()
+
+
+def _margins(gathers: Sequence[_Gather]) -> dict[ir.Value, tuple[list[int], list[int]]]:
+    """For each tensor how many copies of its edges all gathers together need, below and above each axis."""
+    found: dict[ir.Value, tuple[list[int], list[int]]] = {}
+    for gather in gathers:
+        lows, highs = found.setdefault(gather.source, ([0] * len(gather.positions), [0] * len(gather.positions)))
+        for axis, position in enumerate(gather.positions):
+            lows[axis] = max(lows[axis], position.low)
+            highs[axis] = max(highs[axis], position.high)
+    return found
+
+
+def _extended(source: ir.Value, lows: Sequence[int], highs: Sequence[int]) -> ir.Value:
+    """``source`` with copies of its edges around it."""
+    for axis, (low, high) in enumerate(zip(lows, highs, strict=True)):
+        if not low and not high:
+            continue
+        shape = list(ir.RankedTensorType(source.type).shape)
+        parts = [_edge(source, axis, 0)] * low + [source] + [_edge(source, axis, shape[axis] - 1)] * high
+        shape[axis] += low + high
+        source = builders.concat(parts, axis, shape)
+    return source
+
+
+def _edge(source: ir.Value, axis: int, position: int) -> ir.Value:
+    shape = list(ir.RankedTensorType(source.type).shape)
+    offsets = [position if a == axis else 0 for a in range(len(shape))]
+    sizes = [1 if a == axis else extent for a, extent in enumerate(shape)]
+    return builders.extract_slice(source, offsets, sizes, [1] * len(shape))
+
+
+def _tables(view: Structured, known: Mapping[ir.Value, _Known]) -> list[tuple[ir.Value, _Known]]:
+    """The floats that are known and that something unknown needs."""
+    needed: dict[ir.Value, None] = {}
+    for op in [o.operation for o in view.body.operations]:
+        if any(r in known for r in op.results) or op.name == "tensor.extract":
+            continue
+        needed |= dict.fromkeys(v for v in op.operands if v in known and known[v].loop is not None)
+    return [(v, known[v]) for v in needed if isinstance(v.type, ir.FloatType)]
