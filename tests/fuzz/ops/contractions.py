@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz.maker import Maker
+from tests.fuzz.maker import Maker, Stuck
 from tests.fuzz.ops.registry import applies
 
 
@@ -42,6 +42,36 @@ def einsum(g: Maker) -> None:
     else:
         equation = g.one_of(["bij,jk->bik", "bij,jk->kb", "bij,jk->ib", "...ij,jk->...ki"])
     g.add("Einsum", [x, y], equation=equation)
+
+
+@applies(0.8)
+def einsum_of_labels(g: Maker) -> None:
+    """One to three operands with random labels; those left out are summed."""
+    x = g.value(("float32", "float64"), 1, 4)
+    letters = list("abcdefgh")
+    labels = dict(zip(letters, x.dims, strict=False))
+    terms = [letters[: x.rank]]
+    operands = [x]
+    for _ in range(g.integer(0, 2)):
+        term = [str(n) for n in g.rng.permutation(sorted(labels))[: g.integer(1, 3)]]
+        if g.chance(0.5) and len(labels) < 6:
+            fresh = letters[len(labels)]
+            labels[fresh] = g.integer(1, 4)
+            term.insert(g.integer(0, len(term)), fresh)
+        terms.append(term)
+        operands.append(g.data(x.dtype, [labels[n] for n in term]))
+    kept = [str(n) for n in g.rng.permutation(sorted(labels))[: g.integer(0, min(4, len(labels)))]]
+    g.add("Einsum", operands, equation=",".join(map("".join, terms)) + "->" + "".join(kept))
+
+
+@applies(0.5)
+def diagonal(g: Maker) -> None:
+    x = g.value(("float32", "float64"), 2, 3)
+    if x.dims[-1] != x.dims[-2]:
+        raise Stuck
+    g.add(
+        "Einsum", [x], equation=g.one_of(["...ii->...i", "...ii->..."] if x.rank == 3 else ["ii->i", "ii->", "ij->ji"])
+    )
 
 
 @applies(1)

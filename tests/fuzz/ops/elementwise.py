@@ -143,3 +143,27 @@ def clip(g: Maker) -> None:
 def variadic(g: Maker) -> None:
     x = g.floating()
     g.add(g.one_of(["Sum", "Mean", "Max", "Min"]), [x, *(g.partner(x) for _ in range(g.integer(0, 2)))])
+
+
+@applies(0.7)
+def shift(g: Maker) -> None:
+    """Bits, of unsigned numbers."""
+    x = g.value(("uint8",))
+    g.add("BitShift", [x, g.scalar(g.integer(0, 7), "uint8")], direction=g.one_of(["LEFT", "RIGHT"]))
+
+
+@applies(0.5)
+def cast_like(g: Maker) -> None:
+    x, like = g.value(FLOATS), g.value(FLOATS)
+    g.add("CastLike", [x, like])
+
+
+@applies(0.5)
+def power_of_values(g: Maker) -> None:
+    """Exponents that vary, and whole ones of signed bases."""
+    x = g.value(("float32", "float64"))
+    if g.chance(0.5):
+        base = g.add("Add", [g.add("Abs", [x])[0], g.scalar(0.1, x.dtype)])[0]
+        g.add("Pow", [base, g.add("Clip", [g.number(g.partner(base)), g.scalar(-3, x.dtype), g.scalar(3, x.dtype)])[0]])
+    else:
+        g.add("Pow", [x, g.scalar(g.one_of([2, 3, 0, 4]), g.one_of([x.dtype, "int64"]))])

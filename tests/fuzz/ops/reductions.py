@@ -107,5 +107,7 @@ def top_k(g: Maker) -> None:
     axis = g.fixed_axis(x)
     k = g.ints(g.integer(1, int(x.dims[axis])))
     x = g.number(x)  # how NaN is ordered is not specified
+    if g.chance(0.4):
+        x = g.add("Round", [x])[0]  # ties: the first ones are taken, in order
     values = g.add("TopK", [x, k], 2, axis=axis, largest=g.integer(0, 1))
     g.values.remove(values[1]) if g.chance(0.3) else None
