@@ -126,6 +126,24 @@ def test_special_values(name: str, dtype: str, target: str) -> None:
     np.testing.assert_array_equal(np.signbit(got[ordinary]), np.signbit(want[ordinary]))
 
 
+@pytest.mark.parametrize("target", [*TARGETS, "x86-64-v3"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_hyperbolic_tangent(dtype: str, target: str) -> None:
+    """x itself where that is the nearest number; never beyond 1, and exactly 1 where that is nearest."""
+    tiny = 10.0 ** np.linspace(-320, -2, 60001)
+    x = np.concatenate([np.linspace(0, 25, 60001), np.linspace(0, 0.5, 60001), tiny[tiny > 0]])
+    x = np.concatenate([x, -x, [-0.0, 3e38, -3e38, np.inf, -np.inf, np.nan]]).astype(NUMPY[dtype])
+    got = apply("math.tanh", [x], dtype, target)
+    exact = np.tanh(x.astype(np.longdouble))
+    assert ulps(got, exact) <= 2.5
+    rounded = exact.astype(NUMPY[dtype])
+    near = np.abs(x) < (3.4e-4 if dtype == "f32" else 7e-9)
+    np.testing.assert_array_equal(got[near], x[near])
+    np.testing.assert_array_equal(rounded[near], x[near])
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(x))
+    assert np.nanmax(np.abs(got)) == 1 and (np.abs(got[np.abs(x) > 20]) == 1).all()
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_exponential_of_what_is_known_not_to_be_positive(dtype: str, target: str) -> None:

@@ -29,6 +29,7 @@ class Format:
     exp_range: tuple[float, float]  # beyond, exp is 0 or infinite
     expm1_low: float  # below, expm1 is -1
     saturates: float  # above, tanh is 1
+    tanh_is_x: float  # below, x^3 / 3 is less than half a unit in the last place of x
     logistic_is_1: float  # e^-x is much less than half a unit in the last place of 1 there
 
 
@@ -44,6 +45,7 @@ FORMATS = {
         exp_range=(-104.0, 89.0),
         expm1_low=-20.0,
         saturates=10.0,
+        tanh_is_x=3.5e-4,
         logistic_is_1=60.0,
     ),
     64: Format(
@@ -69,6 +71,7 @@ FORMATS = {
         exp_range=(-746.0, 710.0),
         expm1_low=-40.0,
         saturates=20.0,
+        tanh_is_x=7.4e-9,
         logistic_is_1=600.0,
     ),
 }
@@ -123,10 +126,15 @@ def expm1(x: E) -> E:
 
 
 def tanh(x: E) -> E:
-    """Hyperbolic tangent as ``t / (t + 2)`` with ``t = e^(2|x|) - 1``."""
+    """Hyperbolic tangent as ``t / (t + 1)`` with ``t = (e^(2|x|) - 1) / 2``, which never exceeds 1; x where that is
+    the nearest number. Error below 2.5 ULP."""
+    form = FORMATS[x.width]
     magnitude = x.abs()
-    t = _expm1((magnitude + magnitude).at_most(2.0 * FORMATS[x.width].saturates))
-    return (t / (t + 2.0)).copysign(x)
+    q, bits = reduced_expm1(magnitude.at_most(form.saturates), form.bias, 2)
+    s = power_of_two(bits, x)
+    t = q.fma(s, s.fma(0.5, -0.5))  # exact for n = 0
+    y = (t / (t + 1.0)).bits() | (x.bits() ^ magnitude.bits())  # not negative itself
+    return (magnitude < form.tanh_is_x).where(x, y.as_float(x.element))
 
 
 def sinh(x: E) -> E:
@@ -152,23 +160,23 @@ def _near_overflow(x: E, y: E) -> E:
     return (x.abs() > (85.0 if x.width == 32 else 700.0)).where((half * 0.5) * half, y)
 
 
-def _reduce(x: E, offset: int, sign: int = 1) -> tuple[E, E | None, E]:
-    """``(r, rest, bits)`` with ``x = sign n ln 2 + r + rest``, ``|r| <= ln 2 / 2``; the low bits are those of
-    ``n + offset``. Only where multiply-adds round twice the result must know the ``rest``."""
+def reduced_expm1(x: E, offset: int, factor: int) -> tuple[E, E]:
+    """``(q, bits)`` with ``e^(factor x) = (|factor| q + 1) 2^n`` for a ``factor`` of 1, -1 or 2, the low bits of
+    ``bits`` those of ``n + offset``."""
+    r, rest, bits = _reduce(x, offset, factor)
+    return _expm1_reduced(r, rest, factor), bits
+
+
+def _reduce(x: E, offset: int, factor: int = 1) -> tuple[E, E | None, E]:
+    """``(r, rest, bits)`` with ``factor x = n ln 2 + factor (r + rest)``, ``|factor r| <= ln 2 / 2``; the low bits are
+    those of ``n + offset``. Only where multiply-adds round twice the result must know the ``rest``."""
     form = FORMATS[x.width]
-    rounded = x.fma(sign * _LOG2_E, form.magic + offset)
+    rounded = x.fma(factor * _LOG2_E, form.magic + offset)
     n = rounded - (form.magic + offset)
-    high = n.fma(-sign * form.ln2_high, x)  # exact
-    r = n.fma(-sign * form.ln2_low, high)
-    rest = None if x.target.fma else (high - r) - n * (sign * form.ln2_low)
+    high = n.fma(-form.ln2_high / factor, x)  # exact
+    r = n.fma(-form.ln2_low / factor, high)
+    rest = None if x.target.fma else (high - r) - n * (form.ln2_low / factor)
     return r, rest, rounded.bits()
-
-
-def reduced_expm1(x: E, offset: int, sign: int) -> tuple[E, E]:
-    """``(q, bits)`` with ``e^(sign x) = (q + 1) 2^n`` for a ``sign`` of 1 or -1, ``n + offset`` in the low bits of
-    ``bits``."""
-    r, rest, bits = _reduce(x, offset, sign)
-    return _expm1_reduced(r, rest, sign), bits
 
 
 def _times_ln2(x: E) -> tuple[E, E]:
@@ -182,13 +190,15 @@ def _times_ln2(x: E) -> tuple[E, E]:
     return r, (short * form.ln2_high - r) + (short * form.ln2_low + (x - short) * ln2)
 
 
-def _expm1_reduced(r: E, rest: E | None, sign: int = 1) -> E:
-    """``e^(sign r) - 1`` for a reduced ``r``; ``rest`` is small and added to ``r``."""
+def _expm1_reduced(r: E, rest: E | None, factor: int = 1) -> E:
+    """``(e^(factor r) - 1) / |factor|`` for a reduced ``r``; ``rest`` is small and added to ``r``."""
     square = r * r
-    # Signs go into the constants: those of arguments would not all be part of another instruction.
-    *others, last = (c * sign**n for n, c in enumerate(FORMATS[r.width].exp_tail, len(FORMATS[r.width].exp_tail) - 1))
+    # The factor goes into the constants: a sign, for one, would not always be part of another instruction.
+    powers = reversed(range(len(FORMATS[r.width].exp_tail)))
+    coefficients = zip(FORMATS[r.width].exp_tail, powers, strict=True)
+    *others, last = (c * abs(factor) * factor**power for c, power in coefficients)
     tail = r.paired_polynomial(others, square).fma(r, last)
-    if sign < 0:
+    if factor < 0:
         r, rest = -r, None if rest is None else -rest
     return square.fma(tail, r) if rest is None else r + square.fma(tail, rest)
 
