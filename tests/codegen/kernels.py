@@ -73,6 +73,18 @@ def matmul(m: int, n: int, k: int) -> str:
     return executable("matmul", f"%a: {left}, %b: {right}, %bias: {bias}", result, f"{body}\nreturn %1 : {result}")
 
 
+def batched(shapes: tuple[str, str, str], maps: tuple[str, str, str], dims: str = "", extents: str = "") -> str:
+    """A batched product with loops (b, m, n, k); ``dims`` are the ``flow.dims`` of a, b and the result."""
+    left, right, result = (f"tensor<{s}xf32>" for s in shapes)
+    attributes = [f" {{flow.dims = array<i64: {d}>}}" if d else "" for d in (dims.split("|") if dims else [""] * 3)]
+    scalars = "".join(f", %{name}: index" for name in extents.split())
+    dynamic = ", ".join(f"%{extents.split()[int(d) - 2]}" for d in dims.split("|")[2].split(",")) if dims else ""
+    body = zero_init(result, dynamic=dynamic)
+    body += reduction(result, left, right, "b, m, n, k", maps, "pppr")
+    arguments = f"%a: {left}{attributes[0]}, %b: {right}{attributes[1]}{scalars}"
+    return executable("batched", arguments, f"{result}{attributes[2]}", f"{body}\nreturn %0 : {result}")
+
+
 def conv2d(
     batch: int, size: tuple[int, int], ic: int, oc: int, kernel: tuple[int, int], stride: int = 1, dilation: int = 1
 ) -> tuple[str, tuple[int, ...]]:

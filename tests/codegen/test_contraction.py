@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from harness import Kernel, executable
-from kernels import assert_close, matmul, pack, reduction, zero_init
+from harness import Kernel
+from kernels import assert_close, batched, matmul, pack
 
 from rillet import targets
 from rillet.codegen import CodegenOptions
@@ -59,7 +59,7 @@ def test_left_hand_elements_are_spread_where_loads_do_not_broadcast(m: int, n: i
 def test_spread_rows_of_unknown_number(m: int) -> None:
     rng = np.random.default_rng(m)
     x, y = rng.standard_normal((1, m, 300), np.float32), rng.standard_normal((1, 300, 40), np.float32)
-    text = _batched(("1x?x300", "1x300x40", "1x?x40"), ("b, m, k", "b, k, n", "b, m, n"), "2||2", "nm")
+    text = batched(("1x?x300", "1x300x40", "1x?x40"), ("b, m, k", "b, k, n", "b, m, n"), "2||2", "nm")
     [z] = Kernel(text, "x86-64-v2")([x, y], [((1, m, 40), np.float32)], [m])
     assert_close(z, x.astype(np.float64) @ y)
 
@@ -100,18 +100,6 @@ def test_a_short_product_is_one_workgroup() -> None:
     assert _check(16, 64, 64, "host").grid() == (1, 1, 1)
 
 
-def _batched(shapes: tuple[str, str, str], maps: tuple[str, str, str], dims: str = "", extents: str = "") -> str:
-    """A batched product with loops (b, m, n, k); ``dims`` are the ``flow.dims`` of a, b and the result."""
-    left, right, result = (f"tensor<{s}xf32>" for s in shapes)
-    attributes = [f" {{flow.dims = array<i64: {d}>}}" if d else "" for d in (dims.split("|") if dims else [""] * 3)]
-    scalars = "".join(f", %{name}: index" for name in extents.split())
-    dynamic = ", ".join(f"%{extents.split()[int(d) - 2]}" for d in dims.split("|")[2].split(",")) if dims else ""
-    body = zero_init(result, dynamic=dynamic)
-    body += reduction(result, left, right, "b, m, n, k", maps, "pppr")
-    arguments = f"%a: {left}{attributes[0]}, %b: {right}{attributes[1]}{scalars}"
-    return executable("batched", arguments, f"{result}{attributes[2]}", f"{body}\nreturn %0 : {result}")
-
-
 @pytest.mark.parametrize("target", ["host", "x86-64-v2"])
 @pytest.mark.parametrize("size", [(1, 1, 1, 1), (3, 7, 17, 5), (2, 33, 64, 32), (4, 12, 10, 40)])
 @pytest.mark.parametrize("transposed", [False, True])
@@ -120,7 +108,7 @@ def test_unpacked_right_hand_side(target: str, size: tuple[int, int, int, int], 
     rng = np.random.default_rng(1)
     x, y = rng.standard_normal((b, m, k), np.float32), rng.standard_normal((b, k, n), np.float32)
     right = f"{b}x{n}x{k}" if transposed else f"{b}x{k}x{n}"
-    text = _batched(
+    text = batched(
         (f"{b}x{m}x{k}", right, f"{b}x{m}x{n}"), ("b, m, k", "b, n, k" if transposed else "b, k, n", "b, m, n")
     )
     kernel = Kernel(text, target)
@@ -138,7 +126,7 @@ def test_dynamic_extents(target: str, size: tuple[int, int, int, int], transpose
     x, y = rng.standard_normal((b, m, k), np.float32), rng.standard_normal((b, k, n), np.float32)
     maps = ("b, m, k", "b, n, k" if transposed else "b, k, n", "b, m, n")
     dims = f"2,3,5|2,{'4,5' if transposed else '5,4'}|2,3,4"
-    kernel = Kernel(_batched(("?x?x?", "?x?x?", "?x?x?"), maps, dims, "nb nm nn nk"), target)
+    kernel = Kernel(batched(("?x?x?", "?x?x?", "?x?x?"), maps, dims, "nb nm nn nk"), target)
     assert kernel.executable.strategy == "contraction"
     [z] = kernel([x, y.transpose(0, 2, 1) if transposed else y], [((b, m, n), np.float32)], [b, m, n, k])
     assert_close(z, x.astype(np.float64) @ y)
@@ -149,7 +137,7 @@ def test_heads_stay_interleaved_in_memory() -> None:
     s, h, d = 21, 3, 16
     rng = np.random.default_rng(3)
     q, v = rng.standard_normal((s, h, d), np.float32), rng.standard_normal((s, h, d), np.float32)
-    text = _batched((f"{s}x{h}x{d}",) * 2 + (f"{h}x{s}x{s}",), ("m, b, k", "n, b, k", "b, m, n"))
+    text = batched((f"{s}x{h}x{d}",) * 2 + (f"{h}x{s}x{s}",), ("m, b, k", "n, b, k", "b, m, n"))
     kernel = Kernel(text)
     assert kernel.executable.strategy == "contraction"
     [z] = kernel([q, v], [((h, s, s), np.float32)])

@@ -104,6 +104,31 @@ def test_reduction_blocks_leave_room_in_l2() -> None:
     assert tiles.choose_reduction_block(V3, -1, 9, tile, 4) > 0
 
 
+@pytest.mark.parametrize(
+    ("extents", "part"),
+    [
+        ([1], 0),
+        ([768], 0),  # one and a half parts stay whole
+        ([769], 385),
+        ([1024], 512),
+        ([16384], 512),
+        ([3, 768], 1),  # lines of a window are parts
+        ([3, 192], 0),
+        ([4, 192], 0),
+        ([9, 192], 3),
+        ([3, 1536], 0),  # the inner loop is cut
+        ([1000, 1, 4], 125),
+        ([None], 512),
+        ([None, 100], 6),
+        ([None, None], 0),
+        ([0], 0),
+        ([5, 0], 0),
+    ],
+)
+def test_long_sums_are_cut_into_parts(extents: list[int | None], part: int) -> None:
+    assert tiles.choose_sum_part(extents) == part
+
+
 def test_no_vector_unit_means_single_lanes() -> None:
     scalar = dataclasses.replace(V3, vector_bits=0)
     assert _tile(scalar, 32, 32, 32).lanes == 1

@@ -91,12 +91,31 @@ def sum_in_parts(
     sums = combiners and all(c.op == "arith.addf" for c in combiners)
     if not combiners or not sums or (isinstance(size, int) and size <= _LONGEST_SUM):
         return span(0, size, accumulators)
-    chosen = [combiners[n % len(combiners)] for n in range(len(accumulators))]
-    with kernel.loop(0, size, _LONGEST_SUM, accumulators) as outer:
-        zeros = [c.identity_of(a.type) for c, a in zip(chosen, accumulators, strict=True)]
-        parts = span(outer.iv, index.minimum(index.add(outer.iv, _LONGEST_SUM), size), zeros)
-        outer.yield_(*(c.apply(a, p) for c, a, p in zip(chosen, outer.carried, parts, strict=True)))
+    return add_parts(kernel, size, _LONGEST_SUM, accumulators, span)
+
+
+def add_parts(
+    kernel: Kernel,
+    size: Index,
+    part: int,
+    accumulators: list[ir.Value],
+    span: Callable[[Index, Index, list[ir.Value]], list[ir.Value]],
+) -> list[ir.Value]:
+    """Add to ``accumulators``, floats, the sums of each ``part`` of ``size`` steps, which
+    ``span(start, end, accumulators)`` adds up from nothing.
+    """
+    exact = isinstance(size, int) and size % part == 0
+    with kernel.loop(0, size, part, accumulators) as outer:
+        nothing = [_FLOAT_SUM.identity_of(a.type) for a in accumulators]
+        end = index.add(outer.iv, part)
+        sums = span(outer.iv, end if exact else index.minimum(end, size), nothing)
+        outer.yield_(*(_FLOAT_SUM.apply(a, s) for a, s in zip(outer.carried, sums, strict=True)))
     return outer.results
+
+
+def sum_of(type_: ir.Type) -> Combiner:
+    """The addition of floats or integers of this type."""
+    return _FLOAT_SUM if isinstance(type_, ir.FloatType) else _INTEGER_SUM
 
 
 def combiners_of(generic: Generic) -> list[Combiner] | None:
@@ -140,6 +159,10 @@ def fast_extremum(value: ir.Value, accumulator: ir.Value) -> ir.Value:
     return arith.SelectOp(was_nan, accumulator, best).result
 
 
+_FLOAT_SUM = Combiner("arith.addf", (), lambda t: -0.0)
+_INTEGER_SUM = Combiner("arith.addi", (), lambda t: 0)
+
+
 def _lowest(type_: ir.Type) -> int:
     return -(1 << (_width(type_) - 1))
 
@@ -155,13 +178,13 @@ def _width(type_: ir.Type) -> int:
 _PREDICATES = {"arith.maximumf": arith.CmpFPredicate.OGT, "arith.minimumf": arith.CmpFPredicate.OLT}
 
 _IDENTITIES: dict[str, Callable[[ir.Type], int | float]] = {
-    "arith.addf": lambda t: -0.0,
+    "arith.addf": _FLOAT_SUM.identity,
     "arith.mulf": lambda t: 1.0,
     "arith.maximumf": lambda t: -pymath.inf,
     "arith.minimumf": lambda t: pymath.inf,
     "arith.maxnumf": lambda t: pymath.nan,
     "arith.minnumf": lambda t: pymath.nan,
-    "arith.addi": lambda t: 0,
+    "arith.addi": _INTEGER_SUM.identity,
     "arith.muli": lambda t: 1,
     "arith.maxsi": _lowest,
     "arith.minsi": _highest,

@@ -12,6 +12,7 @@ from rillet.codegen.cpu import access, epilogue, index, memory, microkernel
 from rillet.codegen.cpu.access import DYNAMIC, Bound, Form
 from rillet.codegen.cpu.blocks import Segment, Span, column_masks
 from rillet.codegen.cpu.body import broadcast
+from rillet.codegen.cpu.combiners import sum_of
 from rillet.codegen.cpu.contraction_form import convert, factor
 from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, element, guess, loop_sizes
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
@@ -52,6 +53,7 @@ class TileEmitter:
         self.row_sizes = [axis_size(a, self.sizes) for a in plan.rows]
         self.reduction_sizes = [axis_size(a, self.sizes) for a in plan.reductions]
         self.sum_type = c.product.accumulator_type
+        self._sum = sum_of(self.sum_type)
         self._panel: ir.Value | None = None
         self._left_panel: memory.Buffer | None = None
         self._scratch: memory.Buffer | None = None
@@ -152,13 +154,15 @@ class TileEmitter:
         """Add one segment of the reduction to a tile's sums in scratch."""
         first, shift = index.sub(m, rows[0]), self._shift(n, origin)
         spots = [(index.add(first, r), j, shift) for r in range(count) for j in range(vectors)]
-        sums = [self._load_sum(*spot) for spot in spots]
         where = self._rows_at(m, count, valid)
         left = self._left_rows(batch, where, m, valid)
         masks = column_masks(self.lanes, width, vectors)
-        sums = self._reduce(batch, where, left, n, vectors, masks, sums, segment)
-        for (row, j, _), value in zip(spots, sums, strict=True):
-            self._store_sum(row, j, value, shift)
+        type_ = ir.VectorType.get([self.lanes], self.sum_type) if self.lanes > 1 else self.sum_type
+        nothing = [self._sum.identity_of(type_)] * len(spots)
+        parts = self._reduce(batch, where, left, n, vectors, masks, nothing, segment)
+        for spot, part in zip(spots, parts, strict=True):
+            row, j, _ = spot
+            self._store_sum(row, j, self._sum.apply(self._load_sum(*spot), part), shift)
 
     def finish_sums(
         self, batch: Batch, rows: Span, n: Index, vectors: int, width: Index, origin: Index | None = None

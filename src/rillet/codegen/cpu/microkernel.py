@@ -6,6 +6,7 @@ vectors and never leave registers.
 
 from __future__ import annotations
 
+import math as pymath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,9 +15,10 @@ from torch_mlir.dialects import arith, math, vector
 
 from rillet.codegen.cpu import index
 from rillet.codegen.cpu.body import broadcast
+from rillet.codegen.cpu.combiners import add_parts
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
-from rillet.codegen.cpu.tiles import Tile, choose_unroll
+from rillet.codegen.cpu.tiles import Tile, choose_sum_part, choose_unroll
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def reduce_tile(
     columns: Sequence[Index],
     accumulators: Sequence[ir.Value],
 ) -> list[ir.Value]:
-    """Add the whole reduction to ``accumulators`` (row by row) and return them.
+    """Add the whole reduction to ``accumulators`` (row by row) and return them. Long sums of floats are made of parts.
 
     ``rows`` and ``columns`` are where each row starts in the left operand and each vector of columns in the right one.
     """
@@ -83,23 +85,34 @@ def _nest(
         (scalars,) = _scalars(operands, rows, left, 1)
         return _step(kernel, operands, scalars, columns, right, accumulators)
     axis, *inner = axes
+    rounds = isinstance(element_type(accumulators[0]), ir.FloatType)
+    part = choose_sum_part([a.extent if isinstance(a.extent, int) else None for a in axes]) if rounds else 0
     if inner:
-        with kernel.loop(0, axis.extent, 1, accumulators) as loop:
-            further = _advance(axis, loop.iv, left, right)
-            nested = _nest(kernel, tile, inner, operands, rows, columns, *further, loop.carried, [*positions, loop.iv])
-            loop.yield_(*nested)
-        return loop.results
+
+        def around(start: Index, end: Index, sums: list[ir.Value]) -> list[ir.Value]:
+            with kernel.loop(start, end, 1, sums) as loop:
+                further = _advance(axis, loop.iv, left, right)
+                place = [*positions, loop.iv]
+                loop.yield_(*_nest(kernel, tile, inner, operands, rows, columns, *further, loop.carried, place))
+            return loop.results
+
+        return _in_parts(kernel, axis.extent, part, accumulators, around)
     trip = axis.extent if isinstance(axis.extent, int) else None
     unroll = kernel.dispatch.knobs.unroll or choose_unroll(trip, tile, operands.run)
     whole = index.mul(index.floordiv(axis.extent, unroll), unroll)
     if whole == unroll:
         accumulators = _steps(kernel, axis, unroll, 0, operands, rows, columns, left, right, accumulators)
     elif whole != 0:
-        with kernel.loop(0, whole, unroll, accumulators) as loop:
-            if operands.ahead is not None:
-                operands.ahead(_advance(axis, loop.iv, left, right)[1], unroll)
-            loop.yield_(*_steps(kernel, axis, unroll, loop.iv, operands, rows, columns, left, right, loop.carried))
-        accumulators = loop.results
+
+        def along(start: Index, end: Index, sums: list[ir.Value]) -> list[ir.Value]:
+            here = _advance(axis, start, left, right)
+            with kernel.loop(0, index.sub(end, start), unroll, sums) as loop:
+                if operands.ahead is not None:
+                    operands.ahead(_advance(axis, loop.iv, *here)[1], unroll)
+                loop.yield_(*_steps(kernel, axis, unroll, loop.iv, operands, rows, columns, *here, loop.carried))
+            return loop.results
+
+        accumulators = _in_parts(kernel, whole, unroll * pymath.ceil(part / unroll), accumulators, along)
     if trip is not None:
         return _steps(kernel, axis, trip % unroll, whole, operands, rows, columns, left, right, accumulators)
     if unroll == 1:
@@ -107,6 +120,17 @@ def _nest(
     with kernel.loop(whole, axis.extent, 1, accumulators) as loop:
         loop.yield_(*_steps(kernel, axis, 1, loop.iv, operands, rows, columns, left, right, loop.carried))
     return loop.results
+
+
+def _in_parts(
+    kernel: Kernel,
+    size: Index,
+    part: int,
+    accumulators: list[ir.Value],
+    span: Callable[[Index, Index, list[ir.Value]], list[ir.Value]],
+) -> list[ir.Value]:
+    """``span(start, end, accumulators)`` over ``size`` steps: all at once where ``part`` is 0."""
+    return add_parts(kernel, size, part, accumulators, span) if part else span(0, size, accumulators)
 
 
 def _steps(
@@ -173,9 +197,14 @@ def multiply_add(kernel: Kernel, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Va
     if is_vector:
         lanes = ir.VectorType(c.type).shape[0]
         a, b = (broadcast(v, lanes) if not isinstance(v.type, ir.VectorType) else v for v in (a, b))
-    element = ir.VectorType(c.type).element_type if is_vector else c.type
+    element = element_type(c)
     if isinstance(element, ir.IntegerType):
         return arith.AddIOp(c, arith.MulIOp(a, b).result).result
     if not kernel.target.fma:
         return arith.AddFOp(c, arith.MulFOp(a, b).result).result
     return vector.FMAOp(a, b, c).result if is_vector else math.FmaOp(a, b, c).result
+
+
+def element_type(value: ir.Value) -> ir.Type:
+    """The type of a scalar, or of a vector's elements."""
+    return ir.VectorType(value.type).element_type if isinstance(value.type, ir.VectorType) else value.type

@@ -10,6 +10,7 @@ others, which never overlap perfectly.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rillet.codegen.knobs import Knobs
@@ -23,6 +24,7 @@ LINE_BYTES = 64  # of a cache
 OVERLAP_LOSS = 0.1  # share of the other resources' time that does not hide behind the busiest one's
 TILE_OVERHEAD = 16  # cycles to set a tile's addresses up and leave its loop
 GATHER_OVERHEAD = 4  # cycles a row whose address does not follow from its neighbour's
+SUM_STEPS = 512  # what a part of a long sum of floats is about as long as
 DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken for
 
 SPLIT_CYCLES = 24_000  # a dispatch shorter than this is one workgroup
@@ -186,6 +188,28 @@ def choose_unroll(trip: int | None, tile: Tile, run: int = 0) -> int:
     if divisors:
         return divisors[0]
     return next(u for u in range(wanted, 0, -1) if trip % u == 0 or u == 1 or trip >= 4 * u)
+
+
+def choose_sum_part(extents: Sequence[int | None]) -> int:
+    """How many iterations of the outermost of a reduction's loops one part of a long sum of floats takes; 0 where the
+    sum is short, or where an inner loop is to be cut instead. ``extents`` from the outside in, None where not known.
+
+    The error of a running sum grows with its length (Higham, Accuracy and Stability of Numerical Algorithms, chapter
+    4), that of a sum of parts with the length of a part plus their number. Parts are equal, of up to one and a half
+    times ``SUM_STEPS``.
+    """
+    first, *inner = extents
+    steps = 1
+    for extent in inner:
+        if extent is None:
+            return 0
+        steps *= max(extent, 1)
+    if 2 * steps > 3 * SUM_STEPS:
+        return 0
+    if first is None:
+        return math.ceil(SUM_STEPS / steps)
+    parts = max(1, math.ceil(first * steps / SUM_STEPS - 0.5))
+    return math.ceil(first / parts) if parts > 1 else 0
 
 
 def choose_blocks(
