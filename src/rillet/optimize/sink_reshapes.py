@@ -83,7 +83,7 @@ def _sink(view: Structured) -> bool:
         elif reshape.name == "tensor.collapse_shape" and _is_epilogue(view, map_) and _may_expand(view, reshape):
             if copy_permutation(view.op) is not None and drops_units(reshape):
                 continue  # ``sink_transposes`` does the reverse
-            _expand(_expanding(view, map_, reshape))
+            expand_below(view, map_, reshape)
             return True
     return False
 
@@ -189,6 +189,13 @@ def _collapsed(value: ir.Value, axes: list[list[int]], is_init: bool) -> ir.Valu
 # --- below a collapse ---
 
 
+def expand_below(view: Structured, map_: Map, reshape: ir.Operation) -> None:
+    """Rewrite ``view``, which reads a ``tensor.collapse_shape`` through ``map_``, with the loops that it collapses
+    expanded, parallel or reduced. Its maps are plain loops only.
+    """
+    _expand(_expanding(view, map_, reshape))
+
+
 def _expanding(view: Structured, map_: Map, reshape: ir.Operation) -> _Plan:
     inner = extents(reshape.operands[0])
     groups: list[list[int]] = [[] for _ in range(view.loops)]
@@ -203,7 +210,7 @@ def _expanding(view: Structured, map_: Map, reshape: ir.Operation) -> _Plan:
 
 
 def _loop_extents(view: Structured) -> list[Extent]:
-    known: list[Extent] = [0] * view.loops
+    known: list[Extent] = list(view.extents())
     shape = extents(view.op.results[0])
     for axis, loop in enumerate(view.init_maps[0]):
         known[loop] = shape[axis]  # type: ignore[index]
@@ -217,9 +224,12 @@ def _expand(plan: _Plan) -> None:
         maps.append(tuple(new for loop in map_ for new in plan.groups[loop]))  # type: ignore[index]
         operands.append(_expanded(value, map_, plan, number >= len(view.inputs)))
     types = [v.type for v in operands[len(view.inputs) :]]
-    rebuilt = rebuild_generic(view.op, operands, types, maps, [True] * len(plan.new_extents))
+    parallel = [view.parallel[loop] for loop, group in enumerate(plan.groups) for _ in group]
+    rebuilt = rebuild_generic(view.op, operands, types, maps, parallel)
     for old, result, map_ in zip(view.op.results, rebuilt.results, view.init_maps, strict=True):
-        old.replace_all_uses_with(builders.collapse_shape(result, _axis_runs(map_, plan), _static(old)))
+        same = result.type == old.type
+        whole = result if same else builders.collapse_shape(result, _axis_runs(map_, plan), _static(old))
+        old.replace_all_uses_with(whole)
     view.op.erase()
 
 
@@ -233,8 +243,10 @@ def _expanded(value: ir.Value, map_: Map, plan: _Plan, is_init: bool) -> ir.Valu
     shape = [plan.new_extents[new] for loop in map_ for new in plan.groups[loop]]  # type: ignore[index]
     if len(shape) == len(map_):
         return value
-    if is_init and is_flexible(value):
-        return builders.empty(shape, ir.RankedTensorType(value.type).element_type)
+    source = defining(value)
+    if is_init and source is not None and is_flexible(value):
+        fresh = builders.empty(shape, ir.RankedTensorType(value.type).element_type)
+        return builders.fill_into(source.operands[0], fresh) if source.name == "linalg.fill" else fresh
     return builders.expand_shape(value, _axis_runs(map_, plan), shape)
 
 

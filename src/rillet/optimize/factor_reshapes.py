@@ -1,0 +1,166 @@
+"""Computes what lies between a reshape and its inverse on the axes that both shapes have in common.
+
+A normalization of groups of channels reshapes ``[n, 64, h, w]`` to ``[n, 8, 8 * h * w]``, reduces, and reshapes back.
+The long axis mixes channels with image positions, so that neither could lie last in memory. On ``[n, 8, 8, h, w]``,
+which splits and merges whole axes of the image only, any layout is free again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+
+from rillet.ir import Program, builders
+from rillet.ir.contraction import contraction
+from rillet.ir.rewrite import CLEANUP, blocks, defining, erase_dead, run_upstream, users
+from rillet.ir.structured import DYNAMIC, Structured, is_projected, structured, walk
+from rillet.optimize.layouts import groups_of
+from rillet.optimize.sink_reshapes import captures_tensor, expand_below
+
+Groups = list[list[int]]
+
+
+@dataclass
+class _Region:
+    """What is computed of ``entry``, a reshape of ``source``, up to ``exits``, which reshape back; in program order.
+
+    ``shape``: the common axes, which ``outer`` groups to the shape of ``source`` and ``inner`` to that of ``entry``.
+    """
+
+    entry: ir.Operation
+    source: ir.Value
+    shape: list[int]
+    outer: Groups
+    inner: Groups
+    members: dict[ir.Operation, None] = field(default_factory=dict)
+    exits: dict[ir.Operation, None] = field(default_factory=dict)
+
+
+def run(program: Program, options: None) -> None:
+    """Factor in ``@main`` and its control flow, where there are convolutions, whose layout is what this is for."""
+    with program.context, ir.Location.unknown():
+        for block in blocks(program.main()):
+            if not any(_is_convolution(view.operation) for view in block.operations):
+                continue
+            for op in [view.operation for view in block.operations if _expands(view.operation)]:
+                region = _region(op)
+                if region is not None:
+                    _factor(region)
+        erase_dead(program.main())
+        run_upstream(program.module.operation, CLEANUP)
+
+
+def _is_convolution(op: ir.Operation) -> bool:
+    view = structured(op)
+    roles = contraction(view) if view is not None else None
+    return roles is not None and roles.is_convolution
+
+
+def _shape(value: ir.Value) -> list[int]:
+    return list(ir.RankedTensorType(value.type).shape)
+
+
+def common_axes(a: list[int], b: list[int]) -> tuple[list[int], Groups, Groups] | None:
+    """The axes of which both shapes are made, and their groups in each; None when a boundary of one lies within an
+    axis of the other at no whole factor.
+    """
+    shape: list[int] = []
+    groups: tuple[Groups, Groups] = ([[] for _ in a], [[] for _ in b])
+    at, left = [0, 0], [a[0], b[0]]
+    while at[0] < len(a) and at[1] < len(b):
+        size = min(left)
+        if size == 0 or max(left) % size:
+            return None
+        for side in (0, 1):
+            groups[side][at[side]].append(len(shape))
+        shape.append(size)
+        for side, other in enumerate((a, b)):
+            left[side] //= size
+            if left[side] == 1:
+                at[side] += 1
+                left[side] = other[at[side]] if at[side] < len(other) else 1
+    return (shape, *groups) if at == [len(a), len(b)] else None
+
+
+def _region(entry: ir.Operation) -> _Region | None:
+    """The region that begins with ``entry``; None when it is no such reshape or does not lead back."""
+    collapse = defining(entry.operands[0])
+    if collapse is None or collapse.name != "tensor.collapse_shape":
+        return None
+    source = collapse.operands[0]
+    if DYNAMIC in _shape(source) or DYNAMIC in _shape(entry.results[0]):
+        return None
+    found = common_axes(_shape(source), _shape(entry.results[0]))
+    if found is None:
+        return None
+    region = _Region(entry, source, *found)
+    return region if _grow(region) else None
+
+
+def _grow(region: _Region) -> bool:
+    whole = _shape(region.entry.results[0])
+    pending, seen = [region.entry.results[0]], set()
+    while pending:
+        value = pending.pop()
+        for user in users(value):
+            if user in seen:
+                continue
+            seen.add(user)
+            if user.name == "tensor.collapse_shape":
+                back = users(user.results[0])
+                if not back or any(_shape(b.results[0]) != _shape(region.source) for b in back if _expands(b)):
+                    return False
+                if not all(map(_expands, back)):
+                    return False
+                region.exits |= dict.fromkeys(back)
+                continue
+            view = structured(user)
+            if view is None or user.block != region.entry.block or not _is_plain(view, whole):
+                return False
+            region.members[user] = None
+            pending += [r for r in user.results if _shape(r) == whole]
+    order = {op.operation: n for n, op in enumerate(region.entry.block.operations)}
+    region.members = dict.fromkeys(sorted(region.members, key=order.__getitem__))
+    reduces = any(not all(v.parallel) for op in region.members if (v := structured(op)) is not None)
+    return reduces and bool(region.exits)
+
+
+def _expands(op: ir.Operation) -> bool:
+    return op.name == "tensor.expand_shape"
+
+
+def _is_plain(view: Structured, whole: list[int]) -> bool:
+    """Plain loops over all of a value of the region in order, a body that depends on nothing else."""
+    if not all(is_projected(m) for m in view.maps) or captures_tensor(view.op) or view.loops != len(whole):
+        return False
+    if contraction(view) is not None or any(op.name == "linalg.index" for op in walk(view.op)):
+        return False
+    full = [m for v, m in zip(view.inputs, view.input_maps, strict=True) if getattr(v.type, "shape", None) == whole]
+    return all(m == tuple(range(view.loops)) for m in full)
+
+
+def _factor(region: _Region) -> None:
+    with ir.InsertionPoint(region.entry), region.entry.location:
+        fine = builders.expand_shape(region.source, region.outer, region.shape)
+        whole = builders.collapse_shape(fine, region.inner, _shape(region.entry.results[0]))
+        region.entry.results[0].replace_all_uses_with(whole)
+    for op in region.members:
+        view = structured(op)
+        assert view is not None
+        with ir.InsertionPoint(op), op.location:
+            for value, map_ in zip(view.inputs, view.input_maps, strict=True):
+                reshape = defining(value)
+                if (
+                    reshape is not None
+                    and reshape.name == "tensor.collapse_shape"
+                    and groups_of(reshape) == region.inner
+                ):
+                    expand_below(view, map_, reshape)
+                    break
+    for op in region.exits:
+        with ir.InsertionPoint(op), op.location:
+            flat = defining(op.operands[0])
+            assert flat is not None
+            fine = builders.expand_shape(flat.operands[0], region.inner, region.shape)
+            op.results[0].replace_all_uses_with(builders.collapse_shape(fine, region.outer, _shape(op.results[0])))
