@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import Kernel
-from kernels import batched, conv2d, conv2d_reference, matmul, pack
+from harness import Kernel, executable
+from kernels import batched, conv2d, conv2d_reference, matmul, pack, tensor, zero_init
 
 from rillet.codegen import CodegenOptions
 from rillet.codegen.knobs import Knobs
@@ -75,3 +75,24 @@ def test_doubles() -> None:
     [z] = Kernel(text)([x, y], [((1, 5, 12), np.float64)])
     exact = np.einsum("bmk,bkn->bmn", x.astype(np.longdouble), y.astype(np.longdouble))
     assert float(np.abs(z - exact).max() / exact.max()) < ALLOWED * 2.0**-53
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_rows_in_pieces(dynamic: bool) -> None:
+    """The sum of each of four rows, whose pieces of 32 elements lie apart."""
+    x = _positive(8192, 4, 32)
+    source, result = tensor(("?" if dynamic else 8192, 4, 32)), tensor((4,))
+    maps = "affine_map<(r, i, j) -> (i, r, j)>, affine_map<(r, i, j) -> (r)>"
+    body = f"""{zero_init(result)}
+%0 = linalg.generic {{indexing_maps=[{maps}], iterator_types=["parallel", "reduction", "reduction"]}}
+    ins(%a : {source}) outs(%init : {result}) {{
+^bb0(%x: f32, %c: f32):
+  %s = arith.addf %c, %x : f32
+  linalg.yield %s : f32
+}} -> {result}
+return %0 : {result}"""
+    arguments = f"%a: {source} {{flow.dims = array<i64: 1>}}, %n: index" if dynamic else f"%a: {source}"
+    kernel = Kernel(executable("rows", arguments, result, body))
+    assert kernel.executable.strategy == "rowwise"
+    [y] = kernel([x], [((4,), np.float32)], [8192] if dynamic else [])
+    assert _roundings(y, x.astype(np.float64).sum((0, 2))) < ALLOWED

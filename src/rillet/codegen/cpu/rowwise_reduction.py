@@ -274,10 +274,14 @@ def _runs(
     assert along is not None
     if loops:
         loop, *rest = loops
-        with kernel.loop(0, first.extents[loop], carried=carried) as it:
-            inside = [with_coordinate(w, loop, it.iv) for w in wheres]
-            it.yield_(*_runs(emitters, combiners, rest, inside, it.carried, shape))
-        return it.results
+
+        def span(start: Index, end: Index, carried: list[ir.Value]) -> list[ir.Value]:
+            with kernel.loop(start, end, carried=carried) as it:
+                inside = [with_coordinate(w, loop, it.iv) for w in wheres]
+                it.yield_(*_runs(emitters, combiners, rest, inside, it.carried, shape))
+            return it.results
+
+        return sum_in_parts(kernel, first.generic, first.extents[loop], carried, span)
 
     def fold(values: list[ir.Value]) -> list[ir.Value]:
         return [c.narrow(v, shape.lanes) for c, v in zip(combiners, values, strict=True)]
