@@ -104,7 +104,7 @@ def _noise(wide: np.ndarray, seed: int, sources: Sequence[np.ndarray] | None) ->
         fitting = [np.arange(wide.size, dtype=np.float64).reshape(wide.shape)]
     bits = np.full(wide.shape, seed + 1, np.uint64)
     for part in (wide, *fitting):
-        bits = _mixed(bits ^ np.ascontiguousarray(part).view(np.uint64))
+        bits = _mixed(bits ^ np.array(part, order="C").view(np.uint64))
     return bits / 2.0**63 - 1
 
 

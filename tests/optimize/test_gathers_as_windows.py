@@ -87,6 +87,11 @@ def test_positions_of_unknown_extents_stay_gathers() -> None:
     assert gathers(graphs.optimized(build, ("n", 3, "h", "w"))) > 0
 
 
+def test_very_long_loops_are_left_alone() -> None:
+    """What would be worked out for each of 2^33 iterations is not."""
+    assert gathers(graphs.optimized(scaled(1, 1 << 30, **NEAREST), (1, 3, 1, 8))) > 0
+
+
 def test_between_convolutions_channels_stay_last() -> None:
     """Only the input and the result are transposed."""
 

@@ -21,6 +21,7 @@ from rillet.ir.rewrite import blocks, clone_body, defining, erase_dead
 from rillet.ir.structured import DYNAMIC, Expr, Structured, iterators_attr, maps_attr, structured
 
 _MOST_EDGES = 4  # copies of an edge
+_LONGEST = 1 << 20  # iterations of a loop whose positions are worked out one by one
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def _known(view: Structured) -> dict[ir.Value, _Known]:
     for op in view.body_ops():
         if op.name == "linalg.index":
             loop = ir.IntegerAttr(op.attributes["dim"]).value
-            if sizes[loop] != DYNAMIC:
+            if sizes[loop] != DYNAMIC and sizes[loop] <= _LONGEST:
                 found[op.results[0]] = _Known(loop, np.arange(sizes[loop], dtype=np.int64))
             continue
         operands = [found.get(v) or _constant(v) for v in op.operands]
