@@ -7,7 +7,7 @@ instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from torch_mlir import ir
 
@@ -31,7 +31,9 @@ def redirect(groups: Mapping[int, Group], producers: Mapping[ir.Value, Node], no
             continue
         readers = {u.owner.operation for u in source.uses} - {node.op}
         others = [by_op.get(op) for op in readers]
-        if not readers or any(o is None or not _can_redirect(o, source, groups, maker) for o in others):
+        # An indexing map that names a loop alone is for an axis of that loop's extent: padding must come first there.
+        plain = {axis for axis, (low, high) in enumerate(zip(lows, highs, strict=True)) if low == 0 and high != 0}
+        if not readers or any(o is None or not _can_redirect(o, source, groups, maker, plain) for o in others):
             continue
         _move_up(node.op, maker.op)
         # By position, so that the result does not depend on how a set is ordered.
@@ -42,12 +44,19 @@ def redirect(groups: Mapping[int, Group], producers: Mapping[ir.Value, Node], no
     return changed
 
 
-def _can_redirect(reader: Node, value: ir.Value, groups: Mapping[int, Group], maker: Node) -> bool:
-    """An operation of another dispatch that reads ``value`` by its maps only, and loses nothing by an offset."""
+def _can_redirect(
+    reader: Node, value: ir.Value, groups: Mapping[int, Group], maker: Node, plain: Collection[int]
+) -> bool:
+    """An operation of another dispatch that reads ``value`` by its maps only, and loses nothing by an offset.
+
+    No map may name a loop alone in the axes ``plain``.
+    """
     view = reader.view
     if view is None or groups[reader.index] is groups[maker.index]:
         return False
     maps = [m for v, m in zip(view.inputs, view.input_maps, strict=True) if v == value]
+    if any(isinstance(m[axis], int) for m in maps for axis in plain):
+        return False
     if reader.kind is not Kind.ELEMENTWISE and not all(_is_strided(m) for m in maps):
         return False
     return value not in view.inits and value not in captures(reader.op) and reader.op.block == maker.op.block
