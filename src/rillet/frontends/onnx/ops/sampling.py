@@ -56,12 +56,13 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
 
         def inside(value: Scalar, axis: int) -> Scalar:
             """A coordinate brought inside where the padding mode says so."""
-            if padding == "border":
-                return minimum(maximum(value, 0.0), sizes[axis] - 1.0)
             if padding == "zeros":
                 return value
             low, high = borders[axis]
-            return select((value < low) | (value > high), reflect(value, low, high), value)
+            # Up to the border, half a pixel beyond the last one, a coordinate stays: cubic weights show the difference.
+            clamped = minimum(maximum(value, 0.0), sizes[axis] - 1.0)
+            moved = clamped if padding == "border" else reflect(value, low, high)
+            return select((value < low) | (value > high), moved, value)
 
         coordinates = []
         for axis in range(rank):
