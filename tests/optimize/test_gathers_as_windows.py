@@ -54,6 +54,19 @@ CASES: dict[str, tuple[Build, bool]] = {
     "linear, to one": (sized(1, 1, **LINEAR), True),
     "cubic": (scaled(2, 2, mode="cubic"), True),
     "cubic, without what is outside": (scaled(2, 2, mode="cubic", exclude_outside=1), True),
+    "linear, cropped": (
+        lambda g, x: g(
+            "Resize",
+            x,
+            g.array(np.array([0, 0, 0.2168, 0.3, 1, 1, 1.0514, 0.9], np.float32)),
+            "",
+            g.array(np.array([2, 3, 4, 5], np.int64)),
+            **LINEAR,
+            coordinate_transformation_mode="tf_crop_and_resize",
+        ),
+        False,
+    ),
+    "the first rows": (lambda g, x: g("Gather", x, g.array(np.array([0, 1], np.int64)), axis=2), False),
     "a list of rows": (lambda g, x: g("Gather", x, g.array(np.array([3, 0, 2], np.int64)), axis=2), False),
 }
 

@@ -186,7 +186,7 @@ _SCALAR: Mapping[str, Callable[..., np.ndarray | None]] = {
 
 
 def _gathers(view: Structured, known: Mapping[ir.Value, _Known]) -> list[_Gather] | None:
-    """All the gathers of the body; None when one of them is no window or extending its tensor does not pay."""
+    """All the gathers of the body; None when one of them is no window, or extending its tensor does not pay."""
     found = []
     result = math.prod(ir.RankedTensorType(view.op.results[0].type).shape)
     for op in view.body_ops():
@@ -203,7 +203,19 @@ def _gathers(view: Structured, known: Mapping[ir.Value, _Known]) -> list[_Gather
         if any(p.low or p.high for p in gather.positions) and math.prod(shape) > abs(result):
             return None
         found.append(gather)
-    return found
+    return found if _can_be_said(view, found) else None
+
+
+def _can_be_said(view: Structured, gathers: Sequence[_Gather]) -> bool:
+    """Whether maps that name a loop alone are for axes of that loop's extent, which is what such maps mean."""
+    margins, extents = _margins(gathers), view.extents()
+    for gather in gathers:
+        shape = ir.RankedTensorType(gather.source.type).shape
+        for position, size, low, high in zip(gather.positions, shape, *margins[gather.source], strict=True):
+            expression = position.expression(low)
+            if isinstance(expression, int) and extents[expression] != size + low + high:
+                return False
+    return True
 
 
 def _position(known: _Known | None, size: int) -> _Position | None:
