@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
 from harness import Kernel, executable, generic
+
+from rillet.codegen.cpu.math import expand
 
 TARGETS = ["x86-64-v2", "host"]
 NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
@@ -421,27 +426,54 @@ def wrap(values: list[int], dtype: type) -> np.ndarray:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
-def test_trigonometric_functions_of_large_numbers(name: str, target: str) -> None:
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_trigonometric_functions_of_large_numbers(dtype: str, name: str, target: str) -> None:
     rng = np.random.default_rng(0)
-    magnitude = 2.0 ** rng.uniform(18, 127.99, 3000)
-    # The last one is the f32 that comes closest to a multiple of pi/2.
-    largest = np.finfo(np.float32).max
-    x = np.concatenate([magnitude, -magnitude, [largest, -largest, 1048576.0, 16367173.0 * 2.0**72]]).astype(np.float32)
+    largest = np.finfo(NUMPY[dtype]).max
+    magnitude = 2.0 ** rng.uniform(8, {"f32": 127.99, "f64": 1023.99}[dtype], 3000)
+    middle = 2.0 ** rng.uniform(8, 40, 2000)  # where the ways to reduce them meet
+    # The numbers of each format that come closest to a multiple of pi/2, and neighbours of multiples.
+    closest = [16367173.0 * 2.0**72, 6381956970095103.0 * 2.0**797 if dtype == "f64" else 1.0]
+    near = np.round(2.0 ** rng.uniform(8, 52, 1000)) * (np.pi / 2)
+    x = np.concatenate([magnitude, middle, near, [largest, 2.0**10, 2.0**12, 2.0**20, 2.0**30], closest])
+    x = np.concatenate([x, -x]).astype(NUMPY[dtype])
     exact = np.array([_exact(name, float(v)) for v in x], np.longdouble)
-    assert ulps(apply(f"math.{name}", [x], "f32", target), exact) <= 1.0
+    bound = 1.0 if dtype == "f32" else FUNCTIONS[name][3]
+    assert ulps(apply(f"math.{name}", [x], dtype, target), exact) <= bound
+    mixed = np.array([np.inf, 1e30, 0.5, -np.inf, np.nan], NUMPY[dtype])
+    got = apply(f"math.{name}", [mixed], dtype, target)
+    np.testing.assert_array_equal(np.isnan(got), [True, False, False, True, True])
+    assert ulps(got[1:3], np.array([_exact(name, float(v)) for v in mixed[1:3]], np.longdouble)) <= bound
 
 
-def _exact(name: str, x: float) -> float:
-    """The function of an f32 of any size, its argument reduced in whole numbers: pi to 300 bits."""
-    scale = 400
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_trigonometric_functions_in_single_precision(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on targets that do not compute doubles."""
+    monkeypatch.setattr(sys.modules[expand.__module__], "_WITH_F64", ())
+    x = np.concatenate([2.0 ** np.random.default_rng(0).uniform(-20, 127.99, 4000), [16367173.0 * 2.0**72]])
+    x = np.concatenate([x, -x]).astype(np.float32)
+    exact = np.array([_exact(name, float(v)) for v in x], np.longdouble)
+    assert ulps(apply(f"math.{name}", [x], "f32", target), exact) <= FUNCTIONS[name][3]
+
+
+def _exact(name: str, x: float) -> np.longdouble:
+    """The function of a float of any size, its argument reduced in whole numbers."""
+    scale = 1300
     numerator, denominator = x.as_integer_ratio()
-    quadrant, rest = divmod((numerator << scale) // denominator, _pi(scale) // 2)
-    angle = np.longdouble(rest) / np.longdouble(2) ** scale
+    right_angle = _pi(scale) // 2
+    quadrant, rest = divmod((numerator << scale) // denominator + right_angle // 2, right_angle)
+    rest -= right_angle // 2
+    # An integer becomes a longdouble by way of a double, so in two parts.
+    spare = max(0, abs(rest).bit_length() - 53)
+    angle = np.ldexp(np.longdouble(rest >> spare), spare - scale)
+    angle += np.ldexp(np.longdouble((rest & ((1 << spare) - 1)) >> max(0, spare - 53)), max(0, spare - 53) - scale)
     sine, cosine = ((np.sin(angle), np.cos(angle)), (np.cos(angle), -np.sin(angle)))[quadrant % 2]
     sign = -1 if quadrant % 4 >= 2 else 1
     return {"sin": sign * sine, "cos": sign * cosine, "tan": sine / cosine}[name]
 
 
+@functools.cache
 def _pi(bits: int) -> int:
     """pi times 2^bits, by Machin's formula."""
 

@@ -1,9 +1,8 @@
 """Trigonometric functions and their inverses.
 
 sin, cos, tan: ``x = n pi/2 + r`` with ``pi/2`` in three parts (Cody and Waite; the f64 parts are fdlibm's),
-polynomials on [-pi/4, pi/4]. Accurate while ``n`` times the first part is exact: |x| below about 1e6 in f64 without
-FMA, 1e9 with it. An f32 that is computed in f64 may be of any size: beyond 2^20, ``x 2/pi`` modulo 4 is summed up from
-exact products with pieces of 2/pi (the idea of Payne and Hanek).
+polynomials on [-pi/4, pi/4]. That is accurate while ``n`` times the first part is exact; larger x take a slower way
+(``payne_hanek``), one by one where any element is that large.
 
 atan: reduction at tan(pi/8) and tan(3 pi/8); asin: ``pi/2 - 2 asin(sqrt((1 - x) / 2))`` above 1/2 (both as in Cephes).
 Coefficients fitted at Chebyshev nodes.
@@ -14,9 +13,9 @@ from __future__ import annotations
 import math as pymath
 
 from torch_mlir import ir
-from torch_mlir.dialects import math, scf
+from torch_mlir.dialects import scf
 
-from rillet.codegen.cpu.math import rounding
+from rillet.codegen.cpu.math import payne_hanek
 from rillet.codegen.cpu.math.exponential import FORMATS
 from rillet.codegen.cpu.math.expression import E
 
@@ -24,14 +23,8 @@ _PI_2_PARTS = {
     32: (1.5703125, 4.837512969970703125e-4, 7.54978995489188216e-8),
     64: (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21),
 }
-# 2/pi in pieces of 28 bits: a piece times an f32 is exact in f64, and eight reach far enough for the largest f32.
-_PIECE = 28
-_TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163AB  # times 2^224
-_PIECES = [
-    float(_TWO_OVER_PI >> (224 - _PIECE * i) & ((1 << _PIECE) - 1)) * 2.0 ** (-_PIECE * i)
-    for i in range(1, 224 // _PIECE + 1)
-]
-_LARGE = 2.0**20
+_LARGE = {32: 2.0**10, 64: 2.0**20}  # the first part times what n can be has no more bits than the format
+_LARGE_FUSED = {32: 2.0**12, 64: 2.0**30}  # where their product is not rounded
 _SIN = {
     32: (2.72493139e-06, -0.000198400827, 0.00833333191, -0.166666672),
     64: (
@@ -136,40 +129,16 @@ def _reduced(x: E) -> tuple[E, E]:
     for part in _PI_2_PARTS[x.width]:
         r = n.fma(-part, r)
     near = (r, rounded.bits())
-    if not _is_single(x):
-        return near
-    large = x.abs() > _LARGE
+    limit = (_LARGE_FUSED if x.target.fma else _LARGE)[x.width]
+    large = x.abs() > limit
     branch = scf.IfOp(large.any(), [e.value.type for e in near], has_else=True)
     with ir.InsertionPoint(branch.then_block):
-        far = _reduced_far(x)
-        scf.YieldOp([large.where(f, n).value for f, n in zip(far, near, strict=True)])
+        chosen = large & (x.abs() < pymath.inf)
+        scf.YieldOp([chosen.where(f, n).value for f, n in zip(payne_hanek.reduce(x), near, strict=True)])
     with ir.InsertionPoint(branch.else_block):
         scf.YieldOp([e.value for e in near])
     first, second = (E(v, x.target) for v in branch.results)
     return first, second
-
-
-def _is_single(x: E) -> bool:
-    """Whether an f64 is an f32 made wider."""
-    owner = x.value.owner
-    return not isinstance(owner, ir.Block) and owner.name == "arith.extf"
-
-
-def _reduced_far(x: E) -> tuple[E, E]:
-    """``_reduced`` for an f32 of any size: products and remainders are exact, and the sum keeps what it rounds away."""
-    total, lost = x.constant(0.0), x.constant(0.0)
-    for piece in _PIECES:
-        product = x * piece
-        quarter = product * 0.25
-        whole = E(math.FloorOp(quarter.value).result, x.target) if rounding.has_rounding(x) else rounding.floor(quarter)
-        term = product - whole * 4.0
-        after = total + term
-        added = after - total
-        lost = lost + ((total - (after - added)) + (term - added))
-        total = after
-    rounded = total + FORMATS[x.width].magic
-    fraction = (total - (rounded - FORMATS[x.width].magic)) + lost
-    return fraction * (_PI / 2), rounded.bits()
 
 
 def _signed(y: E, quadrant: E) -> E:
