@@ -80,7 +80,14 @@ def common_axes(a: list[int], b: list[int]) -> tuple[list[int], Groups, Groups] 
             if left[side] == 1:
                 at[side] += 1
                 left[side] = other[at[side]] if at[side] < len(other) else 1
-    return (shape, *groups) if at == [len(a), len(b)] else None
+    for side, other in enumerate((a, b)):
+        for axis in range(at[side], len(other)):
+            if other[axis] != 1 or not shape:
+                return None
+            groups[side][axis].append(len(shape))
+            groups[1 - side][-1].append(len(shape))
+            shape.append(1)
+    return (shape, *groups)
 
 
 def _region(entry: ir.Operation) -> _Region | None:
