@@ -67,6 +67,11 @@ class Target:
         return self.vector_registers if self.vector_bits else self.scalar_float_registers
 
     @property
+    def multiplies_pairs(self) -> bool:
+        """Whether an instruction adds products of neighbouring 16-bit integers (``pmaddwd``)."""
+        return self.arch == "x86_64" and (self.vector_bits < 512 or "avx512bw" in self.features)
+
+    @property
     def llvm_features(self) -> str:
         """The features in LLVM's notation."""
         return ",".join([*(f"+{f}" for f in self.features), *self.tuning])

@@ -15,9 +15,12 @@ from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.epilogue import Epilogue
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.cpu.pair_products import NarrowFactor, factors_of
 from rillet.codegen.cpu.tiles import Blocks, Tile
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.targets import Target
+
+_MOST_PAIRED_STEPS = 16384  # rows of a tile in scratch, in 16 bits, are a part of L2
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,13 @@ class Plan:
     run: int  # elements along the innermost reduction axis that are read together from the left operand; 0: one by one
     prefetch: bool  # fetch the next column tile's panels while row tiles use the current ones
     spread: bool  # copy the left-hand rows of a block to scratch first, each element into all lanes of a vector
+    pairs: tuple[NarrowFactor, NarrowFactor] | None  # narrow integers, two steps at a time, left-hand rows in scratch
     residuals: tuple[Access, ...]  # what the epilogue reads at the place of its results and no cache holds
+
+    @property
+    def copies_left(self) -> bool:
+        """Whether row tiles of the left operand are copied to scratch before they are used."""
+        return self.spread or self.pairs is not None
 
     @property
     def steps(self) -> int:
@@ -107,7 +116,8 @@ def plan_for(
     accumulator_bytes = element_bytes(contraction.product.accumulator_type)
     pack = not right.panel and right.static_stride(contraction.column_loop) != 1
     blockable = cache_blocks and not pack and left.padding is None and not any(a.extent == DYNAMIC for a in reductions)
-    spread = blockable and tiles.spreads(target, m, n, guess(reductions[1:]))
+    pairs = _pairs(contraction, reductions, target) if cache_blocks and not pack else None
+    spread = blockable and not pairs and tiles.spreads(target, m, n, guess(reductions[1:]))
     chosen = tiles.choose_tile(
         target,
         m,
@@ -146,11 +156,11 @@ def plan_for(
             target, tile, m, n, first, math.prod(inner), accumulator_bytes=accumulator_bytes
         )
         blocks = blocks.overruled(tile, m, n, knobs)
-    if knobs.reduction_block is not None and (pack or blockable):
+    if knobs.reduction_block is not None and not pairs and (pack or blockable):
         block = 0 if 0 <= first <= knobs.reduction_block else knobs.reduction_block
     if block and not pack and accumulator_bytes * blocks.rows * blocks.columns > tiles.MOST_SUMS_BYTES:
         block = 0
-    panel_sweeps = right.panel > 0 and not block and not spread and not blocks.rows_outer
+    panel_sweeps = right.panel > 0 and not block and not spread and not pairs and not blocks.rows_outer
     prefetch = panel_sweeps and tiles.prefetches(target, right_bytes * n * k)
     run = tile.lanes if _reads_runs(contraction, reductions, target) else 0
     return Plan(
@@ -167,8 +177,25 @@ def plan_for(
         run,
         prefetch,
         spread,
+        pairs,
         residuals,
     )
+
+
+def _pairs(
+    contraction: Contraction, reductions: Sequence[Axis], target: Target
+) -> tuple[NarrowFactor, NarrowFactor] | None:
+    """The factors, where products of narrow integers go two by two: their right-hand sides lie one step beside the
+    other, and left-hand rows are few enough for scratch."""
+    right, extents = contraction.right_access, contraction.extents
+
+    def right_merges(outer: int, inner: int) -> bool:
+        return right.merges(outer, inner, extents[inner])
+
+    whole = merge(contraction.reduction_loops, extents, right_merges)
+    if not target.multiplies_pairs or len(whole) != 1 or not 2 <= whole[0].extent <= _MOST_PAIRED_STEPS:
+        return None
+    return factors_of(contraction)
 
 
 def _residuals(dispatch: Dispatch, contraction: Contraction, after: Epilogue, target: Target) -> tuple[Access, ...]:

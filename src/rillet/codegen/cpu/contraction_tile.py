@@ -6,29 +6,27 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, memref, vector
+from torch_mlir.dialects import arith, vector
 
-from rillet.codegen.cpu import access, epilogue, index, memory, microkernel
-from rillet.codegen.cpu.access import DYNAMIC, Bound, Form
+from rillet.codegen.cpu import access, epilogue, index, memory, microkernel, pair_products
+from rillet.codegen.cpu.access import Bound
 from rillet.codegen.cpu.blocks import Segment, Span, column_masks
 from rillet.codegen.cpu.body import broadcast
 from rillet.codegen.cpu.combiners import sum_of
 from rillet.codegen.cpu.contraction_form import convert, factor
-from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, element, guess, loop_sizes
+from rillet.codegen.cpu.contraction_left import Batch, LeftRows, coordinates
+from rillet.codegen.cpu.contraction_plan import Plan, element, guess, loop_sizes
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.epilogue import Writer
 from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
-from rillet.codegen.cpu.packing import each_step, pack_panel
-from rillet.codegen.cpu.padding import Padded
+from rillet.codegen.cpu.packing import pack_panel
 from rillet.codegen.cpu.prefetch import fetch_ahead, fetch_tile
 from rillet.codegen.cpu.tiles import Tile
 
 # Above this many instructions in all of a tile's epilogues they are put in a loop over the tile's rows.
 _INLINE_EPILOGUE = 160
-
-Batch = dict[int, Index]  # loop -> coordinate
 
 
 class TileEmitter:
@@ -44,18 +42,14 @@ class TileEmitter:
         self.c = c
         self.lanes = plan.tile.lanes
         self.sizes = loop_sizes(kernel, c)
-        self.left = self._bind(c.left)
-        self.right = self._bind(c.right)
-        self.padded = self._padded()
+        self.right = self._bound(c.right_access)
+        self.left = LeftRows(kernel, plan, self._bound(c.left_access), self.sizes)
         self.residuals = [self._bound(a) for a in plan.residuals]
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
-        self.row_sizes = [axis_size(a, self.sizes) for a in plan.rows]
-        self.reduction_sizes = [axis_size(a, self.sizes) for a in plan.reductions]
         self.sum_type = c.product.accumulator_type
         self._sum = sum_of(self.sum_type)
         self._panel: ir.Value | None = None
-        self._left_panel: memory.Buffer | None = None
         self._scratch: memory.Buffer | None = None
         self._pitch = plan.blocks.columns if plan.reduction_block and not plan.pack else plan.tile.columns
         if plan.pack:
@@ -63,16 +57,10 @@ class TileEmitter:
             first = plan.reductions[0].extent if plan.reductions else 1
             steps = inner * (plan.reduction_block or first)
             self._panel = kernel.local([steps * plan.tile.columns], element(c, c.right))
-        if plan.spread:
-            panel = kernel.local([plan.steps * self._left_pitch], self.sum_type)
-            self._left_panel = memory.Buffer.whole(panel, self.sum_type)
         if plan.reduction_block:
             self._scratch = self._sums(plan.blocks.rows)
         elif self._is_costly(plan.tile.rows, plan.tile.vectors):
             self._scratch = self._sums(plan.tile.rows)
-
-    def _bind(self, number: int) -> Bound:
-        return self._bound(self.c.left_access if number == self.c.left else self.c.right_access)
 
     def _bound(self, which: access.Access) -> Bound:
         port = access.argument_of(self.kernel.dispatch, which.value)
@@ -81,13 +69,6 @@ class TileEmitter:
         if port.value in self.kernel.tiles:
             return access.bind_tile(self.kernel, which, buffer)
         return access.bind(self.kernel, which, buffer.memref)
-
-    def _padded(self) -> Padded | None:
-        which = self.c.left_access
-        if which.padding is None:
-            return None
-        innermost = self.plan.reductions[-1].extent
-        return Padded(self.kernel, which, self.left.memref, innermost)
 
     def _sums(self, rows: int) -> memory.Buffer:
         local = self.kernel.local([rows * self._pitch], self.sum_type)
@@ -103,14 +84,14 @@ class TileEmitter:
         self, batch: Batch, rows: Span, m: Index, count: int, valid: Index, n: Index, vectors: int, width: Index
     ) -> None:
         """Compute a tile of a block of rows and store its results."""
-        where = self._rows_at(m, count, valid)
+        where = self.left.rows_at(m, count, valid)
         fetch_tile(self.residuals, [batch | w for w in where], self.c.column_loop, n, vectors * self.lanes)
         masks = column_masks(self.lanes, width, vectors)
         sums = [self._initial(self._at(batch, w, n, j), masks[j]) for w in where for j in range(vectors)]
-        left = self._left_rows(batch, where, m, valid)
+        left = self.left.starts(batch, where, m, valid)
         number = index.floordiv(index.sub(m, rows[0]), self.plan.tile.rows)
         ahead = self._ahead(batch, number, n, vectors)
-        whole = Segment.whole(self.reduction_sizes)
+        whole = Segment.whole(self.left.reduction_sizes)
         sums = self._reduce(batch, where, left, n, vectors, masks, sums, whole, ahead)
         if self._is_costly(count, vectors):
             self._store_in_loop(sums, batch, m, count, valid, n, masks)
@@ -133,7 +114,7 @@ class TileEmitter:
         shift = self._shift(n, origin)
         masks = column_masks(self.lanes, width, vectors)
         with self.kernel.loop(rows[0], rows[1]) as loop:
-            row = self._coordinates(self.plan.rows, index.delinearize(loop.iv, self.row_sizes))
+            row = coordinates(self.plan.rows, index.delinearize(loop.iv, self.left.row_sizes))
             for j in range(vectors):
                 value = self._initial(self._at(batch, row, n, j), masks[j])
                 self._store_sum(index.sub(loop.iv, rows[0]), j, value, shift)
@@ -154,8 +135,8 @@ class TileEmitter:
         """Add one segment of the reduction to a tile's sums in scratch."""
         first, shift = index.sub(m, rows[0]), self._shift(n, origin)
         spots = [(index.add(first, r), j, shift) for r in range(count) for j in range(vectors)]
-        where = self._rows_at(m, count, valid)
-        left = self._left_rows(batch, where, m, valid)
+        where = self.left.rows_at(m, count, valid)
+        left = self.left.starts(batch, where, m, valid)
         masks = column_masks(self.lanes, width, vectors)
         type_ = ir.VectorType.get([self.lanes], self.sum_type) if self.lanes > 1 else self.sum_type
         nothing = [self._sum.identity_of(type_)] * len(spots)
@@ -171,33 +152,13 @@ class TileEmitter:
         shift = self._shift(n, origin)
         masks = column_masks(self.lanes, width, vectors)
         with self.kernel.loop(rows[0], rows[1]) as loop:
-            row = self._coordinates(self.plan.rows, index.delinearize(loop.iv, self.row_sizes))
+            row = coordinates(self.plan.rows, index.delinearize(loop.iv, self.left.row_sizes))
             spot = index.sub(loop.iv, rows[0])
             self._store_row([self._load_sum(spot, j, shift) for j in range(vectors)], batch, row, n, masks)
 
     @staticmethod
     def _shift(n: Index, origin: Index | None) -> Index:
         return 0 if origin is None else index.sub(n, origin)
-
-    def spread(self, batch: Batch, m: Index, count: int, valid: Index, segment: Segment) -> None:
-        """Copy a row tile of the left operand to scratch, each element into all lanes of a vector: step by step, and
-        row by row within a step.
-        """
-        sources = self._source_rows(batch, self._rows_at(m, count, valid), m, valid)
-        sizes = [segment.length, *self.reduction_sizes[1:]][: len(self.plan.reductions)]
-        strides = [self.left.strides[a.inner] for a in self.plan.reductions]
-        if strides:
-            sources = [index.add(r, index.mul(segment.start, strides[0])) for r in sources]
-
-        def store(offsets: Sequence[Index], target: Index) -> None:
-            assert self._left_panel is not None
-            for r, offset in enumerate(offsets):
-                value = broadcast(self._load_left(self.left.memref, offset), self.lanes)
-                spot = self._vector_at(index.add(target, r * self.lanes))
-                memory.store(self._left_panel, spot, value, self.lanes)
-
-        axes = list(zip(sizes, strides, strict=True))
-        each_step(self.kernel, axes, sources, 0, self._left_pitch, store)
 
     def pack(self, batch: Batch, n: Index, vectors: int, width: Index, segment: Segment) -> None:
         """Copy a column tile's panel of the right-hand side to scratch."""
@@ -206,7 +167,7 @@ class TileEmitter:
         base = self.right.offset(batch | {self.c.column_loop: n})
         if strides:
             base = index.add(base, index.mul(segment.start, strides[0]))
-        sizes = [segment.length, *self.reduction_sizes[1:]][: len(strides)]
+        sizes = [segment.length, *self.left.reduction_sizes[1:]][: len(strides)]
         pack_panel(
             self.kernel,
             self.right.memref,
@@ -221,65 +182,6 @@ class TileEmitter:
         )
 
     # --- addresses ------------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def _coordinates(axes: Sequence[Axis], positions: Sequence[Index]) -> dict[int, Index]:
-        return {a.inner: p for a, p in zip(axes, positions, strict=True)}
-
-    def _rows_at(self, m: Index, count: int, valid: Index) -> list[dict[int, Index]]:
-        return [self._coordinates(self.plan.rows, p) for p in self._row_positions(m, count, valid)]
-
-    def _left_rows(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
-        """Where each of the tile's rows starts in the left operand, or in the panel it was copied to."""
-        if self._left_panel is None:
-            return self._source_rows(batch, where, m, valid)
-        return [r * self.lanes for r in range(len(where))]
-
-    @property
-    def _left_pitch(self) -> int:
-        """Elements from one step to the next in the left panel."""
-        return self.plan.tile.rows * self.lanes
-
-    def _source_rows(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
-        """Where each of the tile's rows starts in the left operand."""
-        if not self.plan.left_is_flat:
-            return [self.left.offset(batch | w) for w in where]
-        stride = self.left.strides[self.plan.rows[-1].inner]
-        start = index.add(self.left.offset(batch), index.mul(m, stride))
-        last = index.sub(valid, 1)
-        exact = isinstance(valid, int)
-        return [index.add(start, index.mul(r if exact else index.minimum(r, last), stride)) for r in range(len(where))]
-
-    def _row_positions(self, m: Index, count: int, valid: Index) -> list[list[Index]]:
-        """The position on each row axis of each of the tile's rows. Rows that are not valid repeat the last one that
-        is.
-        """
-        if not self.plan.rows:
-            return [[]] * count
-        if not isinstance(valid, int):
-            last = index.sub(valid, 1)
-            return [index.delinearize(index.add(m, index.minimum(r, last)), self.row_sizes) for r in range(count)]
-        first = index.delinearize(m, self.row_sizes)
-        inner = self.plan.rows[-1].extent
-        if len(first) == 1 or (inner != DYNAMIC and inner % self.plan.tile.rows == 0):
-            return [[*first[:-1], index.add(first[-1], r)] for r in range(count)]
-        positions = [first]
-        for _ in range(count - 1):
-            positions.append(self._next_row(positions[-1]))
-        return positions
-
-    def _next_row(self, position: list[Index]) -> list[Index]:
-        """The position after ``position``, carrying from each axis into the one outside it."""
-        following: list[Index] = []
-        carry: Index = 1
-        for axis in range(len(position) - 1, 0, -1):
-            moved = index.add(position[axis], carry)
-            size = index.value(self.row_sizes[axis])
-            wraps = arith.CmpIOp(arith.CmpIPredicate.eq, index.value(moved), size).result
-            following.append(arith.SelectOp(wraps, index.value(0), index.value(moved)).result)
-            carry = arith.SelectOp(wraps, index.value(1), index.value(0)).result
-        following.append(index.add(position[0], carry))
-        return following[::-1]
 
     def _column_offsets(self, batch: Batch, n: Index, vectors: int) -> list[Index]:
         if self._panel is not None:
@@ -325,12 +227,12 @@ class TileEmitter:
         columns = self._column_offsets(batch, n, vectors)
         axes = self._reduction_axes(segment)
         if axes:
-            if self._left_panel is None:
+            if self.left.panel is None:
                 rows = [index.add(r, index.mul(segment.start, axes[0].left_stride)) for r in rows]
             if self._panel is None:
                 columns = [index.add(c, index.mul(segment.start, axes[0].right_stride)) for c in columns]
         operands = dataclasses.replace(self._operands(masks), ahead=ahead)
-        if self.padded is not None:
+        if self.left.padded is not None and not self.plan.pairs:
             enter = self._entering(batch, where, segment, operands)
             operands = dataclasses.replace(operands, enter=enter)
         return microkernel.reduce_tile(self.kernel, tile, axes, operands, rows, columns, sums)
@@ -348,41 +250,30 @@ class TileEmitter:
         self, batch: Batch, where: Sequence[dict[int, Index]], segment: Segment, operands: microkernel.Operands
     ) -> Callable[[list[Index], list[Index]], tuple[microkernel.Operands, list[Index]]]:
         """Chooses, for each row, between the tensor and its padding before the innermost loop."""
-        padded = self.padded
-        assert padded is not None
 
         def enter(positions: list[Index], rows: list[Index]) -> tuple[microkernel.Operands, list[Index]]:
-            around = dict(zip((a.inner for a in self.plan.reductions), positions, strict=False))
             if positions:
-                first = self.plan.reductions[0].inner
-                around[first] = index.add(around[first], segment.start)
-            places = []
-            for row, offset in zip(where, rows, strict=True):
-                at = batch | row | around
-                coordinates = {n: _coordinate(self.c.left_access.axes[n], at) for n in padded.axes}
-                places.append(padded.choose(coordinates, offset))
+                positions = [index.add(positions[0], segment.start), *positions[1:]]
+            places = self.left.places(batch, where, positions, rows)
             inside = dataclasses.replace(
-                operands, left=lambda offset, number: self._load_left(places[number][0], offset), enter=None
+                operands, left=lambda offset, number: self.left.load(places[number][0], offset), enter=None
             )
             return inside, [offset for _, offset in places]
 
         return enter
 
-    def _load_left(self, flat: ir.Value, offset: Index) -> ir.Value:
-        stored = memref.LoadOp(flat, [index.value(offset)]).result
-        value = memory.from_storage(stored, element(self.c, self.c.left))
-        return factor(self.kernel, self.c.root, self.c.product.left, value, self.lanes)
-
     def _reduction_axes(self, segment: Segment) -> list[microkernel.ReductionAxis]:
+        if self.plan.pairs:
+            return [microkernel.ReductionAxis(self.plan.steps, 1, self.right.strides[self.plan.reductions[-1].inner])]
         axes = []
         for number, axis in enumerate(self.plan.reductions):
-            left, right = self.left.strides[axis.inner], self.right.strides[axis.inner]
-            inside = index.product(self.reduction_sizes[number + 1 :])
+            left, right = self.left.operand.strides[axis.inner], self.right.strides[axis.inner]
+            inside = index.product(self.left.reduction_sizes[number + 1 :])
             if self._panel is not None:
                 right = index.mul(inside, self.plan.tile.columns)
-            if self._left_panel is not None:
-                left = index.mul(inside, self._left_pitch)
-            size = self.reduction_sizes[number] if number else segment.length
+            if self.left.panel is not None:
+                left = index.mul(inside, self.left.pitch)
+            size = self.left.reduction_sizes[number] if number else segment.length
             axes.append(microkernel.ReductionAxis(size, left, right))
         return axes
 
@@ -394,9 +285,9 @@ class TileEmitter:
         guarded = self._panel is None and not self.c.right_access.panel
 
         def left(offset: Index, number: int) -> ir.Value:
-            if self._left_panel is not None:
-                return memory.load(self._left_panel, self._vector_at(offset), self.lanes)
-            return self._load_left(self.left.memref, offset)
+            if self.left.panel is not None:
+                return memory.load(self.left.panel, self._vector_at(offset), self.lanes)
+            return self.left.load(self.left.operand.memref, offset)
 
         def right(offset: Index, number: int) -> ir.Value:
             buffer = memory.Buffer.whole(flat, right_element)
@@ -404,16 +295,33 @@ class TileEmitter:
             loaded = memory.load(buffer, self._vector_at(offset), self.lanes, mask)
             return factor(kernel, root, product.right, loaded, self.lanes)
 
+        if self.plan.pairs:
+            return microkernel.Operands(left, right, pairs=self._pairs(flat, masks if guarded else None))
         if not self.plan.run:
             return microkernel.Operands(left, right)
 
         def left_run(offset: Index, number: int) -> list[ir.Value]:
-            buffer = memory.Buffer.whole(self.left.memref, element(self.c, self.c.left))
+            buffer = memory.Buffer.whole(self.left.operand.memref, element(self.c, self.c.left))
             loaded = memory.load(buffer, self._vector_at(offset), self.lanes)
             value = factor(kernel, root, product.left, loaded, self.lanes)
             return [vector.ExtractOp(value, [], [n]).result for n in range(self.lanes)]
 
         return microkernel.Operands(left, right, run=self.lanes, left_run=left_run)
+
+    def _pairs(self, flat: ir.Value, masks: Sequence[ir.Value | None] | None) -> microkernel.Pairs:
+        assert self.plan.pairs is not None and self.left.panel is not None
+        panel, factor_ = self.left.panel, self.plan.pairs[1]
+        buffer = memory.Buffer.whole(flat, element(self.c, self.c.right))
+
+        def left(offset: Index, number: int) -> ir.Value:
+            return pair_products.load_left(panel, offset, self.lanes)
+
+        def right(offset: Index, following: Index, number: int) -> ir.Value:
+            mask = masks[number] if masks else None
+            steps = (memory.load(buffer, self._vector_at(o), self.lanes, mask) for o in (offset, following))
+            return pair_products.interleave(*steps, factor_)
+
+        return microkernel.Pairs(left, right, pair_products.multiply_add)
 
     def _vector_at(self, offset: Index) -> list[Coordinate]:
         return [Lane(offset) if self.lanes > 1 else offset]
@@ -469,7 +377,7 @@ class TileEmitter:
         for number, value in enumerate(sums):
             self._store_sum(*divmod(number, len(masks)), value)
         with self.kernel.loop(0, count if isinstance(valid, int) else valid) as loop:
-            row = self._coordinates(self.plan.rows, index.delinearize(index.add(m, loop.iv), self.row_sizes))
+            row = coordinates(self.plan.rows, index.delinearize(index.add(m, loop.iv), self.left.row_sizes))
             self._store_row([self._load_sum(loop.iv, j) for j in range(len(masks))], batch, row, n, masks)
 
     def _sum_at(self, row: Index, number: int, shift: Index) -> list[Coordinate]:
@@ -482,12 +390,3 @@ class TileEmitter:
     def _store_sum(self, row: Index, number: int, value: ir.Value, shift: Index = 0) -> None:
         assert self._scratch is not None
         memory.store(self._scratch, self._sum_at(row, number, shift), value, self.lanes)
-
-
-def _coordinate(form: Form, at: dict[int, Index]) -> Index:
-    """A tensor coordinate at these loop positions; absent loops are at 0."""
-    total: Index = form.constant
-    for loop, position in at.items():
-        if form.coefficients[loop]:
-            total = index.add(total, index.mul(position, form.coefficients[loop]))
-    return total

@@ -31,6 +31,16 @@ class ReductionAxis:
 
 
 @dataclass(frozen=True)
+class Pairs:
+    """Reads the factors of two steps: ``left(offset, row number)``, ``right(offset, offset of the second step, column
+    vector number)``; ``multiply_add(left, right, total)`` adds both products."""
+
+    left: Callable[[Index, int], ir.Value]
+    right: Callable[[Index, Index, int], ir.Value]
+    multiply_add: Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
+
+
+@dataclass(frozen=True)
 class Operands:
     """Reads factors: ``left(offset, row number)`` gives a scalar or a vector with the factor in all lanes,
     ``right(offset, column vector number)`` a vector.
@@ -39,7 +49,8 @@ class Operands:
     scalars. ``ahead(offset, steps)``, called in each iteration of the innermost loop with the right operand's offset
     and the steps of the iteration, fetches what comes later. ``enter`` is called where the innermost loop begins, with
     the positions of the loops around it and the rows' offsets there; it gives what to read inside and the offsets to
-    start from.
+    start from. ``pairs``, if there, takes the place of ``left`` and ``right``: steps go two by two, and a last one that
+    is left over goes with itself, as the left factor's second half is zero there.
     """
 
     left: Callable[[Index, int], ir.Value]
@@ -48,6 +59,7 @@ class Operands:
     run: int = 0
     left_run: Callable[[Index, int], list[ir.Value]] | None = None
     ahead: Callable[[Index, int], None] | None = None
+    pairs: Pairs | None = None
 
 
 def reduce_tile(
@@ -99,6 +111,8 @@ def _nest(
         return _in_parts(kernel, axis.extent, part, accumulators, around)
     trip = axis.extent if isinstance(axis.extent, int) else None
     unroll = kernel.dispatch.knobs.unroll or choose_unroll(trip, tile, operands.run)
+    if operands.pairs is not None:
+        unroll = 2
     whole = index.mul(index.floordiv(axis.extent, unroll), unroll)
     if whole == unroll:
         accumulators = _steps(kernel, axis, unroll, 0, operands, rows, columns, left, right, accumulators)
@@ -149,6 +163,8 @@ def _steps(
     displacements.
     """
     left, right = _advance(axis, start, left, right)
+    if operands.pairs is not None:
+        return _pair_steps(axis, count, operands.pairs, rows, columns, left, right, accumulators)
     steps: list[list[ir.Value]] = []  # the scalars that were read for the next steps
     for n in range(count):
         if not steps:
@@ -156,6 +172,28 @@ def _steps(
             steps = _scalars(operands, rows, left_here, count - n)
         right_here = index.add(right, index.mul(axis.right_stride, n))
         accumulators = _step(kernel, operands, steps.pop(0), columns, right_here, accumulators)
+    return accumulators
+
+
+def _pair_steps(
+    axis: ReductionAxis,
+    count: int,
+    pairs: Pairs,
+    rows: Sequence[Index],
+    columns: Sequence[Index],
+    left: Index,
+    right: Index,
+    accumulators: list[ir.Value],
+) -> list[ir.Value]:
+    for n in range(0, count, 2):
+        here, there = (index.add(right, index.mul(axis.right_stride, step)) for step in (n, min(n + 1, count - 1)))
+        vectors = [pairs.right(index.add(c, here), index.add(c, there), m) for m, c in enumerate(columns)]
+        left_here = index.add(left, index.mul(axis.left_stride, n))
+        for r, row in enumerate(rows):
+            factor = pairs.left(index.add(row, left_here), r)
+            spots = range(r * len(vectors), (r + 1) * len(vectors))
+            for spot, vector_ in zip(spots, vectors, strict=True):
+                accumulators[spot] = pairs.multiply_add(factor, vector_, accumulators[spot])
     return accumulators
 
 

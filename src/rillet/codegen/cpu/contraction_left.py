@@ -1,0 +1,205 @@
+"""The left operand of a contraction: where its rows lie, its padding, and copies of a row tile in scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, memref
+
+from rillet.codegen.cpu import body, index, memory, pair_products
+from rillet.codegen.cpu.access import DYNAMIC, Bound, Form
+from rillet.codegen.cpu.blocks import Segment
+from rillet.codegen.cpu.body import broadcast
+from rillet.codegen.cpu.contraction_form import factor
+from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, element
+from rillet.codegen.cpu.coordinates import Lane
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.cpu.packing import each_step
+from rillet.codegen.cpu.padding import Padded
+
+Batch = dict[int, Index]  # loop -> coordinate
+
+
+class LeftRows:
+    """Reads the rows of tiles: ``count`` rows from flat row position ``m``, of which ``valid`` exist.
+
+    ``panel`` is where `copy` puts a row tile, None where rows are read in place.
+    """
+
+    def __init__(self, kernel: Kernel, plan: Plan, left: Bound, sizes: dict[int, Index]):
+        """``sizes``: the extent of each root loop. Create it at the start of the kernel's body."""
+        self.kernel = kernel
+        self.plan = plan
+        self.c = plan.contraction
+        self.operand = left
+        self.lanes = plan.tile.lanes
+        self.row_sizes = [axis_size(a, sizes) for a in plan.rows]
+        self.reduction_sizes = [axis_size(a, sizes) for a in plan.reductions]
+        self.padded = self._padded()
+        self.panel: memory.Buffer | None = None
+        if plan.spread:
+            self.panel = self._scratch(plan.steps * self.pitch, self.c.product.accumulator_type)
+        elif plan.pairs:
+            self.panel = self._scratch(plan.tile.rows * self.pitch, ir.IntegerType.get_signless(16))
+
+    def _scratch(self, size: int, element: ir.Type) -> memory.Buffer:
+        return memory.Buffer.whole(self.kernel.local([size], element), element)
+
+    def _padded(self) -> Padded | None:
+        which = self.c.left_access
+        if which.padding is None:
+            return None
+        innermost = self.plan.reductions[-1].extent
+        return Padded(self.kernel, which, self.operand.memref, innermost)
+
+    # --- where rows are -------------------------------------------------------------------------------------------
+
+    def rows_at(self, m: Index, count: int, valid: Index) -> list[dict[int, Index]]:
+        return [coordinates(self.plan.rows, p) for p in self._row_positions(m, count, valid)]
+
+    def starts(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
+        """Where each of the tile's rows starts in the left operand, or in the panel it was copied to."""
+        if self.panel is None:
+            return self._source_rows(batch, where, m, valid)
+        return [r * (self.pitch if self.plan.pairs else self.lanes) for r in range(len(where))]
+
+    @property
+    def pitch(self) -> int:
+        """Elements from one step to the next in the left panel; of pairs, from one row to the next."""
+        return pair_products.pitch(self.plan.steps) if self.plan.pairs else self.plan.tile.rows * self.lanes
+
+    def _source_rows(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
+        """Where each of the tile's rows starts in the left operand."""
+        if not self.plan.left_is_flat:
+            return [self.operand.offset(batch | w) for w in where]
+        stride = self.operand.strides[self.plan.rows[-1].inner]
+        start = index.add(self.operand.offset(batch), index.mul(m, stride))
+        last = index.sub(valid, 1)
+        exact = isinstance(valid, int)
+        return [index.add(start, index.mul(r if exact else index.minimum(r, last), stride)) for r in range(len(where))]
+
+    def _row_positions(self, m: Index, count: int, valid: Index) -> list[list[Index]]:
+        """The position on each row axis of each of the tile's rows. Rows that are not valid repeat the last one that
+        is.
+        """
+        if not self.plan.rows:
+            return [[]] * count
+        if not isinstance(valid, int):
+            last = index.sub(valid, 1)
+            return [index.delinearize(index.add(m, index.minimum(r, last)), self.row_sizes) for r in range(count)]
+        first = index.delinearize(m, self.row_sizes)
+        inner = self.plan.rows[-1].extent
+        if len(first) == 1 or (inner != DYNAMIC and inner % self.plan.tile.rows == 0):
+            return [[*first[:-1], index.add(first[-1], r)] for r in range(count)]
+        positions = [first]
+        for _ in range(count - 1):
+            positions.append(self._next_row(positions[-1]))
+        return positions
+
+    def _next_row(self, position: list[Index]) -> list[Index]:
+        """The position after ``position``, carrying from each axis into the one outside it."""
+        following: list[Index] = []
+        carry: Index = 1
+        for axis in range(len(position) - 1, 0, -1):
+            moved = index.add(position[axis], carry)
+            size = index.value(self.row_sizes[axis])
+            wraps = arith.CmpIOp(arith.CmpIPredicate.eq, index.value(moved), size).result
+            following.append(arith.SelectOp(wraps, index.value(0), index.value(moved)).result)
+            carry = arith.SelectOp(wraps, index.value(1), index.value(0)).result
+        following.append(index.add(position[0], carry))
+        return following[::-1]
+
+    def places(
+        self, batch: Batch, where: Sequence[dict[int, Index]], positions: Sequence[Index], offsets: Sequence[Index]
+    ) -> list[tuple[ir.Value, Index]]:
+        """Where to read each row at these positions of the outer reduction axes: in the tensor or its padding."""
+        padded = self.padded
+        if padded is None:
+            return [(self.operand.memref, offset) for offset in offsets]
+        around = dict(zip((a.inner for a in self.plan.reductions), positions, strict=False))
+        places = []
+        for row, offset in zip(where, offsets, strict=True):
+            at = batch | row | around
+            place = {n: _coordinate(self.c.left_access.axes[n], at) for n in padded.axes}
+            places.append(padded.choose(place, offset))
+        return places
+
+    def load(self, flat: ir.Value, offset: Index) -> ir.Value:
+        """The factor of one element."""
+        stored = memref.LoadOp(flat, [index.value(offset)]).result
+        value = memory.from_storage(stored, element(self.c, self.c.left))
+        return factor(self.kernel, self.c.root, self.c.product.left, value, self.lanes)
+
+    # --- copies ---------------------------------------------------------------------------------------------------
+
+    def copy(self, batch: Batch, m: Index, count: int, valid: Index, segment: Segment) -> None:
+        """Copy a segment of a row tile to the panel; pairs are copied whole."""
+        where = self.rows_at(m, count, valid)
+        sources = self._source_rows(batch, where, m, valid)
+        if self.plan.spread:
+            self._spread(sources, segment)
+        else:
+            self._copy_pairs(batch, where, sources)
+
+    def _spread(self, sources: Sequence[Index], segment: Segment) -> None:
+        """Each element into all lanes of a vector: step by step, and row by row within a step."""
+        sizes = [segment.length, *self.reduction_sizes[1:]][: len(self.plan.reductions)]
+        strides = [self.operand.strides[a.inner] for a in self.plan.reductions]
+        if strides:
+            sources = [index.add(r, index.mul(segment.start, strides[0])) for r in sources]
+
+        def store(offsets: Sequence[Index], target: Index) -> None:
+            assert self.panel is not None
+            for r, offset in enumerate(offsets):
+                value = broadcast(self.load(self.operand.memref, offset), self.lanes)
+                spot = index.add(target, r * self.lanes)
+                memory.store(self.panel, [Lane(spot) if self.lanes > 1 else spot], value, self.lanes)
+
+        axes = list(zip(sizes, strides, strict=True))
+        each_step(self.kernel, axes, sources, 0, self.pitch, store)
+
+    def _copy_pairs(self, batch: Batch, where: Sequence[dict[int, Index]], sources: Sequence[Index]) -> None:
+        """As 16-bit factors, row by row."""
+        assert self.panel is not None and self.plan.pairs is not None
+        panel, factor_, steps = self.panel, self.plan.pairs[0], self.plan.steps
+        *outer, run = self.plan.reductions
+        stride = self.operand.strides[run.inner]
+
+        def copy(positions: list[Index]) -> None:
+            target: Index = 0
+            offsets = list(sources)
+            for axis, position in zip(outer, positions, strict=True):
+                target = index.add(index.mul(target, axis.extent), position)
+                offsets = [index.add(o, index.mul(position, self.operand.strides[axis.inner])) for o in offsets]
+            for r, (flat, offset) in enumerate(self.places(batch, where, positions, offsets)):
+                there = index.add(r * self.pitch, index.mul(target, run.extent))
+                source = memory.Buffer.whole(flat, element(self.c, self.c.left))
+                pair_products.copy_run(self.kernel, source, offset, stride, factor_, panel, there, run.extent)
+
+        self._over_axes([axis.extent for axis in outer], [], copy)
+        if steps % 2:
+            for r in range(len(where)):
+                memory.store(panel, [r * self.pitch + steps], body.constant(0, panel.element))
+
+    def _over_axes(self, extents: list[int], positions: list[Index], body: Callable[[list[Index]], None]) -> None:
+        if not extents:
+            body(positions)
+            return
+        with self.kernel.loop(0, extents[0]) as loop:
+            self._over_axes(extents[1:], [*positions, loop.iv], body)
+
+
+def coordinates(axes: Sequence[Axis], positions: Sequence[Index]) -> dict[int, Index]:
+    """The positions by loop."""
+    return {a.inner: p for a, p in zip(axes, positions, strict=True)}
+
+
+def _coordinate(form: Form, at: dict[int, Index]) -> Index:
+    """A tensor coordinate at these loop positions; absent loops are at 0."""
+    total: Index = form.constant
+    for loop, position in at.items():
+        if form.coefficients[loop]:
+            total = index.add(total, index.mul(position, form.coefficients[loop]))
+    return total
