@@ -111,3 +111,27 @@ def test_splat_weights_are_a_constant(target: str) -> None:
     x = np.random.default_rng(0).standard_normal((1, 9, 11, 20), np.float32)
     [y] = kernel([x], [(shape, np.float32)])
     assert_close(y, depthwise_reference(x, np.full((3, 3, 20), 0.25), 1, 1))
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-v2"])
+@pytest.mark.parametrize(
+    ("size", "channels", "kernel", "stride"),
+    [((11, 14), 32, (3, 3), 1), ((9, 12), 27, (3, 3), 2), ((12, 9), 20, (7, 7), 1)],
+)
+def test_long_epilogue(target: str, size: tuple[int, int], channels: int, kernel: tuple[int, int], stride: int) -> None:
+    """Code that is long for each vector exists once for each column of a tile where its window is unrolled."""
+    rng = np.random.default_rng(0)
+    text, shape = depthwise(1, size, channels, kernel, stride, 1)
+    clamp = next(line for line in text.splitlines() if "arith.maximumf" in line)
+    result, operands = clamp.split("=")[0].strip(), clamp.split("arith.maximumf")[1].split(":")[0]
+    value = operands.split(",")[0].strip()
+    assert value.startswith("%") and result.startswith("%")
+    silu = f"%m = arith.negf {value} : f32\n%p = math.exp %m : f32\n%q = arith.addf %p, %k : f32\n"
+    silu += f"{result} = arith.divf {value}, %q : f32"
+    text = text.replace(clamp, f"%k = arith.constant 1.0 : f32\n{silu}")
+    x = rng.standard_normal((1, *size, channels), np.float32)
+    w = rng.standard_normal((*kernel, channels), np.float32)
+    bias = rng.standard_normal(channels, np.float32)
+    [y] = Kernel(text, target)([x, w, bias], [(shape, np.float32)])
+    sums = depthwise_reference(x, w, stride, 1) + bias
+    assert_close(y, sums / (1 + np.exp(-sums)))

@@ -27,6 +27,8 @@ Forms = tuple[Form, ...]
 
 # Ops of a body that cost tens of instructions once expanded.
 _HEAVY_OPS = 20
+# Above this many instructions in the epilogues of all of a tile's vectors they are put in a loop.
+_INLINE_INSTRUCTIONS = 160
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,10 @@ class Epilogue:
     def merges(self, outer: int, inner: int, inner_extent: int) -> bool:
         """Whether two neighbouring loops of the root are one loop for all of the epilogue's memory."""
         return self.mergeable and all(a.merges(outer, inner, inner_extent) for a in self.accesses)
+
+    def is_long(self, vectors: int) -> bool:
+        """Whether it is too long to be emitted once for each of so many vectors of a tile."""
+        return vectors > 1 and self.cost * vectors > _INLINE_INSTRUCTIONS
 
 
 def plan(dispatch: Dispatch, root: Generic) -> Epilogue | None:

@@ -148,6 +148,15 @@ class _Emitter:
         self.inputs = [None if a is None else _Input(kernel, a, plan.column_loop, self.lanes) for a in plan.accesses]
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
+        self.scratch = self._scratch() if plan.epilogue.is_long(plan.tile.accumulators) else []
+
+    def _scratch(self) -> list[Buffer]:
+        """Room for a tile's sums, one buffer for each result of the root."""
+        product = self.plan.product
+        elements = [ir.RankedTensorType(result.type).element_type for result in self.root.results]
+        elements = elements if product is None else [product[1].accumulator_type]
+        size = self.plan.tile.accumulators * self.lanes
+        return [Buffer.whole(self.kernel.local([size], element), element) for element in elements]
 
     def emit(self) -> None:
         plan = self.plan
@@ -219,14 +228,47 @@ class _Emitter:
         sums = [value for spot in spots for value in self._initial(at[spot], masks[spot[2]])]
         loops = [x for x in self.root.reduction_loops if x not in plan.unrolled]
         sums = self._reduce(loops, here, {}, spots, at, masks, sums)
+        if self.scratch and not loops:
+            self._store_in_loops(here, lines, rows, masks, sums)
+            return
         count = len(self.root.results)
         for number, spot in enumerate(spots):
-            evaluator = self.evaluator.fork(self.lanes, masks[spot[2]])
-            for result, value in zip(self.root.results, sums[number * count : (number + 1) * count], strict=True):
-                evaluator.bind(result, self._finished(value))
-            self.writer.store(evaluator, at[spot])
+            self._store(here, spot, masks, sums[number * count : (number + 1) * count])
 
-    def _coordinates(self, here: dict[int, Index], line: int, row: int, number: int) -> list[Coordinate]:
+    def _store(
+        self,
+        here: dict[int, Index],
+        spot: tuple[Index, Index, int],
+        masks: Sequence[ir.Value | None],
+        values: Sequence[ir.Value],
+    ) -> None:
+        """Apply the epilogue to the results at one spot and store them."""
+        evaluator = self.evaluator.fork(self.lanes, masks[spot[2]])
+        for result, value in zip(self.root.results, values, strict=True):
+            evaluator.bind(result, self._finished(value))
+        self.writer.store(evaluator, self._coordinates(here, *spot))
+
+    def _store_in_loops(
+        self, here: dict[int, Index], lines: int, rows: int, masks: Sequence[ir.Value | None], sums: list[ir.Value]
+    ) -> None:
+        """``_store`` for all spots by way of scratch. The sums of a window without loops would else be computed spot by
+        spot, each before its epilogue: a chain as long as the window."""
+        vectors, count = len(masks), len(self.scratch)
+        for number, value in enumerate(sums):
+            where = self._in_scratch(number // count)
+            memory.store(self.scratch[number % count], where, value, self.lanes)
+        for j in range(vectors):
+            with self.kernel.loop(0, lines * rows) as loop:
+                i, r = index.delinearize(loop.iv, [lines, rows])
+                where = self._in_scratch(index.add(index.mul(loop.iv, vectors), j))
+                values = [memory.load(buffer, where, self.lanes) for buffer in self.scratch]
+                self._store(here, (i, r, j), masks, values)
+
+    def _in_scratch(self, number: Index) -> list[Coordinate]:
+        offset = index.mul(number, self.lanes)
+        return [Lane(offset) if self.lanes > 1 else offset]
+
+    def _coordinates(self, here: dict[int, Index], line: Index, row: Index, number: int) -> list[Coordinate]:
         """The root's loop coordinates of a vector of the tile, reduction loops at 0."""
         plan = self.plan
         at: list[Coordinate] = [here.get(n, 0) for n in range(len(self.root.iterators))]
