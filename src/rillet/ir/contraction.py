@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.ir.rewrite import defining
+from rillet.ir.rewrite import defining, is_defined_by
 from rillet.ir.structured import Expr, Map, Structured, dims_in
 
 _EXTENSIONS = frozenset(("arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"))
@@ -116,10 +116,14 @@ def _product(view: Structured) -> ir.Operation | None:
     return product if product is not None and product.name in _MULTIPLY else None
 
 
+def _subtracts_constant(op: ir.Operation) -> bool:
+    return op.name == "arith.subi" and is_defined_by(op.operands[1], "arith.constant")
+
+
 def _argument(view: Structured, value: ir.Value) -> int | None:
-    """The input that ``value`` is, possibly extended."""
+    """The input that ``value`` is, possibly extended and, of integers, with a constant zero point subtracted."""
     owner = defining(value)
-    while owner is not None and owner.name in _EXTENSIONS:
+    while owner is not None and (owner.name in _EXTENSIONS or _subtracts_constant(owner)):
         value = owner.operands[0]
         owner = defining(value)
     for number in range(len(view.inputs)):

@@ -11,9 +11,12 @@ from rillet.optimize import (
     compose_moves,
     factor_reshapes,
     fold_constants,
+    fold_elementwise,
     fold_scale,
     gathers_as_windows,
+    integer_contractions,
     sink,
+    sink_dequantizations,
     split_contractions,
     transposed_convolutions,
 )
@@ -23,6 +26,10 @@ PASSES = [
     Pass("assertions", "optimize", assertions.run),  # first: what follows relies on them
     Pass("canonicalize", "optimize", canonicalize.run),
     Pass("fold-constants", "optimize", fold_constants.run, fold_constants.Options()),
+    Pass("sink-dequantizations", "optimize", sink_dequantizations.run),
+    Pass("fold-moved-constants", "optimize", fold_constants.run, fold_constants.Options()),
+    Pass("integer-contractions", "optimize", integer_contractions.run),
+    Pass("fold-elementwise", "optimize", fold_elementwise.run, fold_elementwise.Options()),  # what no contraction took
     Pass("gathers-as-windows", "optimize", gathers_as_windows.run),
     Pass("fold-scale", "optimize", fold_scale.run),
     Pass("split-contractions", "optimize", split_contractions.run, split_contractions.Options()),

@@ -18,6 +18,7 @@ from rillet.ir.extents import extents
 from rillet.ir.rewrite import erase_dead, replace, sweep_constants
 from rillet.ir.structured import Structured, is_projected, structured, walk
 from rillet.optimize.affine_form import Affine, affine_form
+from rillet.optimize.evaluate import along
 from rillet.optimize.followers import follower
 
 
@@ -45,7 +46,7 @@ def _fold(program: Program, view: Structured, roles: Contraction) -> None:
         return
     axes = view.init_maps[0]
     # From the loops of the elementwise operations (the axes of the result) to those of the weights.
-    scaled = weights * _along(total.factor, axes, map_).astype(np.float32)
+    scaled = weights * along(total.factor, axes, map_).astype(np.float32)
     op = view.op
     name = constants.global_name(view.inputs[roles.rhs]) or "weights"
     type_ = view.inputs[roles.rhs].type
@@ -90,23 +91,8 @@ def _step(
         varying = [d for d, extent in zip(map_, array.shape, strict=True) if extent != 1]
         if any(axes[own.index(d)] not in channels for d in varying):
             return None
-        known[number] = _along(array, map_, own)
+        known[number] = along(array, map_, own)
     return affine_form(after, variable, known)
-
-
-def _along(array: np.ndarray, source: tuple[object, ...], target: tuple[object, ...]) -> np.ndarray:
-    """``array``, indexed by the loops ``source``, arranged to broadcast over the loops ``target``. Loops that are
-    missing from ``target`` must have extent 1 in the array.
-    """
-    array = np.asarray(array)
-    if array.ndim == 0:
-        return array
-    if array.ndim != len(source):
-        array = array.reshape((1,) * (len(source) - array.ndim) + array.shape)
-    gone = tuple(i for i, d in enumerate(source) if d not in target)
-    left = [d for d in source if d in target]
-    array = np.squeeze(array, gone).transpose([left.index(d) for d in target if d in left])
-    return array.reshape([array.shape[[d for d in target if d in left].index(d)] if d in left else 1 for d in target])
 
 
 def _offset(program: Program, value: ir.Value, offset: np.ndarray, name: str) -> ir.Value:

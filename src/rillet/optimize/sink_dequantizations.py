@@ -1,0 +1,340 @@
+"""Moves dequantizations below what only moves elements or picks the largest: pads, reshapes, transpositions, slices,
+concatenations, gathers, upsampling, max pooling. These then work on narrow integers, and the dequantization arrives at
+the operation that computes with it.
+
+``move(dequantize(x))`` is ``dequantize(move(x))`` to the bit, since a dequantization treats each element by itself; a
+pad needs an integer that stands for its value, and a maximum a scale that keeps the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg, tensor
+
+from rillet.ir import Program, builders, constants
+from rillet.ir.extents import box, extents, margins, mixed, padding_value
+from rillet.ir.rewrite import blocks, defining, erase_dead
+from rillet.ir.structured import (
+    DYNAMIC,
+    Structured,
+    captures,
+    copy_permutation,
+    is_permutation,
+    iterators_attr,
+    linear_form,
+    maps_attr,
+    structured,
+)
+from rillet.optimize.dequantization import Dequantization, dequantization, dequantize, same_parameters
+from rillet.optimize.layouts import groups_of
+
+
+def run(program: Program, options: None) -> None:
+    """Sink in ``@main`` and its control flow."""
+    with program.context, ir.Location.unknown():
+        for block in blocks(program.main()):
+            for op in [view.operation for view in block.operations]:
+                with ir.InsertionPoint(op), op.location:
+                    _sink(program, op)
+        erase_dead(program.main())
+
+
+def _sink(program: Program, op: ir.Operation) -> None:
+    view = structured(op)
+    if view is None:
+        move = _MOVES.get(op.name)
+    elif copy_permutation(op) is not None:
+        move = _transpose
+    else:
+        move = _copy
+    if move is None or len(op.results) != 1:
+        return
+    moved = move(program, op)
+    if moved is not None:
+        op.results[0].replace_all_uses_with(dequantize(program, moved))
+
+
+Parameters = Callable[[np.ndarray], np.ndarray]
+
+
+def _at(value: Dequantization, source: ir.Value, parameters: Parameters) -> Dequantization:
+    """``source``, the integers moved, with the parameters moved in the same way."""
+    scale = None if value.scale is None else parameters(value.scale)
+    return replace(value, source=source, zero=parameters(value.zero), scale=scale)
+
+
+def _uniform(value: Dequantization, source: ir.Value) -> Dequantization:
+    rank = ir.RankedTensorType(source.type).rank
+    return _at(value, source, lambda a: a.reshape((1,) * rank))
+
+
+def _pad(program: Program, op: ir.Operation) -> Dequantization | None:
+    value = dequantization(program, op.operands[0])
+    maker = defining(padding_value(op))
+    if value is None or maker is None or maker.name != "arith.constant":
+        return None
+    around = value.of(maker.attributes["value"].value)  # type: ignore[attr-defined]
+    if around is None:
+        return None
+    return _uniform(value, _padded(op, value.source, around))
+
+
+def _padded(op: ir.Operation, source: ir.Value, around: int) -> ir.Value:
+    element = ir.RankedTensorType(source.type).element_type
+    scalar = arith.ConstantOp(element, constants.scalar_attr(around, element)).result
+    low, high = margins(op)
+    return builders.pad(source, low, high, _shape(op), scalar)
+
+
+def _shape(op: ir.Operation) -> list[builders.Extent]:
+    return extents(op.results[0])
+
+
+def _transpose(program: Program, op: ir.Operation) -> Dequantization | None:
+    value = dequantization(program, op.operands[0])
+    permutation = copy_permutation(op)
+    if value is None or permutation is None:
+        return None
+    return _at(value, _remade(op, value), lambda a: a.transpose(permutation))
+
+
+def _remade(op: ir.Operation, value: Dequantization) -> ir.Value:
+    """A generic that hands on the elements of its operand 0, of the integers instead."""
+    view = structured(op)
+    assert view is not None
+    element = ir.RankedTensorType(value.source.type).element_type
+    output = builders.empty(_shape(op), element)
+    loops = view.loops
+    new = ir.Operation.create(
+        "linalg.generic",
+        results=[output.type],
+        operands=[value.source, *view.inputs[1:], output],
+        attributes={
+            "indexing_maps": maps_attr(loops, view.maps),
+            "iterator_types": iterators_attr(view.parallel),
+            "operandSegmentSizes": op.attributes["operandSegmentSizes"],
+        },
+        regions=1,
+    )
+    elements = [ir.RankedTensorType(v.type).element_type for v in new.operands]
+    block = new.regions[0].blocks.append(*elements, arg_locs=[op.location] * len(elements))
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([block.arguments[0]])
+    return new.results[0]
+
+
+def _copy(program: Program, op: ir.Operation) -> Dequantization | None:
+    """A generic that reads its first input, through whatever map, and nothing else; or a maximum over windows."""
+    view = structured(op)
+    assert view is not None
+    if not view.inputs or len(view.inits) != 1:
+        return None
+    if not all(view.parallel):
+        return _maximum(program, view)
+    if view.yielded()[0] != view.body.arguments[0] or list(view.body_ops()) or is_permutation(view.maps[0], view.loops):
+        return _gather(program, view)
+    value = dequantization(program, view.inputs[0])
+    if value is None or not value.is_uniform:
+        return None
+    return _uniform(value, _remade(op, value))
+
+
+def _gather(program: Program, view: Structured) -> Dequantization | None:
+    """A generic that yields one element that it extracts from a tensor."""
+    extraction = defining(view.yielded()[0])
+    if extraction is None or extraction.name != "tensor.extract" or not all(view.parallel):
+        return None
+    if extraction not in view.body_ops() or view.init_is_read():
+        return None
+    table = extraction.operands[0]
+    if len([u for u in table.uses if u.owner.operation == extraction]) != 1 or table not in captures(view.op):
+        return None
+    value = dequantization(program, table)
+    if value is None or not value.is_uniform:
+        return None
+    element = ir.RankedTensorType(value.source.type).element_type
+    output = builders.empty(_shape(view.op), element)
+    operands = [*view.inputs, output]
+    new = ir.Operation.create(
+        "linalg.generic",
+        results=[output.type],
+        operands=operands,
+        attributes={name: view.op.attributes[name] for name in _GENERIC},
+        regions=1,
+    )
+    elements = [ir.RankedTensorType(v.type).element_type for v in operands]
+    block = new.regions[0].blocks.append(*elements, arg_locs=[view.op.location] * len(elements))
+    mapping = dict(zip(view.body.arguments, block.arguments, strict=True))
+    with ir.InsertionPoint(block):
+        for inner in view.body_ops():
+            if inner == extraction:
+                places = [mapping.get(v, v) for v in list(inner.operands)[1:]]
+                mapping[inner.results[0]] = tensor.ExtractOp(value.source, places).result
+                continue
+            clone = inner.clone()
+            for number, operand in enumerate(clone.operands):
+                clone.operands[number] = mapping.get(operand, operand)
+            mapping.update(zip(inner.results, clone.results, strict=True))
+        linalg.YieldOp([mapping[extraction.results[0]]])
+    return _uniform(value, new.results[0])
+
+
+_GENERIC = ("indexing_maps", "iterator_types", "operandSegmentSizes")
+
+
+def _slice(program: Program, op: ir.Operation) -> Dequantization | None:
+    value = dequantization(program, op.operands[0])
+    same_rank = ir.RankedTensorType(op.operands[0].type).rank == ir.RankedTensorType(op.results[0].type).rank
+    if value is None or not value.is_uniform or not same_rank:
+        return None
+    return _uniform(value, builders.extract_slice(value.source, *box(op)))
+
+
+def _concat(program: Program, op: ir.Operation) -> Dequantization | None:
+    values = [dequantization(program, v) for v in op.operands]
+    first = values[0]
+    if first is None or not first.is_uniform:
+        return None
+    if any(v is None or not same_parameters(v, first) for v in values):
+        return None
+    axis = ir.IntegerAttr(op.attributes["dim"]).value
+    return _uniform(first, builders.concat([v.source for v in values if v is not None], axis, _shape(op)))
+
+
+def _expand(program: Program, op: ir.Operation) -> Dequantization | None:
+    value = dequantization(program, op.operands[0])
+    if value is None:
+        return None
+    groups = groups_of(op)
+    target = ir.RankedTensorType(op.results[0].type).shape
+    if not value.is_uniform and DYNAMIC in target:
+        return None
+
+    def parameters(array: np.ndarray) -> np.ndarray:
+        shape = [1] * len(target)
+        for extent, group in zip(array.shape, groups, strict=True):
+            for axis in group if extent != 1 else ():
+                shape[axis] = target[axis]
+        return array.reshape(shape)
+
+    shape = mixed(op, "static_output_shape", list(op.operands)[1:])
+    return _at(value, builders.expand_shape(value.source, groups, shape), parameters)
+
+
+def _collapse(program: Program, op: ir.Operation) -> Dequantization | None:
+    value = dequantization(program, op.operands[0])
+    if value is None:
+        return None
+    groups = groups_of(op)
+    before = ir.RankedTensorType(op.operands[0].type).shape
+    if not value.is_uniform and DYNAMIC in before:
+        return None
+
+    def parameters(array: np.ndarray) -> np.ndarray:
+        varying = [any(array.shape[axis] != 1 for axis in group) for group in groups]
+        whole = [before[a] if v else 1 for v, group in zip(varying, groups, strict=True) for a in group]
+        sizes = [int(np.prod([before[a] for a in group])) if v else 1 for v, group in zip(varying, groups, strict=True)]
+        return np.broadcast_to(array, whole).reshape(sizes)
+
+    shape = ir.RankedTensorType(op.results[0].type).shape
+    return _at(value, builders.collapse_shape(value.source, groups, shape), parameters)
+
+
+# --- maxima ---
+
+
+def _maximum(program: Program, view: Structured) -> Dequantization | None:
+    """The largest element of each window, which has one at least, of what is dequantized with a positive scale."""
+    if not _keeps_largest(view):
+        return None
+    source = view.inputs[0]
+    pad = defining(source)
+    if pad is not None and pad.name == "tensor.pad":
+        if not _is_lowest(defining(padding_value(pad))) or not _has_inner(view, pad):
+            return None
+        source = pad.operands[0]
+    value = dequantization(program, source)
+    if value is None or value.scale is None or not value.is_uniform or not value.scale.min() > 0:
+        return None
+    lowest = value.limits()[0]
+    integers = value.source if source == view.inputs[0] else _padded(pad, value.source, lowest)  # type: ignore[arg-type]
+    element = ir.RankedTensorType(value.source.type).element_type
+    scalar = arith.ConstantOp(element, constants.scalar_attr(lowest, element)).result
+    output = builders.fill(scalar, _shape(view.op))
+    largest = arith.MaxSIOp if value.is_signed else arith.MaxUIOp
+    inputs = [integers]
+    for other in view.inputs[1:]:  # shape only
+        inputs.append(builders.empty(extents(other), element))
+    new = ir.Operation.create(
+        "linalg.generic",
+        results=[output.type],
+        operands=[*inputs, output],
+        attributes={name: view.op.attributes[name] for name in _GENERIC},
+        regions=1,
+    )
+    elements = [element] * (len(inputs) + 1)
+    block = new.regions[0].blocks.append(*elements, arg_locs=[view.op.location] * len(elements))
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([largest(block.arguments[0], block.arguments[len(inputs)]).result])
+    return _uniform(value, new.results[0])
+
+
+def _keeps_largest(view: Structured) -> bool:
+    ops = view.body_ops()
+    arguments = list(view.body.arguments)
+    if len(ops) != 1 or ops[0].name != "arith.maximumf" or ops[0].results[0] != view.yielded()[0]:
+        return False
+    shapes = [defining(v) for v in view.inputs[1:]]
+    if any(s is None or s.name != "tensor.empty" for s in shapes):
+        return False
+    fill = defining(view.inits[0])
+    if fill is None or fill.name != "linalg.fill" or not _is_lowest(defining(fill.operands[0])):
+        return False
+    return set(ops[0].operands) == {arguments[0], arguments[-1]}
+
+
+def _is_lowest(constant: ir.Operation | None) -> bool:
+    return constant is not None and constant.name == "arith.constant" and constant.attributes["value"].value == -np.inf  # type: ignore[attr-defined]
+
+
+def _has_inner(view: Structured, pad: ir.Operation) -> bool:
+    """Whether each window holds an element that is not padding."""
+    sizes = view.extents()
+    shape = ir.RankedTensorType(pad.operands[0].type).shape
+    low, high = margins(pad)
+    for expr, extent, before, after in zip(view.maps[0], shape, low, high, strict=True):
+        if before == 0 and after == 0:
+            continue
+        if not isinstance(before, int) or extent == DYNAMIC or not _always_inside(expr, sizes, view, before, extent):
+            return False
+    return True
+
+
+def _always_inside(expr: object, sizes: Sequence[int], view: Structured, before: int, extent: int) -> bool:
+    form = linear_form(expr)  # type: ignore[arg-type]
+    if form is None or any(sizes[d] == DYNAMIC for d in form[0]):
+        return False
+    loops, constant = form
+    outer: np.ndarray = np.array([constant - before])
+    inner: np.ndarray = np.array([0])
+    for loop, factor in loops.items():
+        steps = np.arange(sizes[loop]) * factor
+        if view.parallel[loop]:
+            outer = np.add.outer(outer, steps).reshape(-1)
+        else:
+            inner = np.add.outer(inner, steps).reshape(-1)
+    positions = np.add.outer(outer, inner)
+    return bool(np.all(np.any((positions >= 0) & (positions < extent), axis=1)))
+
+
+_MOVES: dict[str, Callable[[Program, ir.Operation], Dequantization | None]] = {
+    "tensor.pad": _pad,
+    "tensor.concat": _concat,
+    "tensor.extract_slice": _slice,
+    "tensor.expand_shape": _expand,
+    "tensor.collapse_shape": _collapse,
+}
