@@ -18,6 +18,7 @@ from test_chain_kernels import attention
 from test_chain_kernels import inputs as attention_inputs
 from test_chain_kernels import reference as attention_reference
 from test_math import FUNCTIONS, SPECIAL, text_of, ulps
+from test_pair_products import factors, product
 
 import models
 from rillet import targets
@@ -75,6 +76,16 @@ def near(text: str, arrays: list[np.ndarray], wanted: np.ndarray, relative: floa
     return of_kernel(text, arrays, np.full(wanted.shape, np.nan, F32), complaint)
 
 
+def same(text: str, arrays: list[np.ndarray], wanted: np.ndarray) -> Check:
+    """A kernel with one result, which is ``wanted``."""
+
+    def complaint(found: np.ndarray) -> str:
+        bad = np.argwhere(found != wanted)
+        return f"{len(bad)} of {found.size} elements differ, the first at {bad[0]}" if len(bad) else ""
+
+    return of_kernel(text, arrays, np.zeros_like(wanted), complaint)
+
+
 def contractions() -> Iterator[tuple[str, Check]]:
     """Whole tiles, masked columns, rows that are left over, few and many steps."""
     rng = np.random.default_rng(0)
@@ -82,6 +93,11 @@ def contractions() -> Iterator[tuple[str, Check]]:
         a, b, bias = (rng.standard_normal(s, F32) for s in ((m, k), (k, n), (n,)))
         wanted = np.maximum(a.astype(np.float64) @ b + bias, 0)
         yield f"product {m}x{n}x{k}", near(matmul(m, n, k), [a, pack(b), bias], wanted)
+    for m, n, k in ((13, 33, 65), (6, 16, 2)):
+        left, right = (rng.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (k, n)))
+        exact = (left.astype(np.int32) - 7) @ right.astype(np.int32)
+        integers = product(m, n, k, factors("arith.extsi", "arith.extsi", 7, 0))
+        yield f"product of integers {m}x{n}x{k}", equal(integers, [left, pack(right)], exact)
     for size, ic, oc, kernel, stride in (((11, 9), 6, 20, (3, 3), 1), ((12, 13), 3, 33, (5, 3), 2)):
         text, _ = conv2d(1, size, ic, oc, kernel, stride)
         x, w, bias = (rng.standard_normal(s, F32) for s in ((1, *size, ic), (*kernel, ic, oc), (oc,)))

@@ -1,0 +1,149 @@
+"""Products of 8-bit integers, summed two steps at a time."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from assembly import inner_loops
+from harness import Kernel, executable
+from kernels import PACK, pack, tensor
+
+from rillet import targets
+from rillet.codegen import CodegenOptions, compile_executable
+
+_KEEP = CodegenOptions(keep_intermediates=True)
+TARGETS = ["host", "x86-64-v2", "x86-64-v3"]
+SIGNS = {"arith.extsi": np.int8, "arith.extui": np.uint8}
+
+
+def factors(left: str, right: str, left_zero: int, right_zero: int) -> str:
+    """The body of a contraction of ``%x`` and ``%y`` into ``%c``."""
+    return f"""
+  %p = {left} %x : i8 to i32
+  %q = {right} %y : i8 to i32
+  %pz = arith.constant {left_zero} : i32
+  %qz = arith.constant {right_zero} : i32
+  %f = arith.subi %p, %pz : i32
+  %g = arith.subi %q, %qz : i32
+  %m = arith.muli %f, %g : i32
+  %s = arith.addi %c, %m : i32
+  linalg.yield %s : i32"""
+
+
+def product(m: int | str, n: int, k: int, body: str, *, packed: bool = True) -> str:
+    """``%a[m, k] %b[k, n]``; ``packed``: the right-hand side comes in panels."""
+    result, left = tensor((m, n), "i32"), tensor((m, k), "i8")
+    right = tensor((-(-n // PACK), k, PACK) if packed else (k, n), "i8")
+    maps = ("m, k", f"n floordiv {PACK}, k, n mod {PACK}" if packed else "k, n", "m, n")
+    dims = " {flow.dims = array<i64: 2>}" if m == "?" else ""
+    text = f"""
+%zero = arith.constant 0 : i32
+%e = tensor.empty({"%d" if dims else ""}) : {result}
+%init = linalg.fill ins(%zero : i32) outs(%e : {result}) -> {result}
+%0 = linalg.generic {{indexing_maps=[{", ".join(f"affine_map<(m, n, k)->({x})>" for x in maps)}],
+    iterator_types=["parallel", "parallel", "reduction"]}}
+    ins(%a, %b : {left}, {right}) outs(%init : {result}) {{
+^bb0(%x: i8, %y: i8, %c: i32):{body}
+}} -> {result}
+return %0 : {result}"""
+    arguments = f"%a: {left}{dims}, %b: {right}" + (", %d: index" if dims else "")
+    return executable("pairs", arguments, result + dims, text)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("signs", [(a, b) for a in SIGNS for b in SIGNS], ids=lambda signs: "-".join(signs))
+@pytest.mark.parametrize(("m", "n", "k"), [(11, 37, 29), (6, 16, 64), (1, 8, 2), (13, 48, 147), (7, 5, 3)])
+def test_sums_are_exact(target: str, signs: tuple[str, str], m: int, n: int, k: int) -> None:
+    left, right = (SIGNS[sign] for sign in signs)
+    rng = np.random.default_rng(0)
+    zeros = [int(rng.integers(np.iinfo(t).min, np.iinfo(t).max + 1)) for t in (left, right)]
+    kernel = Kernel(product(m, n, k, factors(*signs, *zeros)), target)
+    assert kernel.executable.strategy == "contraction"
+    extremes = [np.iinfo(t).max for t in (left, right)], [np.iinfo(t).min for t in (left, right)]
+    for pair in (None, *extremes):
+        a, b = (
+            rng.integers(np.iinfo(t).min, np.iinfo(t).max + 1, s).astype(t) if pair is None else np.full(s, v, t)
+            for s, t, v in zip(((m, k), (k, n)), (left, right), pair or (0, 0), strict=True)
+        )
+        [y] = kernel([a.view(np.int8), pack(b.view(np.int8))], [((m, n), np.int32)])
+        np.testing.assert_array_equal(y, (a.astype(np.int32) - zeros[0]) @ (b.astype(np.int32) - zeros[1]))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("n", [32, 37])
+def test_right_hand_side_in_place(target: str, n: int) -> None:
+    m, k = 9, 21
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (k, n)))
+    kernel = Kernel(product(m, n, k, factors("arith.extsi", "arith.extsi", 5, 0), packed=False), target)
+    [y] = kernel([a, b], [((m, n), np.int32)])
+    np.testing.assert_array_equal(y, (a.astype(np.int32) - 5) @ b.astype(np.int32))
+
+
+@pytest.mark.parametrize("m", [1, 6, 23])
+def test_unknown_number_of_rows(m: int) -> None:
+    n, k = 24, 33
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (k, n)))
+    kernel = Kernel(product("?", n, k, factors("arith.extsi", "arith.extsi", -3, 0)))
+    [y] = kernel([a, pack(b)], [((m, n), np.int32)], constants=[m])
+    np.testing.assert_array_equal(y, (a.astype(np.int32) + 3) @ b.astype(np.int32))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride", "padding"),
+    [((1, 6, 7, 5), 3, 1, 1), ((2, 9, 8, 16), 3, 2, 1), ((1, 12, 12, 3), 7, 2, 3), ((1, 5, 5, 8), 3, 1, 0)],
+)
+def test_convolution_of_a_padded_image(
+    target: str, shape: tuple[int, int, int, int], kernel: int, stride: int, padding: int
+) -> None:
+    """Beside the image lie zero points."""
+    outputs, zero_point = 21, 130
+    side = [shape[1] + 2 * padding, shape[2] + 2 * padding]
+    out = (shape[0], (side[0] - kernel) // stride + 1, (side[1] - kernel) // stride + 1, outputs)
+    big, weights, result = (shape[0], *side, shape[3]), (kernel, kernel, shape[3], outputs), tensor(out, "i32")
+    body = f"""
+%value = arith.constant {zero_point - 256} : i8
+%zero = arith.constant 0 : i32
+%padded = tensor.pad %a low[0, {padding}, {padding}, 0] high[0, {padding}, {padding}, 0] {{
+^bb0(%i0: index, %i1: index, %i2: index, %i3: index):
+  tensor.yield %value : i8
+}} : {tensor(shape, "i8")} to {tensor(big, "i8")}
+%e = tensor.empty() : {result}
+%init = linalg.fill ins(%zero : i32) outs(%e : {result}) -> {result}
+%0 = linalg.generic {{indexing_maps=[affine_map<(n, h, w, o, i, j, c)->(n, h * {stride} + i, w * {stride} + j, c)>,
+    affine_map<(n, h, w, o, i, j, c)->(o floordiv {PACK}, i, j, c, o mod {PACK})>,
+    affine_map<(n, h, w, o, i, j, c)->(n, h, w, o)>],
+    iterator_types=["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}}
+    ins(%padded, %b : {tensor(big, "i8")}, {tensor((2, *weights[:3], PACK), "i8")}) outs(%init : {result}) {{
+^bb0(%x: i8, %y: i8, %c: i32):{factors("arith.extui", "arith.extsi", zero_point, 0)}
+}} -> {result}
+return %0 : {result}"""
+    text = executable("conv", f"%a: {tensor(shape, 'i8')}, %b: {tensor((2, *weights[:3], PACK), 'i8')}", result, body)
+    rng = np.random.default_rng(0)
+    x, w = rng.integers(0, 256, shape).astype(np.uint8), rng.integers(-128, 128, weights).astype(np.int8)
+    compiled = Kernel(text, target)
+    assert compiled.executable.strategy == "contraction"
+    [y] = compiled([x.view(np.int8), pack(w)], [(out, np.int32)])
+    spread = ((0, 0), (padding, padding), (padding, padding), (0, 0))
+    image = np.pad(x, spread, constant_values=zero_point).astype(np.int32) - zero_point
+    windows = np.lib.stride_tricks.sliding_window_view(image, (kernel, kernel), axis=(1, 2))[:, ::stride, ::stride]
+    np.testing.assert_array_equal(y, np.einsum("nhwcij,ijco->nhwo", windows, w.astype(np.int32)))
+
+
+@pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+def test_two_products_an_instruction(name: str) -> None:
+    """Nothing but loads, multiplications and additions, and the shuffles that widen what all rows use."""
+    target = targets.get(name)
+    made = compile_executable(product(48, 64, 256, factors("arith.extui", "arith.extsi", 128, 0)), target, _KEEP)
+    main = max(inner_loops(made.assembly, "pairs", target), key=lambda loop: loop.count("v?pmaddwd"))
+    assert main.count("v?pmaddwd") >= 8 and main.spills == main.stores == 0
+    assert main.count("v?pmaddwd") == main.count("v?paddd")
+
+
+def test_other_targets_multiply_one_by_one() -> None:
+    text = product(8, 16, 32, factors("arith.extsi", "arith.extsi", 0, 0))
+    assert not re.search(r"uzp[12]", compile_executable(text, targets.get("aarch64"), _KEEP).assembly)
