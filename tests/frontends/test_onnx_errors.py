@@ -277,6 +277,12 @@ def test_malformed_node() -> None:
         import_model(proto)
 
 
+def test_an_operand_in_the_middle_is_missing() -> None:
+    proto = model([helper.make_node("Einsum", ["x", ""], ["y"], name="e", equation="ij,jk->ik")], X, ["y"])
+    with pytest.raises(CompileError, match="Einsum 'e': input 'Inputs' is missing"):
+        import_model(proto)
+
+
 def test_recursive_function() -> None:
     body = [helper.make_node("F", ["a"], ["b"], domain="local")]
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
@@ -405,5 +411,13 @@ def test_operands_of_other_ranks(text: str, message: str) -> None:
 def test_opset_that_cannot_be() -> None:
     proto = relu()
     proto.opset_import.append(helper.make_opsetid("other", 1 << 40))
-    with pytest.raises(CompileError, match="uses opset 1099511627776 of domain 'other', which cannot be"):
+    message = "uses opset 1099511627776 of domain 'other', which cannot be"
+    with pytest.raises(CompileError, match=message):
+        import_model(proto)
+    proto = relu()
+    body = [helper.make_node("Relu", ["a"], ["b"])]
+    proto.functions.append(
+        helper.make_function("local", "F", ["a"], ["b"], body, [helper.make_opsetid("other", 1 << 40)])
+    )
+    with pytest.raises(CompileError, match=message):
         import_model(proto)

@@ -21,7 +21,10 @@ from rillet.verify.submodel import submodel
 from .maker import FLOATS
 
 Arrays = Mapping[str, np.ndarray]
-_TRIALS = 6
+_TRIALS, _ROUNDINGS = 6, 24
+# Ops that multiply by fractions which no operand shows: what is whole is so by rounding.
+_FRACTIONS = {"Resize", "GridSample", "RoiAlign", "HardSigmoid", "HardSwish", "LeakyRelu", "Selu", "LRN", "Gelu"}
+_WHOLE = {"Round", "Floor", "Ceil", "Sign"}
 
 
 def unstable(
@@ -54,16 +57,19 @@ def _variants(
         moved = {n: _shake(a, trial) for n, a in feeds.items()}
         # Constants may be scales that sizes depend on: then only the inputs change.
         yield from run(shaken, moved) or run(model, moved)
+    for trial in range(_ROUNDINGS):
         yield from _rounded_otherwise(model, feeds, trial)
 
 
 def _rounded_otherwise(model: onnx.ModelProto, feeds: Arrays, trial: int) -> list[Arrays]:
     """The reference evaluator's results with every node's rounded results shaken; none where it does not run."""
-    evaluator = ReferenceEvaluator(model)
-    for position, node in enumerate(evaluator.rt_nodes_):
-        node.run = _shaking(node.run, trial + _TRIALS * position)
     names = [o.name for o in model.graph.output]
     try:
+        evaluator = ReferenceEvaluator(model)
+        for position, node in enumerate(evaluator.rt_nodes_):
+            op_type = node.onnx_node.op_type
+            if op_type not in _WHOLE:
+                node.run = _shaking(node.run, trial + _ROUNDINGS * position, op_type in _FRACTIONS)
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             results = evaluator.run(names, dict(feeds))
@@ -72,16 +78,19 @@ def _rounded_otherwise(model: onnx.ModelProto, feeds: Arrays, trial: int) -> lis
     return [dict(zip(names, map(np.asarray, results), strict=True))]
 
 
-def _shaking(run: Callable[..., tuple], seed: int) -> Callable[..., tuple]:
+def _shaking(run: Callable[..., tuple], seed: int, fractions: bool) -> Callable[..., tuple]:
     def shaken(*inputs: object, **attributes: object) -> tuple:
         arrays = [a for a in inputs if isinstance(a, np.ndarray)]
-        return tuple(_shake(r, seed, arrays) if isinstance(r, np.ndarray) else r for r in run(*inputs, **attributes))
+        results = run(*inputs, **attributes)
+        return tuple(_shake(r, seed, arrays, fractions) if isinstance(r, np.ndarray) else r for r in results)
 
     return shaken
 
 
-def _shake(array: np.ndarray, seed: int, sources: Sequence[np.ndarray] | None = None) -> np.ndarray:
-    """``array``, made of ``sources`` (None: of itself), rounded in another way."""
+def _shake(
+    array: np.ndarray, seed: int, sources: Sequence[np.ndarray] | None = None, fractions: bool = False
+) -> np.ndarray:
+    """``array``, made of ``sources`` (None: of itself) and perhaps of hidden fractions, rounded in another way."""
     if array.dtype.name not in FLOATS or not array.size:
         return array
     step = 2 * float(ml_dtypes.finfo(array.dtype).eps)
@@ -94,18 +103,19 @@ def _shake(array: np.ndarray, seed: int, sources: Sequence[np.ndarray] | None = 
             exact &= np.broadcast_to(whole, wide.shape) if _fits(source.shape, wide.shape) else whole.all()
         moved = np.isin(np.abs(wide), np.abs(np.concatenate([s.ravel() for s in floats]))) if floats else False
         shaken = (wide * (1 + step * _noise(wide, seed, None if sources is None else floats))).astype(array.dtype)
-    return np.where(exact | moved, array, shaken)
+    return shaken if fractions else np.where(exact | moved, array, shaken)
 
 
 def _noise(wide: np.ndarray, seed: int, sources: Sequence[np.ndarray] | None) -> np.ndarray:
-    """Numbers in -1..1, the same where an element and those it comes from, as far as that is known, are the same."""
+    """Numbers of 0.5..1 and either sign; the same ones where elements, and those they come from, are the same."""
     fitting = [np.broadcast_to(s, wide.shape) for s in sources or () if _fits(s.shape, wide.shape)]
     if sources is not None and not fitting:
         fitting = [np.arange(wide.size, dtype=np.float64).reshape(wide.shape)]
     bits = np.full(wide.shape, seed + 1, np.uint64)
     for part in (wide, *fitting):
         bits = _mixed(bits ^ np.array(part, order="C").view(np.uint64))
-    return bits / 2.0**63 - 1
+    noise = bits / 2.0**63 - 1
+    return (np.abs(noise) + 1) / 2 * np.sign(noise)
 
 
 def _fits(shape: Sequence[int], target: Sequence[int]) -> bool:

@@ -24,6 +24,14 @@ def test_a_tie_of_rounded_values_is_explained() -> None:
     assert not _unstable(text, x, np.array([0]))
 
 
+def test_a_tie_of_interpolated_numbers_is_explained() -> None:
+    text = """g (float[1,1,7] x) => (float[1,1,10] y) <int64[3] n = {1, 1, 10}>
+    { r = Resize <mode = "linear", coordinate_transformation_mode = "asymmetric"> (x, "", "", n) y = Round (r) }"""
+    x = np.arange(7, dtype=np.float32).reshape(1, 1, 7)
+    halves = x[..., 0] + 0.7 * np.arange(10)
+    assert _unstable(text, x, np.array([[np.floor(halves + 0.5)]], np.float32).reshape(1, 1, 10))
+
+
 def test_an_exact_tie_is_not() -> None:
     for x in ([1, 2, 2, -1], [0.3, 0.7, 0.7, 0.1]):
         for op in ("Identity", "Sigmoid"):

@@ -96,6 +96,7 @@ def _check(model: onnx.ModelProto, what: str) -> None:
                 f"{what} uses ONNX opset {opset.version}, which is not known (newest known: {newest}); "
                 "convert it with onnx.version_converter or update the onnx package"
             )
+    for opset in (*model.opset_import, *(o for f in model.functions for o in f.opset_import)):
         if not 0 <= opset.version < 1 << 31:
             raise CompileError(f"{what} uses opset {opset.version} of domain '{opset.domain}', which cannot be")
     for graph in _graphs(model):

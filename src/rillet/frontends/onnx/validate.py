@@ -53,7 +53,7 @@ def _check_types(schema: onnx.defs.OpSchema, newest: onnx.defs.OpSchema, inputs:
     bound: dict[str, tuple[str, str]] = {}
     for number, value in enumerate(inputs):
         formal = formals[min(number, len(formals) - 1)]
-        optional = formal.option != onnx.defs.OpSchema.FormalParameterOption.Single
+        optional = formal.option == onnx.defs.OpSchema.FormalParameterOption.Optional
         if value is None:
             if not optional:
                 raise InvalidNode(f"input '{formal.name}' is missing")

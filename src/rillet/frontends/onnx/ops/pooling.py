@@ -7,7 +7,7 @@ whose second operand is a shape-only tensor that gives the window's extents.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from rillet.frontends.scalars import Scalar, constant, convert, maximum, select
 from rillet.frontends.tensors import Tensor
 from rillet.ir import builders, dtypes
 from rillet.ir.builders import Extent
+
+_MOST = 1 << 24  # elements of windows that are counted now; beyond, at run time
 
 
 def lowest(dtype: str) -> float | int:
@@ -160,14 +162,17 @@ def _counts(node: Node, x: Tensor, window: Window) -> int | Tensor:
             limits.append((0, e.add(e.add(low, extent), after)))
         else:
             limits.append((low, e.add(low, extent)))
-    whole = math.prod(int(k) for k in window.kernel)  # type: ignore[arg-type]
+    whole = _product(window.kernel)
     fits = all(
         start == 0 and e.equal(end, e.add(e.add(window.low[a], d), window.high[a]))
         for a, (d, (start, end)) in enumerate(zip(x.shape[2:], limits, strict=True))
     )
     if fits:
         return whole
-    if all(isinstance(v, int) for pair in limits for v in (*pair, *window.out)):
+    if (
+        all(isinstance(v, int) for pair in limits for v in (*pair, *window.out))
+        and whole * _product(window.out) < _MOST
+    ):
         return b.constant(_static_counts(window, limits))
 
     def body(indices: list[Scalar]) -> Scalar:
@@ -183,6 +188,10 @@ def _counts(node: Node, x: Tensor, window: Window) -> int | Tensor:
         return convert(product, "int32")
 
     return b.indexed("int32", list(window.out), body)
+
+
+def _product(extents: Sequence[Extent]) -> int:
+    return math.prod(int(n) for n in extents)  # type: ignore[arg-type]
 
 
 def _static_counts(window: Window, limits: list[tuple[Extent, Extent]]) -> np.ndarray:
