@@ -76,7 +76,7 @@ def near(text: str, arrays: list[np.ndarray], wanted: np.ndarray, relative: floa
     return of_kernel(text, arrays, np.full(wanted.shape, np.nan, F32), complaint)
 
 
-def same(text: str, arrays: list[np.ndarray], wanted: np.ndarray) -> Check:
+def equal(text: str, arrays: list[np.ndarray], wanted: np.ndarray) -> Check:
     """A kernel with one result, which is ``wanted``."""
 
     def complaint(found: np.ndarray) -> str:
