@@ -27,6 +27,7 @@ from rillet.verify.oracles import OracleError, run_onnxruntime, run_reference
 from rillet.verify.submodel import submodel, value_types
 
 from . import worker
+from .defects import reference_is_wrong
 from .isolated import Isolated
 from .maker import FLOATS, Maker, Stuck, random_array
 from .ops import grow
@@ -122,7 +123,7 @@ def _expected(
     results = []
     pairs = [pair for name, array in feeds.items() for pair in zip(_dims(model, name), array.shape, strict=True)]
     sizes = {dim.dim_param: size for dim, size in pairs if dim.dim_param}
-    for run in (_onnxruntime, run_reference):
+    for run in (_onnxruntime,) if reference_is_wrong(model) else (_onnxruntime, run_reference):
         try:
             arrays = {n: np.asarray(a) for n, a in run(model, feeds).items()}
         except OracleError as error:

@@ -18,6 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from rillet.verify.submodel import submodel
 
+from .defects import reference_is_wrong
 from .maker import FLOATS
 
 Arrays = Mapping[str, np.ndarray]
@@ -57,7 +58,7 @@ def _variants(
         moved = {n: _shake(a, trial) for n, a in feeds.items()}
         # Constants may be scales that sizes depend on: then only the inputs change.
         yield from run(shaken, moved) or run(model, moved)
-    for trial in range(_ROUNDINGS):
+    for trial in range(0 if reference_is_wrong(model) else _ROUNDINGS):
         yield from _rounded_otherwise(model, feeds, trial)
 
 

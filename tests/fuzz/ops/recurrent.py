@@ -33,10 +33,11 @@ def recurrent(g: Maker) -> None:
         operands.append(g.data(x.dtype, (directions, 3 * hidden)) if g.chance(0.3) else "")
     while operands[-1] == "":
         operands.pop()
-    # No clip: the reference evaluator ignores it.
     attributes: dict = {"linear_before_reset": g.integer(0, 1)} if op == "GRU" else {}
     if g.chance(0.25):
         attributes["activations"] = [g.one_of(_ACTIVATIONS) for _ in range(_FUNCTIONS[op])] * directions
+    if g.chance(0.15):
+        attributes["clip"] = 2.0
     results = g.add(
         op, operands, g.integer(1, 3 if op == "LSTM" else 2), hidden_size=hidden, direction=direction, **attributes
     )
