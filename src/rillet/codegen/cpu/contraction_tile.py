@@ -25,9 +25,6 @@ from rillet.codegen.cpu.packing import pack_panel
 from rillet.codegen.cpu.prefetch import fetch_ahead, fetch_tile
 from rillet.codegen.cpu.tiles import Tile
 
-# Above this many instructions in all of a tile's epilogues they are put in a loop over the tile's rows.
-_INLINE_EPILOGUE = 160
-
 
 class TileEmitter:
     """Emits tiles of one kernel. A tile is ``count`` rows from flat row position ``m`` (``valid`` of them exist) by
@@ -76,7 +73,7 @@ class TileEmitter:
 
     def _is_costly(self, rows: int, vectors: int) -> bool:
         """Whether the epilogue of a tile is too long to be emitted once for each of its vectors."""
-        return rows > 1 and self.plan.epilogue.cost * rows * vectors > _INLINE_EPILOGUE
+        return rows > 1 and self.plan.epilogue.is_long(rows * vectors)
 
     # --- tiles ----------------------------------------------------------------------------------------------------
 
