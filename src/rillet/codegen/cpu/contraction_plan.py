@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -143,7 +144,10 @@ def plan_for(
         element_bytes=right_bytes,
         panels=right.panel > 0,
         residual=bool(residuals),
-    ).overruled(tile, m, n, knobs)
+    )
+    if pairs:
+        blocks = _in_l2(blocks, tile, right_bytes * k, target)
+    blocks = blocks.overruled(tile, m, n, knobs)
     inner = [a.extent for a in reductions[1:]]
     if pack and DYNAMIC in inner:
         return None
@@ -196,6 +200,14 @@ def _pairs(
     if not target.multiplies_pairs or len(whole) != 1 or not 2 <= whole[0].extent <= _MOST_PAIRED_STEPS:
         return None
     return factors_of(contraction)
+
+
+def _in_l2(blocks: Blocks, tile: Tile, column_bytes: int, target: Target) -> Blocks:
+    """The same with so few columns that half of L2 holds them, for each row tile passes them all."""
+    if not target.l2_bytes:
+        return blocks
+    most = max(1, target.l2_bytes // 2 // (column_bytes * tile.columns)) * tile.columns
+    return dataclasses.replace(blocks, columns=min(blocks.columns, most))
 
 
 def _residuals(dispatch: Dispatch, contraction: Contraction, after: Epilogue, target: Target) -> tuple[Access, ...]:
