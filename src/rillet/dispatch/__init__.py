@@ -19,12 +19,14 @@ from rillet.dispatch import (
     simplify_executables,
     stats,
     tensor_selects,
+    widen_at_uses,
 )
 from rillet.dispatch.groups import Limits
 from rillet.dispatch.spec import check
 from rillet.ir.passes import Pass
 
 PASSES = [
+    Pass("widen-at-uses", "dispatch", widen_at_uses.run, widen_at_uses.Options()),
     Pass("pack-rhs", "dispatch", pack_rhs.run, pack_rhs.Options()),
     Pass("resolve-dims", "dispatch", resolve_dims.run),
     Pass("tensor-selects", "dispatch", tensor_selects.run),

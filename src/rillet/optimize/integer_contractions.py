@@ -43,15 +43,20 @@ def run(program: Program, options: None) -> None:
         for op in list(walk(program.main())):
             view = structured(op)
             roles = contraction(view) if view is not None else None
-            if view is not None and roles is not None and len(view.inputs) == 2 and _starts_from_zero(view):
-                with ir.InsertionPoint(op), op.location:
+            if view is None or not _starts_from_zero(view):
+                continue
+            with ir.InsertionPoint(op), op.location:
+                if roles is not None and len(view.inputs) == 2:
                     _rewrite(program, view, roles)
+                elif _is_sum(view):
+                    _sum_in_integers(program, view)
         erase_dead(program.main())
         sweep_constants(program)
 
 
 def _starts_from_zero(view: Structured) -> bool:
-    """A sum of products of the operands as they are, from zero."""
+    if len(view.inits) != 1 or all(view.parallel):
+        return False
     start = defining(view.inits[0])
     value = defining(start.operands[0]) if start is not None and start.name == "linalg.fill" else None
     return value is not None and value.name == "arith.constant" and value.attributes["value"].value == 0  # type: ignore[attr-defined]
@@ -259,6 +264,44 @@ def _finished(program: Program, total: ir.Value, correction: np.ndarray | None, 
     element = ir.RankedTensorType(total.type).element_type if scale is None else f32
     output = builders.empty(extents(total), element)
     return builders.generic(operands, [(output, loops)], "p" * len(loops), body)[0]
+
+
+# --- sums ---
+
+
+def _is_sum(view: Structured) -> bool:
+    """A sum of input 0 over all reduced loops, of which other inputs only tell the extents."""
+    ops, arguments = view.body_ops(), list(view.body.arguments)
+    if len(ops) != 1 or ops[0].name != "arith.addf" or set(ops[0].operands) != {arguments[0], arguments[-1]}:
+        return False
+    shapes = [defining(v) for v in view.inputs[1:]]
+    return all(s is not None and s.name == "tensor.empty" for s in shapes)
+
+
+def _sum_in_integers(program: Program, view: Structured) -> None:
+    """The sum of dequantized numbers: that of the integers, less one zero point for each, scaled."""
+    value = _operand(program, view, 0)
+    sizes = view.extents()
+    reduced = [sizes[loop] for loop, parallel in enumerate(view.parallel) if not parallel]
+    if value is None or value.scale is None or not value.is_uniform or DYNAMIC in reduced:
+        return
+    count = int(np.prod(reduced, dtype=np.int64))
+    largest = max(abs(limit) for limit in value.limits())
+    if count * (largest + int(np.abs(value.zero).max())) >= 1 << 31:
+        return
+    i32 = ir.IntegerType.get_signless(32)
+    start = builders.fill(arith.ConstantOp(i32, ir.IntegerAttr.get(i32, 0)).result, extents(view.op.results[0]))
+    narrow = ir.RankedTensorType(value.source.type).element_type
+    shapes = [builders.empty(extents(v), narrow) for v in view.inputs[1:]]
+    total = _generic(
+        view,
+        [value.source, *shapes],
+        start,
+        lambda arguments: arith.AddIOp(arguments[-1], widened(arguments[0], value.is_signed)).result,
+    )
+    rank = len(view.init_maps[0])
+    correction = (-count * value.zero).astype(np.int32).reshape((1,) * rank) if np.any(value.zero) else None
+    replace(view.op, [_finished(program, total, correction, value.scale.reshape((1,) * rank))])
 
 
 # --- weights only ---

@@ -1,0 +1,135 @@
+"""Gives operations that widen a stored tensor to those that use their results.
+
+An elementwise operation that makes 32-bit numbers of 8-bit ones and a few parameters (a dequantization, a cast) costs
+little to compute and four times as much to write and read again. So each elementwise operation, sum or window that
+reads its result computes it itself, and what memory holds stays narrow, however many there are that read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.ir import Program, dtypes
+from rillet.ir.contraction import is_multiply_add
+from rillet.ir.rewrite import blocks, clone_body, erase_dead, replace, users
+from rillet.ir.structured import (
+    Map,
+    Structured,
+    inverse,
+    is_permutation,
+    is_projected,
+    iterators_attr,
+    maps_attr,
+    structured,
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """``cost``: scalar operations that are worth repeating for each reader; a dequantization has five."""
+
+    cost: int = 8
+
+
+def run(program: Program, options: Options) -> None:
+    """Rewrite ``@main`` and its control flow."""
+    with program.context, ir.Location.unknown():
+        for block in blocks(program.main()):
+            operations = [view.operation for view in block.operations]
+            position = {op: number for number, op in enumerate(operations)}
+            for number in range(len(operations)):
+                view = structured(operations[number])
+                if view is None or not _widens(view, options):
+                    continue
+                for user in users(view.op.results[0]):
+                    if user not in position:
+                        continue  # in control flow
+                    at = position.pop(user)
+                    operations[at] = _compute_in(view, user) or user
+                    position[operations[at]] = at
+        erase_dead(program.main())
+
+
+def _widens(view: Structured, options: Options) -> bool:
+    """Whether each element is made of a narrower one of the only tensor of this size, by cheap arithmetic."""
+    if not view.is_elementwise or len(view.inits) != 1 or view.init_is_read() or len(view.body_ops()) > options.cost:
+        return False
+    if not all(is_projected(m) for m in view.maps) or not is_permutation(view.init_maps[0], view.loops):
+        return False
+    if any(not op.name.startswith("arith.") or op.name == "arith.divf" for op in view.body_ops()):
+        return False
+    whole = [v for v, m in zip(view.inputs, view.input_maps, strict=True) if m and is_permutation(m, view.loops)]
+    return len(whole) == 1 and _bytes(whole[0]) < _bytes(view.op.results[0])
+
+
+def _bytes(value: ir.Value) -> int:
+    return dtypes.storage_bytes(ir.RankedTensorType(value.type).element_type)
+
+
+def _compute_in(maker: Structured, op: ir.Operation) -> ir.Operation | None:
+    """Make ``op`` compute what it reads of the result of ``maker``, where it can: what replaces it, or None."""
+    view = structured(op)
+    value = maker.op.results[0]
+    if view is None or value not in view.inputs or value in view.inits:
+        return None
+    if not _takes(view):
+        return None
+    inputs: list[ir.Value] = []
+    maps: list[Map] = []
+    number_of: dict[int, list[int]] = {}  # of an old input, the new ones it stands for
+    place = inverse(maker.init_maps[0])  # type: ignore[arg-type]
+    for number, (operand, map_) in enumerate(zip(view.inputs, view.input_maps, strict=True)):
+        number_of[number] = []
+        parts = [(operand, map_)]
+        if operand == value:
+            composed = [tuple(map_[place[loop]] for loop in m) for m in maker.input_maps]  # type: ignore[index]
+            parts = list(zip(maker.inputs, composed, strict=True))
+        for part in parts:
+            number_of[number].append(len(inputs))
+            inputs.append(part[0])
+            maps.append(part[1])
+    new = _rebuilt(maker, view, inputs, maps, number_of)
+    replace(op, new.results)
+    return new
+
+
+def _takes(view: Structured) -> bool:
+    """Whether code generation computes what the operation reads: contractions take their factors as they are."""
+    return all(view.parallel) or not is_multiply_add(view)
+
+
+def _rebuilt(
+    maker: Structured, view: Structured, inputs: list[ir.Value], maps: list[Map], number_of: dict[int, list[int]]
+) -> ir.Operation:
+    op = view.op
+    segments = ir.DenseI32ArrayAttr.get([len(inputs), len(view.inits)])
+    with ir.InsertionPoint(op):
+        new = ir.Operation.create(
+            "linalg.generic",
+            results=[r.type for r in op.results],
+            operands=[*inputs, *view.inits],
+            attributes={
+                "indexing_maps": maps_attr(view.loops, [*maps, *view.init_maps]),
+                "iterator_types": iterators_attr(view.parallel),
+                "operandSegmentSizes": segments,
+            },
+            regions=1,
+            loc=ir.Location.fused([maker.op.location, op.location]),
+        )
+    elements = [ir.RankedTensorType(v.type).element_type for v in new.operands]
+    block = new.regions[0].blocks.append(*elements, arg_locs=[op.location] * len(elements))
+    mapping: dict[ir.Value, ir.Value] = {}
+    for number, argument in enumerate(view.body.arguments):
+        if number >= len(view.inputs):
+            mapping[argument] = block.arguments[len(inputs) + number - len(view.inputs)]
+        elif view.inputs[number] != maker.op.results[0]:
+            mapping[argument] = block.arguments[number_of[number][0]]
+        else:
+            own = dict(zip(maker.body.arguments, (block.arguments[n] for n in number_of[number]), strict=False))
+            clone_body(maker.body, block, own, terminator=False)
+            result = maker.yielded()[0]
+            mapping[argument] = own.get(result, result)
+    clone_body(view.body, block, mapping)
+    return new
