@@ -16,7 +16,7 @@ from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.epilogue import Epilogue
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
-from rillet.codegen.cpu.pair_products import NarrowFactor, factors_of
+from rillet.codegen.cpu.narrow_factors import NarrowFactor, factors_of
 from rillet.codegen.cpu.tiles import Blocks, Tile
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.targets import Target
@@ -199,7 +199,7 @@ def _pairs(
     whole = merge(contraction.reduction_loops, extents, right_merges)
     if not target.multiplies_pairs or len(whole) != 1 or not 2 <= whole[0].extent <= _MOST_PAIRED_STEPS:
         return None
-    return factors_of(contraction)
+    return factors_of(contraction.root, contraction.product)
 
 
 def _in_l2(blocks: Blocks, tile: Tile, column_bytes: int, target: Target) -> Blocks:
