@@ -149,7 +149,7 @@ def _largest(program: Program, value: Dequantization) -> int:
     numbers = _integers(program, value)
     if numbers is not None:
         return int(np.abs(numbers - value.zero).max(initial=0))
-    return max(int(np.abs(limit - value.zero).max()) for limit in value.limits())
+    return max(int(np.abs(limit - value.zero).max(initial=0)) for limit in value.limits())
 
 
 def _integers(program: Program, value: Dequantization) -> np.ndarray | None:
@@ -177,7 +177,7 @@ def _folded(program: Program, value: Dequantization) -> _Operand:
         return _Operand(value.source, value.is_signed, 0, none, value.scale)
     shifted = numbers - value.zero
     name = constants.global_name(value.source) or "weights"
-    fits = shifted.min() >= -128 and shifted.max() <= 127
+    fits = shifted.min(initial=0) >= -128 and shifted.max(initial=0) <= 127
     if not fits and value.zero.size == 1:
         return _Operand(value.source, value.is_signed, int(value.zero.reshape(())), none, value.scale)
     array = shifted.astype(np.int8 if fits else np.int16)
@@ -287,7 +287,7 @@ def _sum_in_integers(program: Program, view: Structured) -> None:
         return
     count = int(np.prod(reduced, dtype=np.int64))
     largest = max(abs(limit) for limit in value.limits())
-    if count * (largest + int(np.abs(value.zero).max())) >= 1 << 31:
+    if count * (largest + int(np.abs(value.zero).max(initial=0))) >= 1 << 31:
         return
     i32 = ir.IntegerType.get_signless(32)
     start = builders.fill(arith.ConstantOp(i32, ir.IntegerAttr.get(i32, 0)).result, extents(view.op.results[0]))
