@@ -53,6 +53,19 @@ def attention(g: Graph, x: str) -> str:
     return g("Reshape", g("Transpose", context, perm=[0, 2, 1, 3]), g.array(np.array([0, 0, 64], np.int64)))
 
 
+def over_pixels(g: Graph, x: str) -> str:
+    """Two heads of 16 channels between convolutions; the pixels of 8 x 12 are columns of queries, keys and values."""
+    shape = g.array(np.array([1, 2, 16, 96], np.int64))
+    q, k, v = (g("Reshape", g.conv(x, 32, 32, 1), shape) for _ in range(3))
+    scores = g("Softmax", g("MatMul", g("Transpose", q, perm=[0, 1, 3, 2]), k), axis=-1)
+    y = g("MatMul", v, g("Transpose", scores, perm=[0, 1, 3, 2]))
+    return g.conv(g("Reshape", y, g.array(np.array([1, 32, 8, 12], np.int64))), 32, 32, 1)
+
+
+def test_attention_over_pixels_is_one_dispatch() -> None:
+    assert kinds(formed(over_pixels, (1, 32, 8, 12)))["chain"] == 1
+
+
 def test_attention_is_one_dispatch() -> None:
     assert kinds(formed(attention, (1, 96, 64))) == {"matmul": 3, "elementwise": 1, "chain": 1}
     assert kinds(formed(attention, (1, 96, 64), scratch=0)) == {"matmul": 5, "elementwise": 1, "rows": 1}

@@ -2,17 +2,21 @@
 map.
 
 The left operand must keep a reduced axis innermost, because its elements are read in that order; the right operand is
-packed or small, so any order will do. Convolutions are left alone: their layout has been chosen.
+packed or small, so any order will do. Convolutions are left alone: their layout has been chosen. Where what a layout
+asks of a result turned rows into columns, the operands change places first.
 """
 
 from __future__ import annotations
 
+import dataclasses
+
 from torch_mlir import ir
 
 from rillet.ir import Program
+from rillet.ir.constants import global_name
 from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.rewrite import defining, erase_dead, rebuild_generic, replace
-from rillet.ir.structured import Map, copy_permutation, structured, walk
+from rillet.ir.structured import Map, Structured, copy_permutation, structured, walk
 
 
 def run(program: Program, options: None) -> None:
@@ -24,7 +28,11 @@ def run(program: Program, options: None) -> None:
             if view is None or roles is None or roles.is_convolution:
                 continue
             operands, maps = list(op.operands), list(view.maps)
-            changed = False
+            changed = _is_turned(view, roles)
+            if changed:
+                # A contraction's columns are the right operand's: now they are those of the result.
+                operands[0], operands[1], maps[0], maps[1] = operands[1], operands[0], maps[1], maps[0]
+                roles = dataclasses.replace(roles, m=roles.n, n=roles.m)
             for number in (roles.lhs, roles.rhs):
                 source, map_ = _through_transposes(operands[number], maps[number])
                 if source != operands[number] and (number == roles.rhs or _keeps_order(map_, roles)):
@@ -33,6 +41,15 @@ def run(program: Program, options: None) -> None:
             if changed:
                 replace(op, rebuild_generic(op, operands, [r.type for r in op.results], maps, view.parallel).results)
         erase_dead(program.main())
+
+
+def _is_turned(view: Structured, roles: Contraction) -> bool:
+    """Whether the result is contiguous along a loop of the left operand, where either operand may be the left one, as
+    both are computed.
+    """
+    plain = len(view.body_ops()) == 2 and view.inputs[0].type.element_type == view.inputs[1].type.element_type
+    computed = all(global_name(v) is None for v in view.inputs)
+    return plain and computed and view.init_maps[0][-1] in roles.m and {roles.lhs, roles.rhs} == {0, 1}
 
 
 def _through_transposes(value: ir.Value, map_: Map) -> tuple[ir.Value, Map]:

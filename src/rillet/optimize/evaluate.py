@@ -42,20 +42,31 @@ def evaluate(view: Structured, inputs: Sequence[np.ndarray]) -> np.ndarray | Non
         argument: along(array, map_, every)
         for argument, array, map_ in zip(view.body.arguments, inputs, view.input_maps, strict=False)
     }
-    for op in view.body_ops():
-        operands = [known(v, values) for v in op.operands]
-        if op.name not in _OPERATIONS or any(o is None for o in operands) or len(op.results) != 1:
-            return None
-        with np.errstate(all="ignore"):
-            result = _OPERATIONS[op.name](op, [o for o in operands if o is not None])
-        if result is None:
-            return None
-        values[op.results[0]] = result
-    result = known(view.yielded()[0], values)
+    result = evaluate_body(view, values)
     if result is None:
         return None
     shape = ir.RankedTensorType(view.op.results[0].type).shape
     return np.ascontiguousarray(along(np.broadcast_to(result, view.extents()), every, view.init_maps[0])).reshape(shape)
+
+
+def evaluate_body(view: Structured, values: dict[ir.Value, np.ndarray]) -> np.ndarray | None:
+    """What the body yields for its arguments, of which ``values`` has arrays that broadcast together; None where it
+    cannot be told. ``values`` gets the results of all operations.
+    """
+    for op in view.body_ops():
+        result = compute(op, [known(v, values) for v in op.operands])
+        if result is None:
+            return None
+        values[op.results[0]] = result
+    return known(view.yielded()[0], values)
+
+
+def compute(op: ir.Operation, operands: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """The result of one scalar operation on arrays that broadcast together; None where it cannot be told."""
+    if op.name not in _OPERATIONS or any(o is None for o in operands) or len(op.results) != 1:
+        return None
+    with np.errstate(all="ignore"):
+        return _OPERATIONS[op.name](op, [o for o in operands if o is not None])
 
 
 def known(value: ir.Value, values: dict[ir.Value, np.ndarray]) -> np.ndarray | None:
@@ -88,6 +99,8 @@ def unsigned(array: np.ndarray, width: int) -> np.ndarray:
 
 def signed(array: np.ndarray, width: int) -> np.ndarray:
     """The integers of ``width`` bits as int64, read with a sign."""
+    if width == 64:
+        return array.astype(np.int64)
     half = 1 << (width - 1)
     return (unsigned(array, width) ^ half) - half
 

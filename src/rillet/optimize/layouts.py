@@ -14,7 +14,7 @@ from torch_mlir import ir
 
 from rillet.ir.constants import global_name
 from rillet.ir.contraction import Contraction, contraction
-from rillet.ir.rewrite import defining
+from rillet.ir.rewrite import defining, users
 from rillet.ir.structured import Map, Structured, copy_permutation, dims_in, structured
 
 Layout = tuple[int, ...]
@@ -176,9 +176,15 @@ class Layouts:
         return rule(op, layout) if rule is not None and (number == 0 or op.name in _SEVERAL) else None
 
     def _only_transposes(self, op: ir.Operation, value: ir.Value) -> bool:
-        """Whether ``op`` is a transposition that what makes ``value``, element by element, can make unnecessary."""
+        """Whether ``op`` is a transposition that what makes ``value``, element by element, can make unnecessary, and
+        that no product reads in place anyway.
+        """
         maker = self.views.get(value.owner.operation)  # type: ignore[union-attr]
-        return copy_permutation(op) is not None and maker is not None and maker.is_elementwise
+        if copy_permutation(op) is None or maker is None or not maker.is_elementwise:
+            return False
+        readers = [self.views.get(user) for user in users(op.results[0])]
+        products = [contraction(reader) if reader is not None else None for reader in readers]
+        return not all(roles is not None and not roles.is_convolution for roles in products)
 
 
 def _places(exprs: Sequence[object]) -> dict[int, int]:
