@@ -47,6 +47,24 @@ def test_streaming_a_panel_from_l2_costs_wide_tiles_most() -> None:
     assert tiles.step_cycles(V3, Tile(6, 2, 8), 4096, 4) < 1.1 * tiles.step_cycles(V3, Tile(6, 2, 8), 16, 4)
 
 
+def test_whole_lines_pass_between_the_caches() -> None:
+    """24 columns are a line and a half: tiles of 21 x 24 read two lines a step, as those of 32 columns do."""
+    long, short = (tiles.step_cycles(V3, Tile(3, 3, 8), k, 4) for k in (3072, 16))
+    wide_long, wide_short = (tiles.step_cycles(V3, Tile(3, 4, 8), k, 4) for k in (3072, 16))
+    assert long - short == pytest.approx(wide_long - wide_short)
+    assert _tile(V3, 21, 3072, 768) == Tile(6, 2, 8)
+
+
+def test_short_reductions_want_few_sums() -> None:
+    assert _tile(V3, 12544, 96, 16) == _tile(V3, 784, 192, 32) == Tile(4, 2, 8)
+
+
+def test_columns_of_one_vector_leave_half_of_the_registers_to_left_hand_elements() -> None:
+    assert tiles.fits(V3, 8, 1) and not tiles.fits(V3, 9, 1)
+    assert tiles.fits(V4, 16, 1) and not tiles.fits(V4, 17, 1)
+    assert tiles.fits(ARM, 15, 1)
+
+
 @pytest.mark.parametrize("trip", [1, 2, 3, 5, 9, 16, 21, 147, 192, 1000, None])
 @pytest.mark.parametrize("tile", [Tile(6, 2, 8), Tile(1, 8, 8), Tile(1, 1, 8), Tile(14, 2, 16)])
 def test_unrolling_stays_moderate(trip: int | None, tile: Tile) -> None:

@@ -13,16 +13,18 @@ V3, V4 = targets.get("x86-64-v3"), targets.get("x86-64-v4")
 # (m, n, k, rows apart in memory), then (rows, vectors) with 16 registers of 256 bits and with 32 of 512.
 CHOICES = [
     ((1024, 1024, 1024, False), (6, 2), (14, 2)),  # a square product
-    ((12544, 16, 32, False), (6, 2), (28, 1)),  # MobileNetV2: projections and expansions
+    ((12544, 16, 32, False), (4, 2), (16, 1)),  # MobileNetV2: projections and expansions
     ((3136, 24, 144, False), (4, 3), (14, 2)),
-    ((784, 192, 32, False), (4, 3), (14, 2)),
+    ((784, 192, 32, False), (4, 2), (4, 2)),
     ((196, 384, 64, False), (4, 3), (14, 2)),
-    ((196, 96, 576, False), (4, 3), (14, 2)),
-    ((49, 960, 160, True), (4, 3), (7, 3)),
+    ((196, 96, 576, False), (6, 2), (14, 2)),
+    ((49, 960, 160, True), (5, 2), (7, 3)),
     ((49, 1280, 320, False), (5, 2), (14, 2)),
     ((3136, 64, 576, True), (6, 2), (14, 2)),  # ResNet-50: 3x3 convolutions
     ((196, 256, 2304, True), (6, 2), (14, 2)),
     ((49, 512, 4608, True), (5, 2), (14, 2)),
+    ((12544, 96, 16, False), (4, 2), (4, 2)),
+    ((21, 3072, 768, False), (6, 2), (7, 3)),  # few rows
     ((128, 384, 384, False), (4, 3), (8, 3)),  # BERT: projections and feed-forward
     ((128, 1536, 384, False), (4, 3), (8, 3)),
     ((1, 1000, 1280, False), (1, 8), (1, 8)),  # a classifier's last layer

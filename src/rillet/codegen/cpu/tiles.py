@@ -4,7 +4,7 @@ Everything here is a pure function of the problem's extents and the target's dat
 *step* is one k of a register tile: ``vectors`` loads from the right-hand side, ``rows`` broadcasts from the left-hand
 side and ``rows * vectors`` multiply-adds. Its time is the largest of what the multiply-add ports, the load ports, the
 multiply-add latency and, when the right-hand panel does not stay in L1, the L2 bandwidth allow, plus a tenth of the
-others, which never overlap perfectly.
+others and 0.15 of that bandwidth's, which never overlap perfectly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ ISSUE_WIDTH = 6  # instructions a cycle
 L2_BYTES_PER_CYCLE = 32
 LINE_BYTES = 64  # of a cache
 OVERLAP_LOSS = 0.1  # share of the other resources' time that does not hide behind the busiest one's
-TILE_OVERHEAD = 16  # cycles to set a tile's addresses up and leave its loop
+STREAMING_LOSS = 0.15  # that of the time that a panel takes from L2 to L1
+TILE_OVERHEAD = 8  # cycles to set a tile's addresses up and leave its loop
+SUM_OVERHEAD = 5  # cycles for each sum of a tile beyond those that the multiply-add units need to be busy
 GATHER_OVERHEAD = 4  # cycles a row whose address does not follow from its neighbour's
 SUM_STEPS = 512  # what a part of a long sum of floats is about as long as
 DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken for
@@ -74,8 +76,11 @@ def fits(target: Target, rows: int, vectors: int, spread: bool = False) -> bool:
     With a single row each right-hand vector is used once, as a memory operand, and needs no register of its own.
     Without fused multiply-add products need two, or four to keep up with spread left-hand elements. Machines without
     memory operands, if they have registers for it, load a few left-hand elements ahead; those that multiply by one lane
-    of a register keep a vector of each row.
+    of a register keep a vector of each row. With a single vector each left-hand element is used once, and LLVM adds to
+    it in its own register, which becomes the sum's: there must be as many again.
     """
+    if vectors == 1 and rows > 1 and target.fma and not target.fma_by_element and 2 * rows > target.tile_registers:
+        return False
     held = vectors if rows > 1 else 1
     left = 1 if target.arch == "x86_64" or target.tile_registers < 32 else 3
     if target.fma_by_element:
@@ -90,19 +95,25 @@ def step_cycles(target: Target, tile: Tile, k: int, element_bytes: int, spread: 
     arithmetic = tile.rows * tile.vectors * operations / target.fma_ports
     rows_read = tile.rows / tile.lanes if target.fma_by_element else tile.rows
     loads = (rows_read + tile.vectors) / LOAD_PORTS
-    panel_bytes = tile.columns * element_bytes
-    streamed = panel_bytes / L2_BYTES_PER_CYCLE if k * panel_bytes > target.l1d_bytes // 2 else 0.0
+    # What passes between the caches are whole lines, also where neighbouring tiles share them.
+    panel_bytes = math.ceil(tile.columns * element_bytes / LINE_BYTES) * LINE_BYTES
+    is_streamed = target.l2_bytes and k * panel_bytes > target.l1d_bytes // 2
+    streamed = panel_bytes / L2_BYTES_PER_CYCLE if is_streamed else 0.0
     # Without fused multiply-add there are no three-operand instructions and no broadcasting loads either (SSE): a
     # product is a copy, a multiplication and an addition, a broadcast a load and a shuffle.
     per_product, per_broadcast = (1, 1) if target.fma else (3, 1 if spread else 2)
     issue = (tile.vectors + per_broadcast * rows_read + per_product * tile.rows * tile.vectors) / ISSUE_WIDTH
-    terms = (arithmetic, loads, issue, streamed, FMA_LATENCY)
-    return (1 - OVERLAP_LOSS) * max(terms) + OVERLAP_LOSS * sum(terms)
+    terms = (arithmetic, loads, issue, FMA_LATENCY)
+    busiest = max(*terms, streamed)
+    return (1 - OVERLAP_LOSS) * busiest + OVERLAP_LOSS * sum(terms) + STREAMING_LOSS * streamed
 
 
 def tile_cycles(target: Target, tile: Tile, k: int, element_bytes: int, gather: bool, spread: bool = False) -> float:
     """Cycles of one whole tile, address computation and stores included."""
-    setup = TILE_OVERHEAD + tile.rows * tile.vectors + (GATHER_OVERHEAD * tile.rows if gather else 0)
+    sums = tile.rows * tile.vectors
+    # Few sums are stored while the next tile's multiply-adds begin (measured; in-order cores have no such overlap).
+    waiting = 0 if target.is_bare_metal else max(0, sums - FMA_LATENCY * target.fma_ports)
+    setup = TILE_OVERHEAD + sums + SUM_OVERHEAD * waiting + (GATHER_OVERHEAD * tile.rows if gather else 0)
     return k * step_cycles(target, tile, k, element_bytes, spread) + setup
 
 
@@ -147,7 +158,7 @@ def choose_tile(
     """The register tile with the lowest modelled time for an ``m`` x ``n`` x ``k`` contraction.
 
     Every distinct tile at the ends of rows or columns is another copy of the inner loop, so among tiles within 2 % of
-    the best the one with the fewest copies wins, then the largest.
+    the best the one with the fewest copies wins, then the largest, then the narrowest.
     """
     lanes = target.lanes(8 * accumulator_bytes)
     candidates = [
@@ -160,7 +171,7 @@ def choose_tile(
     bound = 1.02 * min(cost.values())
     return min(
         (tile for tile in candidates if cost[tile] <= bound),
-        key=lambda t: (copies(t, m, n), -t.rows * t.vectors, cost[t]),
+        key=lambda t: (copies(t, m, n), -t.rows * t.vectors, cost[t], t.vectors),
     )
 
 
