@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.dispatch.nodes import Kind, Node
+from rillet.dispatch.nodes import Kind, Node, is_source
+from rillet.ir.rewrite import defining
 from rillet.ir.structured import DYNAMIC, Map
 
 Row = int
@@ -71,7 +72,7 @@ class Group:
             kinds=frozenset((node.kind,)),
             operations=operations,
             made=frozenset(node.result_maps),
-            taken=frozenset(v for v, _ in node.operands),
+            taken=frozenset(v for v, _ in node.operands if not is_source(defining(v))),
             given=tuple(v for v in node.result_maps if _leaves(v, operations)),
             loose=(),
         )

@@ -15,6 +15,7 @@ from rillet.optimize import (
     fold_scale,
     gathers_as_windows,
     integer_contractions,
+    merge_scales,
     sink,
     sink_dequantizations,
     split_contractions,
@@ -26,11 +27,11 @@ PASSES = [
     Pass("assertions", "optimize", assertions.run),  # first: what follows relies on them
     Pass("canonicalize", "optimize", canonicalize.run),
     Pass("fold-constants", "optimize", fold_constants.run, fold_constants.Options()),
+    Pass("gathers-as-windows", "optimize", gathers_as_windows.run),
     Pass("sink-dequantizations", "optimize", sink_dequantizations.run),
     Pass("fold-moved-constants", "optimize", fold_constants.run, fold_constants.Options()),
     Pass("integer-contractions", "optimize", integer_contractions.run),
     Pass("fold-elementwise", "optimize", fold_elementwise.run, fold_elementwise.Options()),  # what no contraction took
-    Pass("gathers-as-windows", "optimize", gathers_as_windows.run),
     Pass("fold-scale", "optimize", fold_scale.run),
     Pass("split-contractions", "optimize", split_contractions.run, split_contractions.Options()),
     Pass("factor-reshapes", "optimize", factor_reshapes.run),
@@ -41,6 +42,7 @@ PASSES = [
     Pass("compose-moves", "optimize", compose_moves.run),
     Pass("fold-constants-again", "optimize", fold_constants.run, fold_constants.Options()),
     Pass("fold-scale-again", "optimize", fold_scale.run),
+    Pass("merge-scales", "optimize", merge_scales.run, merge_scales.Options()),
     Pass("cleanup", "optimize", canonicalize.run),
 ]
 

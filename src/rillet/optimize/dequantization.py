@@ -47,15 +47,24 @@ class Dequantization:
 
     def of(self, value: float) -> int | None:
         """The integer that is dequantized to ``value``, to the bit; None when there is none, or not for all."""
-        low, high = self.limits()
-        numbers = np.arange(low, high + 1)
         if not self.is_uniform:
             return None
-        wide = numbers - self.zero.reshape(())
-        with np.errstate(all="ignore"):
-            results = wide if self.scale is None else wide.astype(np.float32) * self.scale.reshape(())
+        results = self.table()
         same = np.flatnonzero((results == value) & (np.signbit(results) == np.signbit(value)))
-        return int(numbers[same[0]]) if same.size == 1 else None
+        return int(same[0]) + self.limits()[0] if same.size == 1 else None
+
+    @property
+    def count(self) -> int:
+        """How many integers there are."""
+        low, high = self.limits()
+        return high - low + 1
+
+    def table(self) -> np.ndarray:
+        """What each integer stands for, in ascending order; for uniform parameters."""
+        low, high = self.limits()
+        wide = np.arange(low, high + 1) - self.zero.reshape(())
+        with np.errstate(all="ignore"):
+            return wide if self.scale is None else wide.astype(np.float32) * self.scale.reshape(())
 
 
 def same_parameters(a: Dequantization, b: Dequantization) -> bool:

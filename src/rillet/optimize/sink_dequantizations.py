@@ -4,6 +4,9 @@ the operation that computes with it.
 
 ``move(dequantize(x))`` is ``dequantize(move(x))`` to the bit, since a dequantization treats each element by itself; a
 pad needs an integer that stands for its value, and a maximum a scale that keeps the order.
+
+Where integers are quantized again as they were, the pair of conversions goes away; where only a clamp lies between
+(``requantization``), that is one of integers.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from rillet.ir.structured import (
 )
 from rillet.optimize.dequantization import Dequantization, dequantization, dequantize, same_parameters
 from rillet.optimize.layouts import groups_of
+from rillet.optimize.requantization import clamped
 
 
 def run(program: Program, options: None) -> None:
@@ -45,6 +49,10 @@ def run(program: Program, options: None) -> None:
 
 def _sink(program: Program, op: ir.Operation) -> None:
     view = structured(op)
+    same = clamped(program, view) if view is not None else None
+    if same is not None:
+        op.results[0].replace_all_uses_with(same)
+        return
     if view is None:
         move = _MOVES.get(op.name)
     elif copy_permutation(op) is not None:
