@@ -122,6 +122,12 @@ def test_reduction_blocks_leave_room_in_l2() -> None:
     assert tiles.choose_reduction_block(V3, -1, 9, tile, 4) > 0
 
 
+def test_pairs_of_products_keep_one_product_under_way() -> None:
+    assert tiles.fits(V3, 6, 2, paired=True)
+    assert not tiles.fits(V3, 4, 3, paired=True)
+    assert tiles.fits(V4, 9, 3, paired=True)
+
+
 @pytest.mark.parametrize(
     ("extents", "part"),
     [

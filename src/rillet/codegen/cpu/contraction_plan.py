@@ -128,6 +128,7 @@ def plan_for(
         accumulator_bytes=accumulator_bytes,
         gather=len(rows) > 1,
         spread=spread,
+        paired=pairs is not None,
     )
     tile = Tile(knobs.tile_rows or chosen.rows, knobs.tile_vectors or chosen.vectors, chosen.lanes)
     residuals = _residuals(dispatch, contraction, after, target)

@@ -70,15 +70,18 @@ class Blocks:
         )
 
 
-def fits(target: Target, rows: int, vectors: int, spread: bool = False) -> bool:
+def fits(target: Target, rows: int, vectors: int, spread: bool = False, paired: bool = False) -> bool:
     """Whether accumulators, one step's right-hand vectors and the left-hand elements under way fit the registers.
 
     With a single row each right-hand vector is used once, as a memory operand, and needs no register of its own.
     Without fused multiply-add products need two, or four to keep up with spread left-hand elements. Machines without
     memory operands, if they have registers for it, load a few left-hand elements ahead; those that multiply by one lane
     of a register keep a vector of each row. With a single vector each left-hand element is used once, and LLVM adds to
-    it in its own register, which becomes the sum's: there must be as many again.
+    it in its own register, which becomes the sum's: there must be as many again. Pairs of products are multiplied and
+    added apart, one under way.
     """
+    if paired:
+        return rows * vectors + vectors + 2 <= target.tile_registers
     if vectors == 1 and rows > 1 and target.fma and not target.fma_by_element and 2 * rows > target.tile_registers:
         return False
     held = vectors if rows > 1 else 1
@@ -154,6 +157,7 @@ def choose_tile(
     accumulator_bytes: int,
     gather: bool = False,
     spread: bool = False,
+    paired: bool = False,
 ) -> Tile:
     """The register tile with the lowest modelled time for an ``m`` x ``n`` x ``k`` contraction.
 
@@ -165,7 +169,7 @@ def choose_tile(
         Tile(rows, vectors, lanes)
         for rows in range(1, min(m, target.tile_registers) + 1)
         for vectors in range(1, min(math.ceil(n / lanes), 8) + 1)
-        if fits(target, rows, vectors, spread)
+        if fits(target, rows, vectors, spread, paired)
     ]
     cost = {tile: grid_cycles(target, tile, m, n, k, element_bytes, gather, spread) for tile in candidates}
     bound = 1.02 * min(cost.values())
