@@ -53,15 +53,31 @@ def run(program: Program, options: Options) -> None:
 
 
 def _widens(view: Structured, options: Options) -> bool:
-    """Whether each element is made of a narrower one of the only tensor of this size, by cheap arithmetic."""
-    if not view.is_elementwise or len(view.inits) != 1 or view.init_is_read() or len(view.body_ops()) > options.cost:
+    """Whether each element is made of a narrower one of the only tensor of this size, by arithmetic that is cheap or
+    that will not be repeated.
+    """
+    if not view.is_elementwise or len(view.inits) != 1 or view.init_is_read():
         return False
     if not all(is_projected(m) for m in view.maps) or not is_permutation(view.init_maps[0], view.loops):
         return False
-    if any(not op.name.startswith("arith.") or op.name == "arith.divf" for op in view.body_ops()):
+    if not (_is_cheap(view, options) or _is_read_once(view.op.results[0])):
         return False
     whole = [v for v, m in zip(view.inputs, view.input_maps, strict=True) if m and is_permutation(m, view.loops)]
     return len(whole) == 1 and _bytes(whole[0]) < _bytes(view.op.results[0])
+
+
+def _is_cheap(view: Structured, options: Options) -> bool:
+    ops = view.body_ops()
+    return len(ops) <= options.cost and all(op.name.startswith("arith.") and op.name != "arith.divf" for op in ops)
+
+
+def _is_read_once(value: ir.Value) -> bool:
+    """Whether one elementwise operation reads each element once."""
+    readers = [structured(user) for user in users(value)]
+    if len(readers) != 1 or readers[0] is None or not readers[0].is_elementwise:
+        return False
+    own = [m for v, m in zip(readers[0].inputs, readers[0].input_maps, strict=True) if v == value]
+    return len(own) == 1 and is_permutation(own[0], readers[0].loops)
 
 
 def _bytes(value: ir.Value) -> int:

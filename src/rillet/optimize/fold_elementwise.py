@@ -1,8 +1,8 @@
-"""Computes elementwise operations on constants now, where the result is small: dequantized biases, parameters of
-normalizations, products of scales.
+"""Computes elementwise operations on constants now: dequantized biases, parameters of normalizations, products of
+scales, and narrow weights that no contraction could take as they are.
 
-What is large stays as it is in the file: an operation that widens it costs the program time, but four times its bytes
-cost a microcontroller its flash, and whoever reads weights in every call reads narrow ones faster.
+Those would be widened in each call, which takes longer than to read them wide, and needs the memory besides. What would
+grow much more than that, a constant broadcast to megabytes, stays an operation.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from rillet.optimize.evaluate import evaluate
 
 @dataclass(frozen=True)
 class Options:
-    """``small``: bytes that a result may always have. A parameter for each of 4096 channels is 16 KiB, which any
-    kernel that uses it has in its nearest cache. A larger result may have as many bytes as its operands.
+    """``small``: bytes that a result may always have; a float32 for each of 4096 channels is 16 KiB. A larger result
+    may have ``growth`` times the bytes of its operands: float32 has eight times those of packed 4-bit integers.
     """
 
     small: int = 16 * 1024
+    growth: int = 8
 
 
 def run(program: Program, options: Options) -> None:
@@ -57,4 +58,4 @@ def _is_bounded(view: Structured, arrays: list[np.ndarray], options: Options) ->
         return False
     size = int(np.prod(tensor.shape, dtype=np.int64)) * dtypes.storage_bytes(tensor.element_type)
     # A splat has the bytes of one element.
-    return size <= max(options.small, sum(a.nbytes for a in arrays if any(a.strides)))
+    return size <= max(options.small, options.growth * sum(a.nbytes for a in arrays if any(a.strides)))

@@ -21,6 +21,8 @@ _SMALL = 1 << 20  # bytes that a result may always have
 _GROWTH = 8  # a larger result may be this many times the size of the inputs (int4 weights to float32)
 # Ops that produce many elements from few, where evaluating first and looking later would be too late.
 _GENERATORS = {"ConstantOfShape", "Expand", "Tile", "OneHot", "EyeLike", "Range", "Pad", "Resize", "Upsample"}
+# The optimizer computes with the narrow integers, and folds those that it can not.
+_KEPT = {"DequantizeLinear"}
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +54,8 @@ def fold(
         ],
         [onnx.helper.make_empty_tensor_value_info(o) for o in outputs],
     )
-    imports = [onnx.helper.make_opsetid(d, v) for d, v in opsets.items()]
+    # Of other domains the evaluator may know nothing, and say so even where the node has no part in them.
+    imports = [onnx.helper.make_opsetid(d, v) for d, v in opsets.items() if d == proto.domain or not d]
     model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
     try:
         with np.errstate(all="ignore"):
@@ -73,7 +76,7 @@ def fold(
 def _foldable(proto: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
     import onnx
 
-    if not proto.output or any(a.HasField("g") or a.graphs or a.ref_attr_name for a in proto.attribute):
+    if proto.op_type in _KEPT or not proto.output or any(a.HasField("g") or a.graphs or a.ref_attr_name for a in proto.attribute):
         return False
     try:
         schema = onnx.defs.get_schema(proto.op_type, opsets.get(proto.domain, 1), proto.domain)
