@@ -72,6 +72,16 @@ class Graph:
         )
 
 
+def dynamic(g: Graph, x: str) -> str:
+    """A product as dynamic quantization writes it, of an input with 64 columns."""
+    parts = ["quantized", "scale", "zero"]
+    g.nodes.append(helper.make_node("DynamicQuantizeLinear", [x], parts, name="parts"))
+    weights = g.array(g.random.integers(-127, 127, (64, 32)).astype(np.int8))
+    scales = g.array(g.random.uniform(0.001, 0.01, 32).astype(np.float32))
+    y = g("MatMulInteger", parts[0], weights, parts[2], g.array(np.zeros(32, np.int8)))
+    return g("Mul", g("Cast", y, to=TensorProto.FLOAT), g("Mul", parts[1], scales))
+
+
 Build = Callable[[Graph, str], str | Sequence[str]]
 
 

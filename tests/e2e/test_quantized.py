@@ -109,6 +109,13 @@ def test_float_results_of_quantized_operands() -> None:
     np.testing.assert_allclose(run(proto, x), quantized.reference(proto, x)[0], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("offset", [0, 3])
+def test_float_results_of_dynamic_quantization(offset: int) -> None:
+    proto = quantized.model(quantized.dynamic, (2, 5, 64))
+    x = (np.random.default_rng(1).standard_normal((2, 5, 64)) + offset).astype(np.float32)
+    np.testing.assert_allclose(run(proto, x), quantized.reference(proto, x)[0], rtol=1e-6, atol=1e-6)
+
+
 def test_a_pad_by_what_no_integer_stands_for_stays() -> None:
     def build(g: Graph, x: str) -> str:
         y = g("Pad", g.q(x, 0.5, 100), g.array(np.array([1, 1])), g.array(np.float32(0.3)))

@@ -130,6 +130,19 @@ def test_products_of_integers_take_their_zero_points_apart() -> None:
     assert contractions(optimized(build, (4, 16), TensorProto.UINT8)) == ["i8, i8 -> i32"]
 
 
+def test_zero_points_of_each_call_are_subtracted_after_the_sum() -> None:
+    program = optimized(quantized.dynamic, (2, 5, 64))
+    assert contractions(program) == ["i8, i8 -> i32"]
+
+
+def test_scales_whose_product_is_no_normal_number_stay() -> None:
+    def build(g: Graph, x: str) -> str:
+        w = g.array(g.random.integers(-128, 127, (16, 8)).astype(np.int8))
+        return g("MatMul", g.q(x, 1e-20, 3), g.dequantize(w, 1e-20, 0, np.int8))
+
+    assert contractions(optimized(build, (4, 16)))[0].endswith("f32")
+
+
 def test_averages_are_sums_of_integers() -> None:
     program = optimized(lambda g, x: g("GlobalAveragePool", g.q(x)), (1, 4, 8, 8))
     (total,) = [v for v in views(program) if not all(v.parallel)]

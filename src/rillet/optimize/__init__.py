@@ -9,6 +9,7 @@ from rillet.optimize import (
     canonicalize,
     channels_last,
     compose_moves,
+    computed_zero_points,
     factor_reshapes,
     fold_constants,
     fold_elementwise,
@@ -30,6 +31,7 @@ PASSES = [
     Pass("gathers-as-windows", "optimize", gathers_as_windows.run),
     Pass("sink-dequantizations", "optimize", sink_dequantizations.run),
     Pass("fold-moved-constants", "optimize", fold_constants.run, fold_constants.Options()),
+    Pass("computed-zero-points", "optimize", computed_zero_points.run),
     Pass("integer-contractions", "optimize", integer_contractions.run),
     Pass("fold-elementwise", "optimize", fold_elementwise.run, fold_elementwise.Options()),  # what no contraction took
     Pass("fold-scale", "optimize", fold_scale.run),

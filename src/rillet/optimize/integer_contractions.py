@@ -108,8 +108,9 @@ def _narrow(view: Structured, number: int) -> Dequantization | None:
 
 
 def _in_integers(program: Program, view: Structured, pair: list[Dequantization]) -> None:
-    if not _fits(program, view, pair):
-        return
+    scaled = all(value.scale is not None for value in pair)
+    if scaled and not (_fits(program, view, pair) and _multiply(pair)):
+        return  # (32-bit integers wrap in either form)
     fixed = next((n for n in (1, 0) if _is_foldable(program, view, pair, n)), None)
     operands = []
     for number, value in enumerate(pair):
@@ -130,6 +131,14 @@ def _in_integers(program: Program, view: Structured, pair: list[Dequantization])
         return
     scale = None if not scales else (scales[0].astype(np.float64) * scales[1]).astype(np.float32)
     replace(view.op, [_finished(program, total, correction, scale)])
+
+
+def _multiply(pair: list[Dequantization]) -> bool:
+    """Whether every product of two scales is a normal number."""
+    scales = [np.abs(value.scale.astype(np.float64)) for value in pair if value.scale is not None]
+    limits = np.finfo(np.float32)
+    least, most = (np.prod([f(s) for s in scales]) for f in (np.min, np.max))
+    return bool(least >= limits.tiny and most <= limits.max)
 
 
 def _fits(program: Program, view: Structured, pair: list[Dequantization]) -> bool:

@@ -65,6 +65,14 @@ class _Now:
         found = [self.affine.factor, self.affine.offset, self.low, self.high]
         return [np.asarray(a) for a in found if a is not None]
 
+    @property
+    def is_representable(self) -> bool:
+        """Whether the numbers are finite in float32, and factors do not lose digits."""
+        limits = np.finfo(np.float32)
+        factor = np.abs(self.affine.factor)
+        whole = np.all((factor >= limits.tiny) | (factor == 0))
+        return bool(whole and all(np.all(np.abs(a) <= limits.max) for a in self.arrays))
+
 
 @dataclass
 class _Part:
@@ -112,7 +120,7 @@ def _merge(program: Program, first: Structured, options: Options) -> set[ir.Oper
             break
         chain.append(after.view.op)
         part = after
-    if steps < 2 or any(a.size > sizes + options.elements for a in now.arrays):
+    if steps < 2 or any(a.size > sizes + options.elements for a in now.arrays) or not now.is_representable:
         return set()
     with ir.InsertionPoint(part.view.op), fused_location(chain):
         made = _made(program, first, prefix, variable, now, part)
