@@ -235,3 +235,15 @@ def _returned(program: Program) -> list[ir.Value]:
             value = value.owner.operands[0]
             made.append(value)
     return made
+
+
+def test_no_conversion_to_integers_and_back_within_a_dispatch() -> None:
+    def build(g: Graph, x: str) -> str:
+        return g.quantize(g("Sigmoid", g.q(g.conv(g.q(x), 8, 8))), 1 / 255, 0)
+
+    program = optimized(build, (1, 8, 9, 9))
+    for step in dispatch.passes(16):
+        step(program)
+    bodies = [[op.name for op in v.body_ops()] for op in walk(program.module.operation) if (v := structured(op))]
+    (fused,) = [names for names in bodies if names.count("math.roundeven") == 2]
+    assert fused.count("arith.sitofp") == 1 and fused.count("arith.fptosi") == 1

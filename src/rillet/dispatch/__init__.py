@@ -15,6 +15,7 @@ from rillet.dispatch import (
     outline,
     pack_rhs,
     resolve_dims,
+    round_trips,
     share_executables,
     simplify_executables,
     stats,
@@ -36,6 +37,7 @@ PASSES = [
     Pass("form-regions", "dispatch", form_regions.run, Limits()),
     Pass("outline", "dispatch", outline.run),
     Pass("simplify-executables", "dispatch", simplify_executables.run),
+    Pass("round-trips", "dispatch", round_trips.run),
     Pass("tensor-selects", "dispatch", tensor_selects.run),  # simplification makes them anew
     Pass("aliases", "dispatch", aliases.run),
     Pass("share-executables", "dispatch", share_executables.run),
