@@ -122,6 +122,14 @@ def test_reduction_blocks_leave_room_in_l2() -> None:
     assert tiles.choose_reduction_block(V3, -1, 9, tile, 4) > 0
 
 
+def test_rows_that_lie_apart_share_sets_of_l1() -> None:
+    """A context of attention over 128 keys, 32 wide: each row of the values is a part of a longer one."""
+    apart, packed = (tiles.step_cycles(V3, Tile(4, 2, 8), 128, 4, apart=a) for a in (True, False))
+    assert apart > packed
+    tile = tiles.choose_tile(V3, 128, 32, 128, element_bytes=4, accumulator_bytes=4, apart=True)
+    assert (tile.rows, tile.vectors) == (6, 2)
+
+
 def test_pairs_of_products_keep_one_product_under_way() -> None:
     assert tiles.fits(V3, 6, 2, paired=True)
     assert not tiles.fits(V3, 4, 3, paired=True)

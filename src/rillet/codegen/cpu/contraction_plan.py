@@ -129,6 +129,7 @@ def plan_for(
         gather=len(rows) > 1,
         spread=spread,
         paired=pairs is not None,
+        apart=not right.panel and not pack,
     )
     tile = Tile(knobs.tile_rows or chosen.rows, knobs.tile_vectors or chosen.vectors, chosen.lanes)
     residuals = _residuals(dispatch, contraction, after, target)

@@ -92,15 +92,19 @@ def fits(target: Target, rows: int, vectors: int, spread: bool = False, paired: 
     return rows * vectors + held + left + product <= target.tile_registers
 
 
-def step_cycles(target: Target, tile: Tile, k: int, element_bytes: int, spread: bool = False) -> float:
-    """Cycles of one k step of ``tile`` inside a loop of ``k`` steps; ``spread``: left-hand elements fill vectors."""
+def step_cycles(
+    target: Target, tile: Tile, k: int, element_bytes: int, spread: bool = False, apart: bool = False
+) -> float:
+    """Cycles of one k step of ``tile`` inside a loop of ``k`` steps; ``spread``: left-hand elements fill vectors;
+    ``apart``: right-hand rows are no packed panel, so that they share sets of L1.
+    """
     operations = 1 if target.fma else 2
     arithmetic = tile.rows * tile.vectors * operations / target.fma_ports
     rows_read = tile.rows / tile.lanes if target.fma_by_element else tile.rows
     loads = (rows_read + tile.vectors) / LOAD_PORTS
     # What passes between the caches are whole lines, also where neighbouring tiles share them.
     panel_bytes = math.ceil(tile.columns * element_bytes / LINE_BYTES) * LINE_BYTES
-    is_streamed = target.l2_bytes and k * panel_bytes > target.l1d_bytes // 2
+    is_streamed = target.l2_bytes and k * panel_bytes > target.l1d_bytes // (8 if apart else 2)
     streamed = panel_bytes / L2_BYTES_PER_CYCLE if is_streamed else 0.0
     # Without fused multiply-add there are no three-operand instructions and no broadcasting loads either (SSE): a
     # product is a copy, a multiplication and an addition, a broadcast a load and a shuffle.
@@ -111,13 +115,15 @@ def step_cycles(target: Target, tile: Tile, k: int, element_bytes: int, spread: 
     return (1 - OVERLAP_LOSS) * busiest + OVERLAP_LOSS * sum(terms) + STREAMING_LOSS * streamed
 
 
-def tile_cycles(target: Target, tile: Tile, k: int, element_bytes: int, gather: bool, spread: bool = False) -> float:
+def tile_cycles(
+    target: Target, tile: Tile, k: int, element_bytes: int, gather: bool, spread: bool = False, apart: bool = False
+) -> float:
     """Cycles of one whole tile, address computation and stores included."""
     sums = tile.rows * tile.vectors
     # Few sums are stored while the next tile's multiply-adds begin (measured; in-order cores have no such overlap).
     waiting = 0 if target.is_bare_metal else max(0, sums - FMA_LATENCY * target.fma_ports)
     setup = TILE_OVERHEAD + sums + SUM_OVERHEAD * waiting + (GATHER_OVERHEAD * tile.rows if gather else 0)
-    return k * step_cycles(target, tile, k, element_bytes, spread) + setup
+    return k * step_cycles(target, tile, k, element_bytes, spread, apart) + setup
 
 
 def grid_cycles(
@@ -129,6 +135,7 @@ def grid_cycles(
     element_bytes: int,
     gather: bool = False,
     spread: bool = False,
+    apart: bool = False,
 ) -> float:
     """Cycles of an ``m`` x ``n`` x ``k`` contraction tiled by ``tile``, with smaller tiles at the ends of rows and
     columns.
@@ -140,7 +147,7 @@ def grid_cycles(
     return sum(
         row_count
         * column_count
-        * tile_cycles(target, Tile(rows, vectors, tile.lanes), k, element_bytes, gather, spread)
+        * tile_cycles(target, Tile(rows, vectors, tile.lanes), k, element_bytes, gather, spread, apart)
         for row_count, rows in row_parts
         for column_count, vectors in column_parts
         if row_count and rows and column_count and vectors
@@ -158,6 +165,7 @@ def choose_tile(
     gather: bool = False,
     spread: bool = False,
     paired: bool = False,
+    apart: bool = False,
 ) -> Tile:
     """The register tile with the lowest modelled time for an ``m`` x ``n`` x ``k`` contraction.
 
@@ -171,7 +179,7 @@ def choose_tile(
         for vectors in range(1, min(math.ceil(n / lanes), 8) + 1)
         if fits(target, rows, vectors, spread, paired)
     ]
-    cost = {tile: grid_cycles(target, tile, m, n, k, element_bytes, gather, spread) for tile in candidates}
+    cost = {tile: grid_cycles(target, tile, m, n, k, element_bytes, gather, spread, apart) for tile in candidates}
     bound = 1.02 * min(cost.values())
     return min(
         (tile for tile in candidates if cost[tile] <= bound),
