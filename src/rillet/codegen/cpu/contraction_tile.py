@@ -315,8 +315,8 @@ class TileEmitter:
 
         def right(offset: Index, following: Index, number: int) -> ir.Value:
             mask = masks[number] if masks else None
-            steps = (memory.load(buffer, self._vector_at(o), self.lanes, mask) for o in (offset, following))
-            return pair_products.interleave(*steps, factor_)
+            first, second = (memory.load(buffer, self._vector_at(o), self.lanes, mask) for o in (offset, following))
+            return pair_products.interleave(first, second, factor_)
 
         return microkernel.Pairs(left, right, pair_products.multiply_add)
 

@@ -76,7 +76,11 @@ def fold(
 def _foldable(proto: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
     import onnx
 
-    if proto.op_type in _KEPT or not proto.output or any(a.HasField("g") or a.graphs or a.ref_attr_name for a in proto.attribute):
+    if (
+        proto.op_type in _KEPT
+        or not proto.output
+        or any(a.HasField("g") or a.graphs or a.ref_attr_name for a in proto.attribute)
+    ):
         return False
     try:
         schema = onnx.defs.get_schema(proto.op_type, opsets.get(proto.domain, 1), proto.domain)
