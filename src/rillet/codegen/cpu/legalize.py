@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_mlir import ir, passmanager
 
-from rillet.codegen.cpu import clamps, masks, math
+from rillet.codegen.cpu import clamps, masks, math, to_integers
 from rillet.targets import Target
 
 _STORAGE_FLOATS = ("f16", "bf16", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f4E2M1FN")
@@ -17,9 +17,13 @@ _WIDEN_SMALL_FLOATS = (
 
 
 def run(module: ir.Module, target: Target) -> None:
-    """Compute small floats in f32, simplify clamps, then expand what the target lacks. Mutates ``module``."""
+    """Compute small floats in f32, define conversions to integers, simplify clamps, then expand what the target lacks.
+
+    Mutates ``module``.
+    """
     manager = passmanager.PassManager.parse(f"builtin.module({','.join(_WIDEN_SMALL_FLOATS)})", module.context)
     manager.run(module.operation)
+    to_integers.run(module)
     clamps.run(module, target)
     math.expand(module, target)
     if target.pointer_bits != 64:
