@@ -57,3 +57,39 @@ def test_a_division_by_zero_is_not_folded() -> None:
         )
 
     assert elementwise(divide, (1, 6, 5, 5)) == 1
+
+
+def multiplies(build) -> bool:  # type: ignore[no-untyped-def]
+    """Whether an elementwise operation does."""
+    result = program(build, (1, 6, 5, 5))
+    for step in optimize.PASSES:
+        step(result)
+    views = [view for op in walk(result.main()) if (view := structured(op)) is not None]
+    return any(op.name == "arith.mulf" for view in views if view.is_elementwise for op in view.body_ops())
+
+
+@pytest.mark.parametrize(
+    ("weight", "scale", "folds"),
+    [
+        (1.0, 3.0, True),
+        (1e10, 1e30, False),  # infinite
+        (1e-30, 1e-20, False),  # zero
+        (1e-20, 1e-22, False),  # denormal
+        (1.0, np.inf, False),  # not a number where a weight is 0
+        (1e10, 1e-40, True),
+    ],
+)
+def test_products_beyond_normal_numbers_are_not_folded(weight: float, scale: float, folds: bool) -> None:
+    def layer(g: Graph, x: str) -> str:
+        return g("Mul", g("Conv", x, g.array(np.full((6, 6, 1, 1), weight, np.float32))), g.array(np.float32(scale)))
+
+    assert multiplies(layer) != folds
+
+
+def test_weights_of_dead_channels_do_not_keep_the_others_from_folding() -> None:
+    def layer(g: Graph, x: str) -> str:
+        weights, scales = np.ones((6, 6, 1, 1), np.float32), np.ones((1, 6, 1, 1), np.float32)
+        weights[2], scales[0, 2] = 1e-25, 1e-20
+        return g("Mul", g("Conv", x, g.array(weights)), g.array(scales))
+
+    assert not multiplies(layer)

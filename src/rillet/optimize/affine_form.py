@@ -29,20 +29,30 @@ _Known = np.ndarray | Affine
 
 def affine_form(view: Structured, variable: int, known: Mapping[int, np.ndarray]) -> Affine | None:
     """The body of ``view`` as an affine function of input ``variable``; ``known`` has the other inputs' arrays, already
-    broadcast over the loops. None when the body is anything else.
+    broadcast over the loops. None when the body is anything else, or has a factor or an offset that is not finite.
     """
     values: dict[ir.Value, _Known] = {view.body.arguments[i]: np.asarray(a, np.float64) for i, a in known.items()}
     values[view.body.arguments[variable]] = Affine(np.float64(1.0), np.float64(0.0))  # type: ignore[arg-type]
-    for op in view.body_ops():
-        operands = [_value(v, values) for v in op.operands]
-        if any(o is None for o in operands):
-            return None
-        result = _apply(op.name, [o for o in operands if o is not None])
-        if result is None:
-            return None
-        values[op.results[0]] = result
+    with np.errstate(all="ignore"):
+        for op in view.body_ops():
+            operands = [_value(v, values) for v in op.operands]
+            if any(o is None for o in operands):
+                return None
+            result = _apply(op.name, [o for o in operands if o is not None])
+            if result is None:
+                return None
+            values[op.results[0]] = result
     final = values.get(view.yielded()[0])
-    return final if isinstance(final, Affine) else None
+    if not isinstance(final, Affine):
+        return None
+    return final if np.all(np.isfinite(final.factor)) and np.all(np.isfinite(final.offset)) else None
+
+
+def fits_f32(known: np.ndarray) -> bool:
+    """Whether numbers stay finite and as precise as any in f32."""
+    size = np.abs(np.asarray(known, np.float64))
+    info = np.finfo(np.float32)
+    return bool(np.all((size == 0) | (size >= info.smallest_normal) & (size <= info.max)))
 
 
 def _value(value: ir.Value, values: Mapping[ir.Value, _Known]) -> _Known | None:

@@ -17,9 +17,11 @@ from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.extents import extents
 from rillet.ir.rewrite import erase_dead, replace, sweep_constants
 from rillet.ir.structured import Structured, is_projected, structured, walk
-from rillet.optimize.affine_form import Affine, affine_form
+from rillet.optimize.affine_form import Affine, affine_form, fits_f32
 from rillet.optimize.evaluate import along
 from rillet.optimize.followers import follower
+
+_NOTHING = 2.0**-40  # of the largest weight
 
 
 def run(program: Program, options: None) -> None:
@@ -46,7 +48,9 @@ def _fold(program: Program, view: Structured, roles: Contraction) -> None:
         return
     axes = view.init_maps[0]
     # From the loops of the elementwise operations (the axes of the result) to those of the weights.
-    scaled = weights * along(total.factor, axes, map_).astype(np.float32)
+    scaled = _scaled(weights, along(total.factor, axes, map_))
+    if scaled is None or not fits_f32(total.offset):
+        return
     op = view.op
     name = constants.global_name(view.inputs[roles.rhs]) or "weights"
     type_ = view.inputs[roles.rhs].type
@@ -55,6 +59,20 @@ def _fold(program: Program, view: Structured, roles: Contraction) -> None:
     last = chain[-1]
     with ir.InsertionPoint(last), last.location:
         replace(last, [_offset(program, op.results[0], total.offset, name)])
+
+
+def _scaled(weights: np.ndarray, factor: np.ndarray) -> np.ndarray | None:
+    """``weights * factor``; None where a product leaves the normal numbers of f32, as the model's own need not.
+
+    Weights of channels that training let die may: they are nothing beside the others.
+    """
+    if not weights.size or not np.all(np.isfinite(factor)):
+        return None
+    with np.errstate(all="ignore"):
+        scaled = (weights * factor).astype(np.float32)
+    counts = np.abs(weights) > _NOTHING * np.max(np.abs(weights))
+    lost = counts & (factor != 0) & (np.abs(scaled) < np.finfo(np.float32).smallest_normal)
+    return None if np.any(lost | np.isfinite(weights) & ~np.isfinite(scaled)) else scaled
 
 
 def _chain(program: Program, view: Structured, channels: set[int]) -> tuple[list[ir.Operation], Affine | None]:

@@ -20,7 +20,7 @@ from rillet.ir import Program, builders, constants
 from rillet.ir.extents import extents
 from rillet.ir.rewrite import erase_dead, fused_location, sweep_constants
 from rillet.ir.structured import Structured, is_permutation, is_projected, structured, walk
-from rillet.optimize.affine_form import Affine
+from rillet.optimize.affine_form import Affine, fits_f32
 from rillet.optimize.dequantization import parameter
 from rillet.optimize.evaluate import along, compute, known
 from rillet.optimize.followers import follower
@@ -202,8 +202,9 @@ def _advance(part: _Part, now: _Now) -> tuple[_Now, int]:
             part.parameters[op.results[0]] = result
             part.rest.pop(0)
             continue
-        step = _step(op, part.value, now, values) if len(list(part.value.uses)) == 1 else None
-        if step is None:
+        with np.errstate(all="ignore"):
+            step = _step(op, part.value, now, values) if len(list(part.value.uses)) == 1 else None
+        if step is None or not (fits_f32(step.affine.factor) and fits_f32(step.affine.offset)):
             return now, taken
         now, taken = step, taken + 1
         part.value = op.results[0]

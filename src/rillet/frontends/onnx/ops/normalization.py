@@ -34,10 +34,11 @@ def batch_normalization(
     every = range(x.rank)
     if all(t.array is not None for t in (scale, bias, mu, variance)):
         s, o, m, v = (np.asarray(t.array, np.float64) for t in (scale, bias, mu, variance))
-        factor = s / np.sqrt(v + epsilon)
         dtype = np.float64 if x.dtype == "float64" else np.float32
-        a = b.constant(factor.astype(dtype), name=scale.name)
-        c = b.constant((o - m * factor).astype(dtype), name=bias.name)
+        with np.errstate(all="ignore"):
+            factor = s / np.sqrt(v + epsilon)
+            a = b.constant(factor.astype(dtype), name=scale.name)
+            c = b.constant((o - m * factor).astype(dtype), name=bias.name)
         return [b.map_along(lambda x, a, c: x * a + c, x.shape, (x, every), (a, [1]), (c, [1]), dtype=x.dtype)]
 
     def body(x: Scalar, s: Scalar, o: Scalar, m: Scalar, v: Scalar) -> Scalar:
