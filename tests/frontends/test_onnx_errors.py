@@ -41,6 +41,14 @@ def test_every_unsupported_node_is_listed() -> None:
     assert coverage(relu()) == []
 
 
+@pytest.mark.parametrize("op_type", ["QLinearAdd", "QGemm", "DequantizeLinear", "DynamicQuantizeLSTM"])
+def test_another_form_of_quantization_is_advised(op_type: str) -> None:
+    proto = model([helper.make_node(op_type, ["x"], ["y"], name="q", domain="com.microsoft")], X, ["y"])
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    with pytest.raises(UnsupportedError, match=r"'q'.*domain 'com.microsoft' is not known; quantize with .*QDQ format"):
+        import_model(proto)
+
+
 def test_a_defect_of_an_importer_is_to_be_reported_with_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     def defect(*_: object) -> None:
         raise KeyError("oops")
