@@ -294,7 +294,7 @@ class GraphImporter:
         if onnx.defs.has(proto.op_type, domain):
             return "the op has no implementation for this opset", "convert the model to a newer opset"
         what = f"domain '{domain}' is not known" if domain else "ONNX has no op of this name"
-        if "Quantize" in proto.op_type or proto.op_type.startswith(("QLinear", "QGemm")):
+        if "quantize" in proto.op_type.lower() or proto.op_type.startswith(("QLinear", "QGemm")):
             return (
                 what,
                 "quantize with QuantizeLinear and DequantizeLinear of ONNX (QDQ format; 4 bits from opset 21 on)",
