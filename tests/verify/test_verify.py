@@ -51,6 +51,15 @@ def test_agreement() -> None:
     assert all(d.max_ulp < 64 for f in report.outputs for d in f.differences.values())
 
 
+def test_both_oracles_know_quantization_of_earlier_opsets() -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 13]> g (float[N,8] x) => (float[N,8] y)
+        <float s = {0.1}, int8 z = {3}> { q = QuantizeLinear(x, s, z)  y = DequantizeLinear(q, s, z) }"""
+    )
+    report = verify(model)
+    assert report.agrees and not report.missing
+
+
 def test_first_departure(wrong_tanh: None) -> None:
     report = verify(_MODEL, seed=3)
     assert not report.agrees

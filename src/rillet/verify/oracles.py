@@ -12,8 +12,11 @@ from rillet.errors import RilletError
 
 if TYPE_CHECKING:
     import onnx
+    from onnx.reference import ReferenceEvaluator
 
 Feeds = Mapping[str, np.ndarray]
+
+_COMPLETE_OPSET = 21  # from which on onnx evaluates every operator
 
 
 class OracleError(RilletError):
@@ -50,16 +53,28 @@ def run_reference(model: onnx.ModelProto, feeds: Feeds, outputs: Sequence[str] |
 
     Raises OracleError when it cannot run the model.
     """
-    from onnx.reference import ReferenceEvaluator
-
     names = list(outputs) if outputs is not None else [o.name for o in model.graph.output]
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            results = ReferenceEvaluator(model).run(names, dict(feeds))
+            results = _evaluator(model).run(names, dict(feeds))
     except Exception as error:  # the evaluator raises whatever numpy and its op implementations do
         raise OracleError(f"reference evaluator: {_first_line(error)}") from error
     return dict(zip(names, results, strict=True))
+
+
+def _evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
+    """onnx has no evaluation of some operators (quantization) before the opset that gave them their present form."""
+    from onnx import version_converter
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        return ReferenceEvaluator(model)
+    except RuntimeError as error:
+        opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), _COMPLETE_OPSET)
+        if opset >= _COMPLETE_OPSET or "No implementation" not in str(error):
+            raise
+        return ReferenceEvaluator(version_converter.convert_version(model, _COMPLETE_OPSET))
 
 
 ORACLES = {"onnxruntime": run_onnxruntime, "reference": run_reference}
