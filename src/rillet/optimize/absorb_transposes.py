@@ -49,7 +49,8 @@ def _is_turned(view: Structured, roles: Contraction) -> bool:
     """
     plain = len(view.body_ops()) == 2 and view.inputs[0].type.element_type == view.inputs[1].type.element_type
     computed = all(global_name(v) is None for v in view.inputs)
-    return plain and computed and view.init_maps[0][-1] in roles.m and {roles.lhs, roles.rhs} == {0, 1}
+    axes = view.init_maps[0]
+    return bool(axes) and plain and computed and axes[-1] in roles.m and {roles.lhs, roles.rhs} == {0, 1}
 
 
 def _through_transposes(value: ir.Value, map_: Map) -> tuple[ir.Value, Map]:
