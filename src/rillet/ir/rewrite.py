@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from torch_mlir import ir
+from torch_mlir.dialects import linalg
 from torch_mlir.passmanager import PassManager
 
 from rillet.errors import CompileError
 from rillet.ir.program import Program
-from rillet.ir.structured import Expr, iterators_attr, maps_attr, walk
+from rillet.ir.structured import Expr, Structured, iterators_attr, maps_attr, walk
 
 # Folding a pad of a filled tensor makes its extents by ``affine.apply``, which is not part of the tensor form.
 CLEANUP = "builtin.module(func.func(canonicalize,lower-affine,cse))"
@@ -155,6 +156,31 @@ def rebuild_generic(
     block = new.regions[0].blocks.append(*[a.type for a in old.arguments], arg_locs=[op.location] * len(old.arguments))
     clone_body(old, block, dict(zip(old.arguments, block.arguments, strict=True)))
     return new
+
+
+def generic_like(
+    view: Structured, inputs: Sequence[ir.Value], init: ir.Value, body: Callable[[list[ir.Value]], ir.Value]
+) -> ir.Value:
+    """A ``linalg.generic`` with the loops and maps of ``view``, which has one result, on other operands.
+
+    ``body`` is called with the block's scalars (inputs, then init) and returns the scalar to yield.
+    """
+    op = ir.Operation.create(
+        "linalg.generic",
+        results=[init.type],
+        operands=[*inputs, init],
+        attributes={
+            "indexing_maps": maps_attr(view.loops, view.maps),
+            "iterator_types": iterators_attr(view.parallel),
+            "operandSegmentSizes": view.op.attributes["operandSegmentSizes"],
+        },
+        regions=1,
+    )
+    elements = [ir.RankedTensorType(v.type).element_type for v in op.operands]
+    block = op.regions[0].blocks.append(*elements, arg_locs=[view.op.location] * len(elements))
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([body(list(block.arguments))])
+    return op.results[0]
 
 
 def renumber_index(op: ir.Operation, new: Sequence[int]) -> None:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg
+from torch_mlir.dialects import arith
 
 from rillet.ir import Program, builders, constants
 from rillet.ir.contraction import contraction
 from rillet.ir.extents import extents
-from rillet.ir.rewrite import defining, erase_dead, replace, sweep_constants
-from rillet.ir.structured import Structured, is_permutation, is_projected, iterators_attr, maps_attr, structured, walk
+from rillet.ir.rewrite import defining, erase_dead, generic_like, replace, sweep_constants
+from rillet.ir.structured import Structured, is_permutation, is_projected, structured, walk
 from rillet.optimize.dequantization import dequantization, parameter, widened
 from rillet.optimize.evaluate import along, signed, unsigned
 from rillet.optimize.layouts import groups_of
@@ -128,26 +128,15 @@ def _apart(program: Program, view: Structured, number: int, left: _Shifted, numb
 def _unshifted(view: Structured, number: int, left: _Shifted) -> ir.Value:
     inputs = list(view.inputs)
     inputs[number] = left.source
-    op = ir.Operation.create(
-        "linalg.generic",
-        results=[view.inits[0].type],
-        operands=[*inputs, *view.inits],
-        attributes={
-            "indexing_maps": maps_attr(view.loops, view.maps),
-            "iterator_types": iterators_attr(view.parallel),
-            "operandSegmentSizes": view.op.attributes["operandSegmentSizes"],
-        },
-        regions=1,
-    )
-    elements = [ir.RankedTensorType(v.type).element_type for v in op.operands]
-    block = op.regions[0].blocks.append(*elements, arg_locs=[view.op.location] * len(elements))
-    mapping: dict[ir.Value, ir.Value] = dict(zip(view.body.arguments, block.arguments, strict=True))
-    with ir.InsertionPoint(block):
-        mapping[view.body.arguments[number]] = widened(block.arguments[number], left.is_signed)
+
+    def body(arguments: list[ir.Value]) -> ir.Value:
+        mapping: dict[ir.Value, ir.Value] = dict(zip(view.body.arguments, arguments, strict=True))
+        mapping[view.body.arguments[number]] = widened(arguments[number], left.is_signed)
         for inner in view.body_ops():
             clone = inner.clone()
             for place, operand in enumerate(clone.operands):
                 clone.operands[place] = mapping.get(operand, operand)
             mapping.update(zip(inner.results, clone.results, strict=True))
-        linalg.YieldOp([mapping[view.yielded()[0]]])
-    return op.results[0]
+        return mapping[view.yielded()[0]]
+
+    return generic_like(view, inputs, view.inits[0], body)

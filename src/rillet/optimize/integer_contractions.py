@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg
+from torch_mlir.dialects import arith
 
 from rillet.ir import Program, builders, constants
 from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.extents import extents
-from rillet.ir.rewrite import defining, erase_dead, replace, sweep_constants
-from rillet.ir.structured import DYNAMIC, Structured, is_projected, iterators_attr, maps_attr, structured, walk
+from rillet.ir.rewrite import defining, erase_dead, generic_like, replace, sweep_constants
+from rillet.ir.structured import DYNAMIC, Structured, is_projected, structured, walk
 from rillet.optimize.dequantization import Dequantization, dequantization, parameter, widened
 from rillet.optimize.evaluate import along, signed, unsigned
 
@@ -233,26 +233,7 @@ def _sum(view: Structured, operands: list[_Operand]) -> ir.Value:
             factors.append(wide)
         return arith.AddIOp(arguments[-1], arith.MulIOp(*factors).result).result
 
-    return _generic(view, [o.value for o in operands], start, body)
-
-
-def _generic(view: Structured, inputs: list[ir.Value], start: ir.Value, body) -> ir.Value:  # type: ignore[no-untyped-def]
-    op = ir.Operation.create(
-        "linalg.generic",
-        results=[start.type],
-        operands=[*inputs, start],
-        attributes={
-            "indexing_maps": maps_attr(view.loops, view.maps),
-            "iterator_types": iterators_attr(view.parallel),
-            "operandSegmentSizes": view.op.attributes["operandSegmentSizes"],
-        },
-        regions=1,
-    )
-    elements = [ir.RankedTensorType(v.type).element_type for v in op.operands]
-    block = op.regions[0].blocks.append(*elements, arg_locs=[view.op.location] * len(elements))
-    with ir.InsertionPoint(block):
-        linalg.YieldOp([body(list(block.arguments))])
-    return op.results[0]
+    return generic_like(view, [o.value for o in operands], start, body)
 
 
 def _finished(program: Program, total: ir.Value, correction: np.ndarray | None, scale: np.ndarray | None) -> ir.Value:
@@ -302,7 +283,7 @@ def _sum_in_integers(program: Program, view: Structured) -> None:
     start = builders.fill(arith.ConstantOp(i32, ir.IntegerAttr.get(i32, 0)).result, extents(view.op.results[0]))
     narrow = ir.RankedTensorType(value.source.type).element_type
     shapes = [builders.empty(extents(v), narrow) for v in view.inputs[1:]]
-    total = _generic(
+    total = generic_like(
         view,
         [value.source, *shapes],
         start,
@@ -337,7 +318,7 @@ def _weights_only(program: Program, view: Structured, roles: Contraction, weight
 
     inputs = list(view.inputs)
     inputs[roles.rhs] = operand.value
-    total = _generic(view, inputs, start, body)
+    total = generic_like(view, inputs, start, body)
     scale = _over_result(view, roles.rhs, weights.scale)
     loops = builders.dims(ir.RankedTensorType(total.type).rank)
     output = builders.empty(extents(total), f32)
