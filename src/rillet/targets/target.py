@@ -72,11 +72,6 @@ class Target:
         return self.arch == "x86_64" and (self.vector_bits < 512 or "avx512bw" in self.features)
 
     @property
-    def floats_multiply_faster(self) -> bool:
-        """Whether products of f32 are faster than those of 32-bit integers (``pmulld`` is two instructions in one)."""
-        return self.arch == "x86_64"
-
-    @property
     def llvm_features(self) -> str:
         """The features in LLVM's notation."""
         return ",".join([*(f"+{f}" for f in self.features), *self.tuning])

@@ -21,12 +21,6 @@ class NarrowFactor:
     signed: bool
     zero_point: int
 
-    @property
-    def magnitude(self) -> int:
-        """The largest absolute value."""
-        low, high = (-128, 127) if self.signed else (0, 255)
-        return max(abs(low - self.zero_point), abs(high - self.zero_point))
-
     def widened(self, stored: ir.Value) -> ir.Value:
         """The factor of 8-bit elements (``vector<n x i8>``, or a scalar), in 16 bits."""
         i16 = ir.IntegerType.get_signless(16)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.codegen.cpu import access, contraction_form, epilogue, narrow_factors, window_tiles
+from rillet.codegen.cpu import access, contraction_form, epilogue, window_tiles
 from rillet.codegen.cpu.access import DYNAMIC, Access, argument_of
 from rillet.codegen.cpu.body import is_vectorizable
 from rillet.codegen.cpu.combiners import combiners_of
@@ -25,7 +25,6 @@ from rillet.targets import Target
 
 # Strides along the vectorized axis beyond this make every lane a cache line of its own.
 _MAX_LANE_STRIDE = 4
-_EXACT_IN_F32 = 1 << 24  # integers up to it are f32 values, and so are sums of them as long as they stay below
 _MOST_OFFSETS = 64  # along one axis; nobody shares what longer windows read, as they are not unrolled
 
 
@@ -46,7 +45,6 @@ class Plan:
     tile: WindowTile
     unrolled: tuple[int, ...]  # reduction loops, outermost first, that are unrolled; the others stay loops
     blocks: WindowBlocks
-    in_floats: bool  # products of narrow integers are summed in f32, which holds the sums exactly
 
 
 def plan(dispatch: Dispatch, target: Target) -> Plan | None:
@@ -84,8 +82,7 @@ def plan(dispatch: Dispatch, target: Target) -> Plan | None:
     )
     unrolled = _unrolled(root, tile, window_tiles.unrolled_operations(target))
     split = window_tiles.choose_blocks(target, window, tile).overruled(tile, knobs)
-    floats = product is not None and _in_floats(root, product[1], window.steps, target)
-    return Plan(root, after, product, accesses, window, column, row, line, tuple(outer), tile, unrolled, split, floats)
+    return Plan(root, after, product, accesses, window, column, row, line, tuple(outer), tile, unrolled, split)
 
 
 def _window(
@@ -131,14 +128,6 @@ def _reach(which: Access, reduction: dict[int, int], loop: int | None) -> tuple[
     coefficients = forms[0].coefficients
     offsets = {sum(coefficients[n] * i for n, i in zip(together, at, strict=True)) for at in itertools.product(*steps)}
     return Reach(coefficients[loop or 0], tuple(sorted(offsets))), together
-
-
-def _in_floats(root: Generic, product: Product, steps: int, target: Target) -> bool:
-    """Whether integer products are few and narrow enough for f32, where that multiplies faster."""
-    found = narrow_factors.factors_of(root, product)
-    if found is None or not target.vector_bits or not target.floats_multiply_faster:
-        return False
-    return steps * found[0].magnitude * found[1].magnitude <= _EXACT_IN_F32
 
 
 def choice(plan: Plan) -> Choice:

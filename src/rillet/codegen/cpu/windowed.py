@@ -18,7 +18,7 @@ from torch_mlir.dialects import arith
 from rillet.codegen.cpu import access, blocks, contraction_form, epilogue, index, memory, window_plan
 from rillet.codegen.cpu.access import DYNAMIC, Access, argument_of
 from rillet.codegen.cpu.blocks import Span, column_masks, workgroup_span
-from rillet.codegen.cpu.body import broadcast, constant, inline_body
+from rillet.codegen.cpu.body import broadcast, inline_body
 from rillet.codegen.cpu.combiners import sum_in_parts
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dispatch import Dispatch, Generic
@@ -225,12 +225,9 @@ class _Emitter:
         masks = column_masks(self.lanes, width, vectors)
         spots = [(i, r, j) for i in range(lines) for r in range(rows) for j in range(vectors)]
         at = {spot: self._coordinates(here, *spot) for spot in spots}
-        initial = [value for spot in spots for value in self._initial(at[spot], masks[spot[2]])]
-        sums = [constant(0, in_f32(v.type)) for v in initial] if plan.in_floats else initial
+        sums = [value for spot in spots for value in self._initial(at[spot], masks[spot[2]])]
         loops = [x for x in self.root.reduction_loops if x not in plan.unrolled]
         sums = self._reduce(loops, here, {}, spots, at, masks, sums)
-        if plan.in_floats:
-            sums = [_plus(value, exact) for value, exact in zip(initial, sums, strict=True)]
         if self.scratch and not loops:
             self._store_in_loops(here, lines, rows, masks, sums)
             return
@@ -385,17 +382,4 @@ class _Emitter:
             broadcast(contraction_form.factor(self.kernel, self.root, f, o, self.lanes), self.lanes)
             for f, o in zip(self.plan.product[0], operands, strict=True)
         ]
-        if self.plan.in_floats:
-            factors = [arith.SIToFPOp(in_f32(f.type), f).result for f in factors]
         return [multiply_add(self.kernel, factors[0], factors[1], sums[0])]
-
-
-def _plus(value: ir.Value, exact: ir.Value) -> ir.Value:
-    """An integer plus a float without a fraction."""
-    return arith.AddIOp(value, arith.FPToSIOp(value.type, exact).result).result
-
-
-def in_f32(type_: ir.Type) -> ir.Type:
-    """A scalar or vector type with f32 elements."""
-    f32 = ir.F32Type.get()
-    return ir.VectorType.get(ir.VectorType(type_).shape, f32) if isinstance(type_, ir.VectorType) else f32
