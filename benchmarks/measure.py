@@ -27,7 +27,8 @@ def interleaved(calls: Mapping[str, Call], seconds: float, rounds: int) -> dict[
     times: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
     for turn in range(rounds):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+        first = turn % max(len(names), 1)
+        for name in names[first:] + names[:first]:
             call, samples = calls[name], times[name]
             time.sleep(_SETTLE_S)
             call()

@@ -39,6 +39,7 @@ def table(rows: Sequence[Row]) -> str:
             continue
         ratio = f"{row['median_s'] / ours['median_s']:.2f}" if ours else "-"
         error = f"{row['error_ratio']:.2f}" if "error_ratio" in row else "ref"
+        error = f"{row['deviation']:.2%}" if "deviation" in row else error
         lines.append(
             f"  {row['engine']:9}{_time(row['min_s']):>10}{_time(row['median_s']):>10}{ratio:>9}{error:>7}"
             f"{_time(row.get('load_s')):>9}{_time(row.get('first_call_s')):>9}{_size(row.get('peak_bytes')):>9}"

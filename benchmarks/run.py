@@ -12,7 +12,8 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,15 @@ from rillet.cli.common import duration, positive
 REFERENCES = ("ort", "openvino", "iree", "rillet")
 
 
+@dataclass(frozen=True)
+class Contender:
+    """One row of a table: an engine, the file it runs, and its label."""
+
+    label: str
+    engine: str
+    model: Path
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     options = _parser().parse_args(arguments)
@@ -38,7 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.json:
         print(report.header(facts, notes))
     for case in cases.load_cases(options.models, notes):
-        for measured in measure_case(case, engines, options.threads, options.seconds, options.rounds):
+        contenders = [Contender(engine, engine, case.model) for engine in engines]
+        for measured, outputs in measure_case(case, contenders, options.threads, options.seconds, options.rounds):
+            _compare(measured, outputs)
             rows += measured
             if not options.json:
                 print(report.table(measured), flush=True)
@@ -49,22 +61,25 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def measure_case(
-    case: cases.Case, engines: list[str], thread_counts: list[int], seconds: float, rounds: int
-) -> Iterator[list[dict[str, Any]]]:
-    """For each thread count one row (a flat dictionary) by engine; a row of one that failed holds ``error``."""
+    case: cases.Case, contenders: Sequence[Contender], thread_counts: list[int], seconds: float, rounds: int
+) -> Iterator[tuple[list[dict[str, Any]], dict[str, list[np.ndarray]]]]:
+    """For each thread count one row (a flat dictionary) by contender, and the outputs of those that work by label.
+
+    A row of one that failed holds ``error``; ``engine`` is the label.
+    """
     with tempfile.TemporaryDirectory(prefix="rillet-bench-") as name:
         folder = Path(name)
         inputs.save(folder, case.inputs)
-        compiled = {engine: compile_facts(engine, case.model, folder) for engine in engines}
+        compiled = {c.label: compile_facts(c.engine, c.model, folder) for c in contenders}
         for threads in thread_counts:
             rows = [
-                {"model": case.name, "threads": threads, "engine": engine}
-                | compiled[engine]
-                | load_facts(engine, compiled[engine], folder, threads)
-                for engine in engines
+                {"model": case.name, "threads": threads, "engine": c.label}
+                | compiled[c.label]
+                | load_facts(c.engine, compiled[c.label], folder, threads)
+                for c in contenders
             ]
-            time_calls(rows, case, seconds, rounds)
-            yield [{key: value for key, value in row.items() if key != "artifact"} for row in rows]
+            outputs = time_calls(rows, contenders, case.inputs, seconds, rounds)
+            yield [{key: value for key, value in row.items() if key != "artifact"} for row in rows], outputs
 
 
 def compile_facts(engine: str, model: Path, folder: Path) -> dict[str, Any]:
@@ -89,29 +104,38 @@ def load_facts(engine: str, compiled: dict[str, Any], folder: Path, threads: int
     return facts
 
 
-def time_calls(rows: list[dict[str, Any]], case: cases.Case, seconds: float, rounds: int) -> None:
-    """Add call times and the disagreement with the reference to the rows of the engines that work."""
+def time_calls(
+    rows: list[dict[str, Any]],
+    contenders: Sequence[Contender],
+    arrays: Mapping[str, np.ndarray],
+    seconds: float,
+    rounds: int,
+) -> dict[str, list[np.ndarray]]:
+    """Add call times to the rows of the contenders that work; their outputs by label."""
     calls, outputs = {}, {}
-    for row in rows:
+    for row, contender in zip(rows, contenders, strict=True):
         if "error" in row:
             continue
-        engine = row["engine"]
+        label = contender.label
         try:
-            calls[engine], _ = ENGINES[engine].load(Path(row["artifact"]), case.inputs, row["threads"])
-            outputs[engine] = [np.array(value) for value in calls[engine]()]
+            calls[label], _ = ENGINES[contender.engine].load(Path(row["artifact"]), arrays, row["threads"])
+            outputs[label] = [np.array(value) for value in calls[label]()]
         except Exception as error:  # an engine's failure is a result; the others are still measured
-            calls.pop(engine, None)
+            calls.pop(label, None)
             row["error"] = f"{type(error).__name__}: {error}"[:300]
-    reference = next((engine for engine in REFERENCES if engine in outputs), None)
     times = interleaved(calls, seconds, rounds)
     for row in rows:
-        engine = row["engine"]
-        if engine not in calls:
-            continue
-        samples = times[engine]
-        row |= {"min_s": min(samples), "median_s": statistics.median(samples), "calls": len(samples)}
-        if engine != reference:
-            row["error_ratio"] = error_ratio(outputs[engine], outputs[reference])
+        if samples := times.get(row["engine"]):
+            row |= {"min_s": min(samples), "median_s": statistics.median(samples), "calls": len(samples)}
+    return outputs
+
+
+def _compare(rows: list[dict[str, Any]], outputs: Mapping[str, list[np.ndarray]]) -> None:
+    """Add the disagreement with the reference to the rows of the other engines that work."""
+    reference = next((engine for engine in REFERENCES if engine in outputs), None)
+    for row in rows:
+        if row["engine"] in outputs and row["engine"] != reference and reference is not None:
+            row["error_ratio"] = error_ratio(outputs[row["engine"]], outputs[reference])
 
 
 def _parser() -> argparse.ArgumentParser:
