@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from rillet.dispatch import unread_padding
 from rillet.dispatch.chains import Graph, chain_from
 from rillet.dispatch.concat_in_place import place_parts
 from rillet.dispatch.groups import Edge, Group, Limits, edges_between, joined, reads_only_within, worthwhile
@@ -64,7 +65,7 @@ class _Former:
         self.group = {i: Group.of(n) for i, n in self.nodes.items()}
 
     def form(self) -> list[Group]:
-        read_padded = self._read_padded() if self.limits.compact else {}
+        read_padded = self._read_padded()
         # Insertions come last: they join if all other readers of what they insert have.
         for kinds in ((Kind.ELEMENTWISE, Kind.REDUCTION, Kind.PAD), (Kind.INSERT,)):
             for index, member in self.nodes.items():
@@ -100,7 +101,8 @@ class _Former:
     def _read_padded(self) -> dict[int, int]:
         """The pads that become part of the dispatch of their only reader, by position, and that reader.
 
-        The reader must have whole runs of elements between two checks: only outer axes are padded.
+        The reader must have whole runs of elements between two checks: only outer axes are padded. Where memory is no
+        concern, it must skip so much of the padding that it pays.
         """
         found = {}
         for index, member in self.nodes.items():
@@ -114,7 +116,9 @@ class _Former:
                 continue
             reader = self.nodes.get(positions[0])
             whole = source.shape[-1] == result.shape[-1] >= _CHECKED_RUN
-            if whole and reader is not None and reader.kind is Kind.ROOT and reader.view is not None:
+            if not whole or reader is None or reader.kind is not Kind.ROOT or reader.view is None:
+                continue
+            if self.limits.compact or unread_padding.pays(member.op, reader.view):
                 found[index] = positions[0]
         return found
 

@@ -6,6 +6,7 @@ loop moves through the tensor's memory by a constant stride, and address computa
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -94,6 +95,11 @@ class Padding:
     axes: tuple[int, ...]  # the padded ones
     value: ir.Attribute
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether the constant is zero."""
+        return isinstance(self.value, ir.FloatAttr | ir.IntegerAttr) and self.value.value == 0
+
 
 def padding_of(dispatch: Dispatch, value: ir.Value) -> Padding | None:
     """The padding when ``value`` is a tensor argument padded by a constant, everything static; else None."""
@@ -117,6 +123,9 @@ def padding_of(dispatch: Dispatch, value: ir.Value) -> Padding | None:
 class Access:
     """A tensor read or written at ``axes``. With ``panel`` the loop ``panel_loop`` is packed: axis ``panel_axis`` is
     the loop divided by ``panel``, the last one the remainder (the forms of both are zero).
+
+    With ``together`` > 1 that many neighbours along ``steps_axis`` lie side by side within a panel. Axes, shape and
+    strides are those of panels that have them one after the other, which is where a multiple of them begins.
     """
 
     value: ir.Value
@@ -125,10 +134,15 @@ class Access:
     panel_loop: int = -1
     panel_axis: int = -1
     padding: Padding | None = None  # ``value`` is read under this padding; the forms are positions in ``value``
+    together: int = 1
+    steps_axis: int = -1
 
     @property
     def shape(self) -> list[int]:
-        return list(ir.RankedTensorType(self.value.type).shape)
+        shape = list(ir.RankedTensorType(self.value.type).shape)
+        if self.together > 1:
+            shape[self.steps_axis] *= shape.pop()
+        return shape
 
     def uses(self, loop: int) -> bool:
         """Whether the element depends on ``loop``."""
@@ -183,7 +197,7 @@ class Bound:
 
 def bind(kernel: Kernel, access: Access, memref: ir.Value) -> Bound:
     """Lay ``access`` over ``memref``, the tensor's row-major contents."""
-    extents = kernel.extents(access.value)
+    extents: Sequence[Index] = access.shape if access.together > 1 else kernel.extents(access.value)
     count = len(access.axes[0].coefficients) if access.axes else 0
     strides: list[Index] = [0] * count
     base: Index = 0
@@ -217,20 +231,24 @@ def bind_tile(kernel: Kernel, access: Access, tile: Buffer) -> Bound:
     return Bound(reshape_memref(tile.memref, [step]), base, tuple(strides))
 
 
-def packed_axis(map_: ir.AffineMap) -> tuple[int, int, int] | None:
-    """(axis, loop, panel) when result ``axis`` is ``loop floordiv panel`` and the last one ``loop mod panel``; else
-    None.
+def packed_axes(map_: ir.AffineMap) -> list[tuple[int, int, int]] | None:
+    """(axis, loop, divisor) for each of the last results that is ``loop mod divisor``, where result ``axis`` is ``loop
+    floordiv divisor``; None when there are other quotients or remainders.
     """
     results = list(map_.results)
     divided = [n for n, e in enumerate(results) if isinstance(e, ir.AffineFloorDivExpr)]
-    if len(divided) != 1 or not isinstance(results[-1], ir.AffineModExpr):
+    remainders = [n for n, e in enumerate(results) if isinstance(e, ir.AffineModExpr)]
+    if remainders != list(range(len(results) - len(divided), len(results))):
         return None
-    quotient, remainder = results[divided[0]], results[-1]
-    if not isinstance(quotient.lhs, ir.AffineDimExpr) or not isinstance(quotient.rhs, ir.AffineConstantExpr):
-        return None
-    if quotient.lhs != remainder.lhs or quotient.rhs != remainder.rhs:
-        return None
-    return divided[0], quotient.lhs.position, quotient.rhs.value
+    found = []
+    for axis, last in zip(divided, remainders, strict=True):
+        quotient, remainder = results[axis], results[last]
+        if not isinstance(quotient.lhs, ir.AffineDimExpr) or not isinstance(quotient.rhs, ir.AffineConstantExpr):
+            return None
+        if quotient.lhs != remainder.lhs or quotient.rhs != remainder.rhs:
+            return None
+        found.append((axis, quotient.lhs.position, quotient.rhs.value))
+    return found
 
 
 def padded_access_of(dispatch: Dispatch, value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
@@ -247,15 +265,22 @@ def access_of(value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
     """The access of an operand with this map in a nest of ``count`` loops; None when it is not linear (packed
     included).
     """
-    packed = packed_axis(map_)
+    packed = packed_axes(map_)
     if packed is None:
+        return None
+    if not packed:
         axes = substitute_all(map_, loops(count))
         return None if axes is None else Access(value, axes)
-    axis, loop, panel = packed
-    zero = Form((0,) * count)
-    forms = [
-        zero if n in (axis, len(map_.results) - 1) else substitute(e, loops(count)) for n, e in enumerate(map_.results)
-    ]
-    if any(f is None for f in forms) or ir.RankedTensorType(value.type).shape[-1] != panel:
+    shape = list(ir.RankedTensorType(value.type).shape)
+    if len(packed) > 2 or shape[-len(packed) :] != [divisor for _, _, divisor in packed]:
         return None
-    return Access(value, tuple(f for f in forms if f is not None), panel, loop, axis)
+    (axis, loop, panel), *steps = packed
+    at = loops(count)
+    known = {axis: Form((0,) * count)} | {n: at[step_loop] for n, step_loop, _ in steps}
+    forms = [
+        known[n] if n in known else substitute(e, at) for n, e in enumerate(list(map_.results)[: -len(packed)])
+    ]
+    if any(f is None for f in forms):
+        return None
+    made = Access(value, (*(f for f in forms if f is not None), known[axis]), panel, loop, axis)
+    return dataclasses.replace(made, together=steps[0][2], steps_axis=steps[0][0]) if steps else made

@@ -17,7 +17,7 @@ from rillet.codegen.cpu.coordinates import Lane
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.packing import each_step
-from rillet.codegen.cpu.padding import Padded
+from rillet.codegen.cpu.padding import Condition, Padded
 
 Batch = dict[int, Index]  # loop -> coordinate
 
@@ -111,20 +111,20 @@ class LeftRows:
         following.append(index.add(position[0], carry))
         return following[::-1]
 
-    def places(
-        self, batch: Batch, where: Sequence[dict[int, Index]], positions: Sequence[Index], offsets: Sequence[Index]
-    ) -> list[tuple[ir.Value, Index]]:
-        """Where to read each row at these positions of the outer reduction axes: in the tensor or its padding."""
+    def existing(self, batch: Batch, where: Sequence[dict[int, Index]], positions: Sequence[Index]) -> list[Condition]:
+        """For each row, whether what it reads at these positions of the outer reduction axes is no padding."""
         padded = self.padded
         if padded is None:
-            return [(self.operand.memref, offset) for offset in offsets]
+            return [True] * len(where)
         around = dict(zip((a.inner for a in self.plan.reductions), positions, strict=False))
-        places = []
-        for row, offset in zip(where, offsets, strict=True):
-            at = batch | row | around
-            place = {n: _coordinate(self.c.left_access.axes[n], at) for n in padded.axes}
-            places.append(padded.choose(place, offset))
-        return places
+        axes = self.c.left_access.axes
+        return [padded.exists({n: _coordinate(axes[n], batch | row | around) for n in padded.axes}) for row in where]
+
+    def places(self, existing: Sequence[Condition], offsets: Sequence[Index]) -> list[tuple[ir.Value, Index]]:
+        """Where to read each row: in the tensor, at its offset, or in the padding."""
+        if self.padded is None:
+            return [(self.operand.memref, offset) for offset in offsets]
+        return [self.padded.choose(exists, offset) for exists, offset in zip(existing, offsets, strict=True)]
 
     def load(self, flat: ir.Value, offset: Index) -> ir.Value:
         """The factor of one element."""
@@ -173,7 +173,8 @@ class LeftRows:
             for axis, position in zip(outer, positions, strict=True):
                 target = index.add(index.mul(target, axis.extent), position)
                 offsets = [index.add(o, index.mul(position, self.operand.strides[axis.inner])) for o in offsets]
-            for r, (flat, offset) in enumerate(self.places(batch, where, positions, offsets)):
+            places = self.places(self.existing(batch, where, positions), offsets)
+            for r, (flat, offset) in enumerate(places):
                 there = index.add(r * self.pitch, index.mul(target, run.extent))
                 source = memory.Buffer.whole(flat, element(self.c, self.c.left))
                 pair_products.copy_run(self.kernel, source, offset, stride, factor_, panel, there, run.extent)

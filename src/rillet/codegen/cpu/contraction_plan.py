@@ -11,7 +11,7 @@ from torch_mlir import ir
 
 from rillet.codegen.cpu import epilogue, index, tiles
 from rillet.codegen.cpu.access import DYNAMIC, Access, argument_of
-from rillet.codegen.cpu.contraction_form import Contraction, recognize
+from rillet.codegen.cpu.contraction_form import Contraction, is_extension, recognize
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.epilogue import Epilogue
 from rillet.codegen.cpu.index import Index
@@ -68,6 +68,12 @@ class Plan:
         return (self.reduction_block or first) * math.prod(inner)
 
     @property
+    def pads_with_zeros(self) -> bool:
+        """Whether left-hand factors made of padding are zero, so that their products need not be added."""
+        padding = self.contraction.left_access.padding
+        return padding is not None and padding.is_zero and is_extension(self.contraction.product.left)
+
+    @property
     def prefetch_parts(self) -> int:
         """In how many parts the next panels are fetched, one during each row tile of a block; 0: they are not. A power
         of two, so that dividing by it is a shift: row tiles beyond it fetch the last part again. One or two row tiles
@@ -118,6 +124,8 @@ def plan_for(
     pack = not right.panel and right.static_stride(contraction.column_loop) != 1
     blockable = cache_blocks and not pack and left.padding is None and not any(a.extent == DYNAMIC for a in reductions)
     pairs = _pairs(contraction, reductions, target) if cache_blocks and not pack else None
+    if right.together > 1 and pairs is None:
+        return None
     spread = blockable and not pairs and tiles.spreads(target, m, n, guess(reductions[1:]))
     chosen = tiles.choose_tile(
         target,

@@ -22,6 +22,7 @@ from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.packing import pack_panel
+from rillet.codegen.cpu.padding import any_of
 from rillet.codegen.cpu.prefetch import fetch_ahead, fetch_tile
 from rillet.codegen.cpu.tiles import Tile
 
@@ -189,7 +190,7 @@ class TileEmitter:
             return [index.add(base, index.add(n, j * self.lanes)) for j in range(vectors)]
         width = self.plan.tile.columns
         if width % panel and panel % width:  # a tile may begin anywhere in a panel
-            return [self._packed_offset(base, index.add(n, j * self.lanes), panel) for j in range(vectors)]
+            return [self._packed_offset(base, index.add(n, j * self.lanes)) for j in range(vectors)]
         start = index.mul(index.floordiv(n, panel), self.right.panel_stride)
         # Where the number of columns is not known, what does not fill a tile goes vector by vector.
         starts_panel = width % panel == 0 and isinstance(self.sizes[self.c.column_loop], int)
@@ -198,12 +199,13 @@ class TileEmitter:
         for j in range(vectors):
             panels, lane = divmod(j * self.lanes, panel)
             offset = index.add(base, index.add(start, index.mul(self.right.panel_stride, panels)))
-            offsets.append(index.add(index.add(offset, within), lane))
+            offsets.append(index.add(offset, index.mul(index.add(within, lane), self.c.right_access.together)))
         return offsets
 
-    def _packed_offset(self, base: Index, n: Index, panel: int) -> Index:
+    def _packed_offset(self, base: Index, n: Index) -> Index:
+        panel, together = self.c.right_access.panel, self.c.right_access.together
         start = index.mul(index.floordiv(n, panel), self.right.panel_stride)
-        return index.add(index.add(base, start), index.mod(n, panel))
+        return index.add(index.add(base, start), index.mul(index.mod(n, panel), together))
 
     # --- the reduction --------------------------------------------------------------------------------------------
 
@@ -245,17 +247,20 @@ class TileEmitter:
 
     def _entering(
         self, batch: Batch, where: Sequence[dict[int, Index]], segment: Segment, operands: microkernel.Operands
-    ) -> Callable[[list[Index], list[Index]], tuple[microkernel.Operands, list[Index]]]:
-        """Chooses, for each row, between the tensor and its padding before the innermost loop."""
+    ) -> Callable[[list[Index], list[Index]], microkernel.Run]:
+        """Chooses, for each row, between the tensor and its padding before the innermost loop. Where all rows read
+        zeros nothing is to be added."""
 
-        def enter(positions: list[Index], rows: list[Index]) -> tuple[microkernel.Operands, list[Index]]:
+        def enter(positions: list[Index], rows: list[Index]) -> microkernel.Run:
             if positions:
                 positions = [index.add(positions[0], segment.start), *positions[1:]]
-            places = self.left.places(batch, where, positions, rows)
+            existing = self.left.existing(batch, where, positions)
+            places = self.left.places(existing, rows)
             inside = dataclasses.replace(
                 operands, left=lambda offset, number: self.left.load(places[number][0], offset), enter=None
             )
-            return inside, [offset for _, offset in places]
+            counts = any_of(existing) if self.plan.pads_with_zeros else True
+            return microkernel.Run(inside, [offset for _, offset in places], counts)
 
         return enter
 
@@ -314,6 +319,8 @@ class TileEmitter:
             return pair_products.load_left(panel, offset, self.lanes)
 
         def right(offset: Index, following: Index, number: int) -> ir.Value:
+            if self.c.right_access.together > 1:
+                return factor_.widened(memory.load(buffer, [Lane(offset)], 2 * self.lanes))
             mask = masks[number] if masks else None
             first, second = (memory.load(buffer, self._vector_at(o), self.lanes, mask) for o in (offset, following))
             return pair_products.interleave(first, second, factor_)

@@ -214,6 +214,19 @@ class Kernel:
             yield
             scf.YieldOp([])
 
+    def select(
+        self, condition: ir.Value | bool, values: Callable[[], Sequence[ir.Value]], otherwise: Sequence[ir.Value]
+    ) -> list[ir.Value]:
+        """What ``values()`` gives where ``condition`` holds, computed only there; else ``otherwise``."""
+        if isinstance(condition, bool):
+            return list(values() if condition else otherwise)
+        op = scf.IfOp(condition, [v.type for v in otherwise], has_else=True)
+        with ir.InsertionPoint(op.then_block):
+            scf.YieldOp(list(values()))
+        with ir.InsertionPoint(op.else_block):
+            scf.YieldOp(list(otherwise))
+        return list(op.results)
+
     def local(self, shape: Sequence[int], element: ir.Type) -> ir.Value:
         """A memref of ``shape`` x storage of ``element`` in this worker's scratch, 64-byte aligned, contents undefined.
 

@@ -18,6 +18,7 @@ from rillet.codegen.cpu.body import broadcast
 from rillet.codegen.cpu.combiners import add_parts
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.cpu.padding import Condition
 from rillet.codegen.cpu.tiles import Tile, choose_sum_part, choose_unroll
 
 
@@ -48,18 +49,26 @@ class Operands:
     ``left_run(offset, row number)``, where neighbours along the innermost loop are read together, gives ``run``
     scalars. ``ahead(offset, steps)``, called in each iteration of the innermost loop with the right operand's offset
     and the steps of the iteration, fetches what comes later. ``enter`` is called where the innermost loop begins, with
-    the positions of the loops around it and the rows' offsets there; it gives what to read inside and the offsets to
-    start from. ``pairs``, if there, takes the place of ``left`` and ``right``: steps go two by two, and a last one that
+    the positions of the loops around it and the rows' offsets there. ``pairs``, if there, takes the place of ``left`` and ``right``: steps go two by two, and a last one that
     is left over goes with itself, as the left factor's second half is zero there.
     """
 
     left: Callable[[Index, int], ir.Value]
     right: Callable[[Index, int], ir.Value]
-    enter: Callable[[list[Index], list[Index]], tuple[Operands, list[Index]]] | None = None
+    enter: Callable[[list[Index], list[Index]], Run] | None = None
     run: int = 0
     left_run: Callable[[Index, int], list[ir.Value]] | None = None
     ahead: Callable[[Index, int], None] | None = None
     pairs: Pairs | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """The innermost loop at one place: what to read in it, where each row starts, and whether it adds anything."""
+
+    operands: Operands
+    rows: list[Index]
+    counts: Condition
 
 
 def reduce_tile(
@@ -91,8 +100,12 @@ def _nest(
     positions: list[Index],
 ) -> list[ir.Value]:
     if operands.enter is not None and len(axes) <= 1:
-        operands, rows = operands.enter(positions, [index.add(row, left) for row in rows])
-        left = 0
+        run = operands.enter(positions, [index.add(row, left) for row in rows])
+        return kernel.select(
+            run.counts,
+            lambda: _nest(kernel, tile, axes, run.operands, run.rows, columns, 0, right, accumulators, positions),
+            accumulators,
+        )
     if not axes:
         (scalars,) = _scalars(operands, rows, left, 1)
         return _step(kernel, operands, scalars, columns, right, accumulators)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
@@ -13,6 +13,7 @@ from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 
 Place = tuple[ir.Value, Index]  # flat memory and an offset into it
+Condition = ir.Value | bool
 
 
 class Padded:
@@ -28,25 +29,34 @@ class Padded:
         self.inside = memref.CastOp(self._type, inside).result
         self.outside = memref.CastOp(self._type, kernel.constant_run(run, element, access.padding.value)).result
 
-    def choose(self, coordinates: dict[int, Index], offset: Index, offset_outside: Index = 0) -> Place:
-        """Where to read the element at ``coordinates`` (of the padded axes), which is at ``offset`` if it exists."""
-        exists = self._exists([(coordinates[n], self.extents[n]) for n in self.axes])
-        if exists is True:
-            return self.inside, offset
-        if exists is False:
-            return self.outside, offset_outside
-        place = arith.SelectOp(exists, self.inside, self.outside).result
-        return place, arith.SelectOp(exists, index.value(offset), index.value(offset_outside)).result
-
-    @staticmethod
-    def _exists(checks: Sequence[tuple[Index, int]]) -> ir.Value | bool:
-        holds: ir.Value | None = None
-        for position, extent in checks:
+    def exists(self, coordinates: dict[int, Index]) -> Condition:
+        """Whether the element at ``coordinates`` (of the padded axes) is in the tensor."""
+        holds: Condition = True
+        for n in self.axes:
+            position, extent = coordinates[n], self.extents[n]
             if isinstance(position, int):
                 if not 0 <= position < extent:
                     return False
                 continue
             # Positions below zero are huge when compared without sign.
             one = arith.CmpIOp(arith.CmpIPredicate.ult, position, index.value(extent)).result
-            holds = one if holds is None else arith.AndIOp(holds, one).result
-        return True if holds is None else holds
+            holds = one if isinstance(holds, bool) else arith.AndIOp(holds, one).result
+        return holds
+
+    def choose(self, exists: Condition, offset: Index) -> Place:
+        """Where to read an element, which is at ``offset`` if it exists."""
+        if isinstance(exists, bool):
+            return (self.inside, offset) if exists else (self.outside, 0)
+        place = arith.SelectOp(exists, self.inside, self.outside).result
+        return place, arith.SelectOp(exists, index.value(offset), index.value(0)).result
+
+
+def any_of(conditions: Iterable[Condition]) -> Condition:
+    """Whether one of them holds."""
+    holds: Condition = False
+    for one in conditions:
+        if one is True or holds is False:
+            holds = one
+        elif holds is not True and one is not False:
+            holds = arith.OrIOp(holds, one).result
+    return holds

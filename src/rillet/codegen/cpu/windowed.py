@@ -132,7 +132,7 @@ class _Input:
         buffer = self.buffer
         if self.padded is not None:
             moved = {n: index.add(base.coordinates[n], shift[n]) for n in self.padded.axes}
-            flat, offset = self.padded.choose(moved, offset)
+            flat, offset = self.padded.choose(self.padded.exists(moved), offset)
             buffer = Buffer.whole(flat, buffer.element)
         where: Coordinate = Lane(offset, self.step) if self.step and self.lanes > 1 else offset
         return memory.load(buffer, [where], self.lanes, mask)

@@ -1,0 +1,67 @@
+"""When the padded operand of a convolution is better not made: its reader looks whether positions exist, and skips
+windows that lie in the padding.
+
+Where the taps of a window are far apart (dilation), many of them read nothing but padding for all results of a register
+tile, and the padded tensor is several times as large as what it surrounds.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from torch_mlir import ir
+
+from rillet.ir.contraction import contraction
+from rillet.ir.extents import margins, padding_value
+from rillet.ir.rewrite import defining
+from rillet.ir.structured import DYNAMIC, Structured, linear_form
+
+_TILE_ROWS = 6  # results along the innermost image axis that take or skip a position of the window together
+_SHORTEST_RUN = 16  # elements between two checks, at least
+_WORTHWHILE = 0.1
+
+
+def pays(pad: ir.Operation, reader: Structured) -> bool:
+    """Whether ``reader`` should read the source of ``pad``, zeros around a static tensor, instead of its result."""
+    roles = contraction(reader)
+    if roles is None or not roles.is_convolution or not roles.n or reader.inputs[roles.lhs] != pad.results[0]:
+        return False
+    map_, extents = reader.maps[roles.lhs], reader.extents()
+    if map_[-1] not in roles.k or extents[map_[-1]] < _SHORTEST_RUN or not _is_zero(padding_value(pad)):  # type: ignore[index]
+        return False
+    return 1 - _computed(pad, reader, roles.lhs, max(roles.image)) >= _WORTHWHILE
+
+
+def _computed(pad: ir.Operation, reader: Structured, operand: int, innermost: int) -> float:
+    """The share of the multiplications that is left when register tiles skip what lies in the padding."""
+    lows, _ = margins(pad)
+    extents = reader.extents()
+    share = 1.0
+    for expr, low, size in zip(reader.maps[operand], lows, ir.RankedTensorType(pad.operands[0].type).shape, strict=True):
+        form = linear_form(expr)
+        if low == 0 or form is None or not isinstance(low, int):
+            continue
+        coefficients, constant = form
+        outer = [d for d in coefficients if reader.parallel[d]]
+        window = [d for d in coefficients if not reader.parallel[d]]
+        if len(outer) != 1 or DYNAMIC in (extents[d] for d in (*outer, *window)):
+            continue
+        (image,) = outer
+        together = _TILE_ROWS if image == innermost else 1
+        blocks = [range(b, min(b + together, extents[image])) for b in range(0, extents[image], together)]
+        taps = list(itertools.product(*(range(extents[d]) for d in window)))
+        taken = 0
+        for tap in taps:
+            offset = constant - low + sum(coefficients[d] * i for d, i in zip(window, tap, strict=True))
+            step = coefficients[image]
+            taken += sum(len(b) for b in blocks if any(0 <= step * at + offset < size for at in b))
+        share *= taken / max(1, len(taps) * extents[image])
+    return share
+
+
+def _is_zero(value: ir.Value) -> bool:
+    owner = defining(value)
+    if owner is None or owner.name != "arith.constant":
+        return False
+    attribute = owner.attributes["value"]
+    return isinstance(attribute, ir.FloatAttr | ir.IntegerAttr) and attribute.value == 0
