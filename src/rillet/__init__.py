@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rillet.errors import CompileError, LoadError, RilletError, RunError, UnsupportedError, missing_package
+from rillet.errors import CompileError, LoadError, RilletError, RunError, SaveError, UnsupportedError, missing_package
 
 if TYPE_CHECKING:
     from rillet.analysis import check
@@ -22,6 +22,7 @@ __all__ = [
     "Module",
     "RilletError",
     "RunError",
+    "SaveError",
     "UnsupportedError",
     "check",
     "compile",

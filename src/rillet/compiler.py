@@ -19,6 +19,7 @@ from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.errors import CompileError, LoadError
 from rillet.executables import entry_facts, executables
 from rillet.frontends import source as source_frontend
+from rillet.frontends.dimensions import pin
 from rillet.ir import Program
 from rillet.ir.image import Image
 from rillet.module import CompiledLibrary, write_module
@@ -50,6 +51,7 @@ class CompileOptions:
 
 class _Keywords(TypedDict, total=False):
     inputs: Mapping[str, Shape] | None
+    dims: Mapping[str, int] | None
     values: Mapping[str, np.ndarray] | None
     threads: int | None
     jobs: int | None
@@ -75,6 +77,7 @@ def compile(
     *,
     target: str | Sequence[str] = "host",
     inputs: Mapping[str, Shape] | None = None,
+    dims: Mapping[str, int] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     threads: int | None = None,
     jobs: int | None = None,
@@ -93,6 +96,7 @@ def compile(
             supports is chosen at load); see ``rillet targets``.
         inputs: shapes by input name that pin the model's own dynamic dimensions; a string or -1 makes one dynamic. A
             size for a dimension that has a name in the model pins it in the inputs that are left out, too.
+        dims: sizes by name of a dynamic dimension, which pin it in all inputs.
         values: inputs by name whose value the code may rely on (axes, shapes, ... that shape it). They stay inputs,
             but are not read: a call with another value gives the results for this one.
         threads: threads a call uses; None: one a core.
@@ -111,6 +115,7 @@ def compile(
     _check_threads(threads)
     targets = resolve_targets(target)
     with _COMPILING:
+        source, inputs = pin(source, inputs, dims)
         if not any(t.runs_here for t in targets):  # the loader takes the best of them that this CPU supports
             return _cross_compile(source, targets, inputs, values, options, progress)
         blob = compile_to_bytes(
@@ -124,6 +129,7 @@ def cross_compile(
     *,
     target: str,
     inputs: Mapping[str, Shape] | None = None,
+    dims: Mapping[str, int] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     jobs: int | None = None,
     cache: bool | str | os.PathLike[str] = True,
@@ -135,6 +141,7 @@ def cross_compile(
     """Compile a model in order to export it, whatever the machine it is for. See ``compile``."""
     options = _options(jobs, cache, dump_ir, optimize_for_size, tuning)
     with _COMPILING:
+        source, inputs = pin(source, inputs, dims)
         return _cross_compile(source, resolve_targets(target), inputs, values, options, progress)
 
 
@@ -183,10 +190,13 @@ def _cross_compile(
         return export.build(source, targets[0], inputs, values, options, progress)
 
     if targets[0].is_bare_metal:
+        if len(targets) > 1:
+            names = ", ".join(t.name for t in targets)
+            raise CompileError(f"targets {names} have no loader that could choose: compile for each by itself")
         built = build()
-        return export.CrossModule(targets[0], built.image, None, lambda: built)
+        return export.CrossModule(targets, built.image, None, lambda: built)
     image, libraries = _compile_image(source, targets, inputs, values, options, progress)
-    return export.CrossModule(targets[0], image, write_module(image, libraries), build)
+    return export.CrossModule(targets, image, write_module(image, libraries), build)
 
 
 def compile_to_bytes(
@@ -238,10 +248,18 @@ def lower(
     return dataclasses.replace(encode(program), facts=facts), parts
 
 
-def print_stage(source: Source, stage: str, *, target: Target, inputs: Mapping[str, Shape] | None = None) -> str:
+def print_stage(
+    source: Source,
+    stage: str,
+    *,
+    target: Target,
+    inputs: Mapping[str, Shape] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> str:
     """What ``stage`` makes of ``source``, as text: the module, or every kernel's assembly after stage "codegen"."""
     if stage not in pipeline.STAGES:
         raise CompileError(f"unknown stage '{stage}'; stages: {', '.join(pipeline.STAGES)}")
+    source, inputs = pin(source, inputs, dims)
     if stage != "codegen":
         return str(lower_until(source, stage, target=target, inputs=inputs).module)
     parts = executables(lower_until(source, "dispatch", target=target, inputs=inputs))
@@ -278,7 +296,7 @@ def resolve_targets(target: str | Sequence[str]) -> list[Target]:
     if not names:
         raise CompileError("name at least one target; 'rillet targets' lists them")
     targets = [get(name) for name in names]
-    if len({t.pack_n for t in targets}) > 1 or len({t.arch for t in targets}) > 1:
+    if len({(t.pack_n, t.pack_k, t.pack_k_ways) for t in targets}) > 1 or len({t.arch for t in targets}) > 1:
         raise CompileError(
             f"targets {', '.join(names)} cannot share one file, since they differ in architecture or packing: "
             "compile for each by itself"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+
+_ON_COMMAND_LINE = ContextVar("rillet_on_command_line", default=False)
 
 
 class RilletError(Exception):
@@ -51,6 +55,25 @@ class RunError(RilletError):
     """
 
     entry: int | None = None
+
+
+class SaveError(RilletError):
+    """A file could not be written; what was there before is as it was. The ``OSError`` is its ``__cause__``."""
+
+
+@contextmanager
+def command_line() -> Iterator[None]:
+    """Within it, advice is in options of the ``rillet`` command instead of Python's arguments."""
+    token = _ON_COMMAND_LINE.set(True)
+    try:
+        yield
+    finally:
+        _ON_COMMAND_LINE.reset(token)
+
+
+def advice(python: str, command: str) -> str:
+    """Whichever of the two the reader of a message can use: an argument in Python, or an option of a command."""
+    return command if _ON_COMMAND_LINE.get() else python
 
 
 def missing_package(error: ImportError) -> str | None:

@@ -16,6 +16,7 @@ from rillet.codegen.result import CompiledExecutable
 from rillet.errors import CompileError
 from rillet.ir import Program
 from rillet.ir.passes import Pass
+from rillet.runtime.files import save_error, write_atomically
 from rillet.targets import Target
 
 STAGES = ("frontend", "optimize", "dispatch", "codegen", "schedule", "hal", "vm")
@@ -25,7 +26,12 @@ def passes(target: Target) -> list[Pass]:
     """Every pass of a compilation for ``target``, in order."""
     return [
         *optimize.PASSES,
-        *dispatch.passes(target.pack_n, target.is_bare_metal, 0 if target.is_bare_metal else target.l2_bytes // 2),
+        *dispatch.passes(
+            target.pack_n,
+            (target.pack_k, target.pack_k_ways),
+            target.is_bare_metal,
+            0 if target.is_bare_metal else target.l2_bytes // 2,
+        ),
         *schedule.passes(),
         *hal.passes(),
         *vm.passes(),
@@ -69,9 +75,9 @@ class Trace:
 def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
     except OSError as error:
-        raise CompileError(f"cannot write the IR to {path}: {error.strerror or error}") from error
+        raise save_error(path, error) from error
+    write_atomically(path, text.encode("utf-8", "surrogateescape"), durable=False)
 
 
 def run(program: Program, steps: Sequence[Pass], trace: Trace | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import onnx
 import pytest
 
 import models
+import rillet
 from rillet.cli import main
 
 MLIR = """
@@ -188,11 +190,100 @@ def test_bench_says_which_sizes_it_assumes(tmp_path, capsys):
         ).SerializeToString()
     )
     assert main(["bench", str(path), "--seconds", "0"]) == 0
-    assert "input 'x' ['N', 4]: measured at [1, 4]; times of other sizes: --shape x=... " in capsys.readouterr().out
+    assert "input 'x' ['N', 4]: measured at [1, 4]; times of other sizes: --size N=... or " in capsys.readouterr().out
     assert main(["bench", str(path), "--seconds", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["inputs"] == {"x": [1, 4]}
-    assert main(["bench", str(path), "--seconds", "0", "--shape", "x=3x4"]) == 0
-    assert "measured at" not in capsys.readouterr().out
+    for option in (["--shape", "x=3x4"], ["--dim", "N=3"], ["--size", "N=3"]):
+        assert main(["bench", str(path), "--seconds", "0", *option]) == 0
+        assert "measured at" not in capsys.readouterr().out
+        assert main(["bench", str(path), "--seconds", "0", "--json", *option]) == 0
+        assert json.loads(capsys.readouterr().out)["inputs"] == {"x": [3, 4]}
+
+
+@pytest.fixture
+def dynamic(tmp_path):
+    """Two inputs that share a dimension of unknown size."""
+    path = tmp_path / "two.onnx"
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[N,4] x, float[N,4] b) => (float[N,4] y)
+    { t = Add(x, b)  y = Softmax(t) }"""
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("command", ["compile", "run", "bench", "check", "verify"])
+def test_a_dimension_is_pinned_by_name_everywhere(dynamic, capsys, command):
+    options = ["--seconds", "0"] if command == "bench" else []
+    assert main([command, str(dynamic), "--dim", "N=3", *options]) == 0
+    capsys.readouterr()
+    assert main([command, str(dynamic), "--dim", "M=3"]) == 1
+    message = "--dim M=3: the model has no dimension of this name; its dynamic dimensions: N"
+    assert message in capsys.readouterr().err
+    assert main([command, str(dynamic), "--dim", "N=many"]) == 1
+    assert "--dim N=many: expected NAME=SIZE" in capsys.readouterr().err
+
+
+def test_dim_makes_the_shape_static(dynamic, capsys):
+    assert main(["compile", str(dynamic), "--dim", "N=3"]) == 0
+    capsys.readouterr()
+    assert main(["inspect", str(dynamic.with_suffix(".rlm"))]) == 0
+    assert "x: float32 [3, 4]" in capsys.readouterr().out
+    assert main(["compile", str(dynamic), "--dim", "N=3", "--until", "frontend"]) == 0
+    assert "tensor<3x4xf32>" in capsys.readouterr().out
+    assert main(["run", str(dynamic.with_suffix(".rlm")), "--dim", "N=3"]) == 1
+    assert "--size gives a dynamic dimension of random inputs its size" in capsys.readouterr().err
+
+
+def test_random_inputs_take_the_sizes_of_those_given(dynamic, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.zeros((5, 4), np.float32))
+    for option in (["--input", f"x={tmp_path / 'x.npy'}"], ["--size", "N=5"]):
+        assert main(["run", str(dynamic), "--json", *option]) == 0
+        assert json.loads(capsys.readouterr().out)["outputs"]["y"]["shape"] == [5, 4]
+    assert main(["run", str(dynamic), "--size", "M=5"]) == 1
+    assert "--size M=5: the model has no such dimension; its dynamic dimensions: N" in capsys.readouterr().err
+    assert main(["verify", str(dynamic), "--size", "N=5", "--json"]) == 0
+
+
+def test_advice_speaks_the_language_of_its_reader(dynamic, tmp_path, capsys):
+    assert main(["export", str(dynamic), "--target", "cortex-m4", "-o", str(tmp_path / "out")]) == 1
+    error = capsys.readouterr().err
+    assert "input 'x' [N, 4]: --shape x=1x4" in error and "inputs=" not in error
+    with pytest.raises(rillet.CompileError, match=r"input 'x' \[N, 4\]: inputs=\{'x': \(1, 4\)\}") as caught:
+        rillet.compile(dynamic, target="cortex-m4")
+    assert "--shape" not in str(caught.value)
+    assert main(["compile", str(dynamic), "--target", "cortex-m4"]) == 1
+    assert "cortex-m4 has no loader for module files; 'rillet export' writes C" in capsys.readouterr().err
+
+
+def test_inspect_tells_the_sizes_of_all_variants(source, capsys):
+    assert main(["compile", str(source), "--target", "x86-64-v2", "--target", "x86-64-v3"]) == 0
+    capsys.readouterr()
+    assert main(["inspect", str(source.with_suffix(".rlm"))]) == 0
+    text = capsys.readouterr().out
+    assert "x86-64-v3: " in text and "x86-64-v2: " in text and "bytes, 1 kernel" in text
+    assert "(the largest of 2 variants)" in text
+
+
+def test_files_that_cannot_be_written_are_one_line(source, tmp_path, capsys):
+    """A limit on file sizes makes the system refuse the same call as a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    assert main(["compile", str(source), "-o", str(tmp_path / "m.rlm")]) == 0
+    capsys.readouterr()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
+    try:
+        assert main(["run", str(tmp_path / "m.rlm"), "-o", str(tmp_path / "out")]) == 1
+        assert main(["bench", str(tmp_path / "m.rlm"), "--profile", "--trace", str(tmp_path / "trace.json")]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    out, trace = capsys.readouterr().err.splitlines()
+    assert out == f"rillet: cannot write {tmp_path}/out/result0.npy: File too large"
+    assert trace == f"rillet: cannot write {tmp_path}/trace.json: File too large"
+    assert {p.name for p in tmp_path.iterdir()} == {"m.rlm", source.name}
+
+
+def test_outputs_of_similar_names_get_files_of_their_own():
+    from rillet.cli.run import _file_names
+
+    assert _file_names(["a/b", "a_b", "", "n" * 300]) == ["a_b.npy", "a_b_1.npy", "output_2.npy", "n" * 50 + ".npy"]
 
 
 def test_run_prints_no_range_of_strings(tmp_path, capsys):

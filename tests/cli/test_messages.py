@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("compile model.rlm", "'model.rlm': compiled already, so it can be run ('rillet run', rillet.load); give the"),
         (
             "compile model.onnx --shape x=1x2x4 --target cortex-m4",
-            "target cortex-m4 has no loader for module files: export the model",
+            "target cortex-m4 has no loader for module files; 'rillet export' writes",
         ),
         ("compile model.onnx --target x86-64-v3 --target aarch64", "compile for each by itself"),
         ("check bad.mlir", "'bad.mlir': 'rillet check' reads ONNX models only"),

@@ -119,7 +119,7 @@ def test_profile_of_dynamic_sizes_has_times_only(tmp_path, capsys):
     model.write_bytes(onnx.parser.parse_model(text).SerializeToString())
     assert main(["bench", str(model), "--profile", "--trace", str(trace)]) == 0
     _, note, titles, kernel, total = capsys.readouterr().out.splitlines()
-    assert note.startswith("no rates: some sizes are known at calls only; compile with --shape")
+    assert note.startswith("no rates: some sizes are known at calls only; compile with --dim")
     assert (
         titles.split() == ["us", "share", "n", "kernel", "(nodes)"]
         and kernel

@@ -119,9 +119,8 @@ def test_dynamic_dimensions_need_a_size(dynamic: Path, clock: None, capsys, tmp_
         (["--time-budget", "soon"], "--time-budget soon: expected a time such as 90s, 5m or 1h"),
         (["--time-budget", "0s"], "--time-budget 0s: expected a time"),
         (["--dim", "n"], "--dim n: expected NAME=SIZE"),
-        (["--dim", "n=4"], "--dim n=4: no input of the model has such a dimension; it has no dynamic dimensions"),
-        (["--jobs", "0"], "jobs must be a number of processes from 1 on, not 0"),
-        (["--threads", "0"], "threads must be a number from 1 to 1024, not 0"),
+        (["--dim", "n=4"], "--dim cannot pin dimensions of MLIR: change the function's types instead"),
+        (["--size", "n=4"], "--size n=4: the model has no such dimension; its inputs have no dynamic dimensions"),
         (["--target", "cortex-m4"], "nothing can be measured for target cortex-m4: this machine has"),
         (["--input", "z=x.npy"], "--input z=x.npy: cannot read the file"),
     ],
@@ -129,6 +128,13 @@ def test_dynamic_dimensions_need_a_size(dynamic: Path, clock: None, capsys, tmp_
 def test_bad_arguments_are_named(source: Path, capsys, options: list[str], message: str) -> None:
     assert main(["tune", str(source), *options]) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--jobs", "--threads"])
+def test_bad_numbers_are_named(source: Path, capsys, option: str) -> None:
+    with pytest.raises(SystemExit):
+        main(["tune", str(source), option, "0"])
+    assert f"argument {option}: 0: expected a whole number from 1" in capsys.readouterr().err
 
 
 def test_an_unknown_input_is_named(source: Path, capsys, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rillet import targets
+from rillet import targets, workers
 from rillet.codegen import CodegenOptions, pool
 from rillet.codegen.pool import Job, Pool
 from rillet.codegen.result import CompiledExecutable
@@ -49,20 +49,20 @@ def test_outcomes_come_with_the_number_of_their_job() -> None:
 
 
 def test_a_dead_worker_is_named_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, started = pool._start, []
+    real, started = workers.start, []
 
-    def start():  # the first one is dead on arrival
-        process = real()
+    def start(module: str):  # the first one is dead on arrival
+        process = real(module)
         started.append(process)
         if len(started) == 1:
             process.kill()
             process.wait()
         return process
 
-    monkeypatch.setattr(pool, "_start", start)
+    monkeypatch.setattr(workers, "start", start)
     found: dict[int, CompiledExecutable | CompileError] = {}
-    with Pool(2) as workers:
-        workers.compile(_jobs("abcd"), found.__setitem__)
+    with Pool(2) as processes:
+        processes.compile(_jobs("abcd"), found.__setitem__)
     (failed,) = [outcome for outcome in found.values() if isinstance(outcome, CompileError)]
     assert len(found) == 4 and len(started) == 2
     assert "the compiler process died (status -9) while compiling executable" in str(failed)

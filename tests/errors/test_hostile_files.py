@@ -122,8 +122,8 @@ def test_external_data_that_is_missing_or_no_file(tmp_path: Path) -> None:
 
 def test_not_onnx(tmp_path: Path) -> None:
     _refused(b"", "empty, not an ONNX model")
-    _refused(b"\x89PNG\r\n\x1a\n" * 100, "is not an ONNX model")
-    _refused(bytes(4096), "is not an ONNX model")
+    _refused(b"\x89PNG\r\n\x1a\n" * 100, "the given bytes: not an ONNX model")
+    _refused(bytes(4096), "the given bytes: not an ONNX model")
     pipe = tmp_path / "pipe.onnx"
     os.mkfifo(pipe)
     _refused(pipe, "is not a regular file")
@@ -153,7 +153,7 @@ def test_protobuf_nested_too_deeply() -> None:
     for _ in range(1000):
         for field in (6, 5, 1):
             body = bytes([field << 3 | 2]) + _varint(len(body)) + body
-    _refused(b"\x08\x08" + b"\x3a" + _varint(len(body)) + body, "is not an ONNX model")
+    _refused(b"\x08\x08" + b"\x3a" + _varint(len(body)) + body, "the given bytes: not an ONNX model")
 
 
 def _varint(value: int) -> bytes:

@@ -15,7 +15,7 @@ import assembler as a
 import numpy as np
 import pytest
 
-from rillet import LoadError
+from rillet import LoadError, SaveError
 from rillet.runtime import files, load
 
 X = np.arange(4, dtype=np.float32)
@@ -148,7 +148,7 @@ def test_a_full_disk_leaves_no_half_file(blob: bytes, tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
     try:
-        with pytest.raises(OSError):
+        with pytest.raises(SaveError, match=r"cannot write .*saved\.rlm: File too large"):
             module.save(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -160,7 +160,7 @@ def test_a_failing_write_leaves_no_half_file(blob: bytes, tmp_path: Path, monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files.os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(SaveError, match="No space left"):
         load(blob).save(tmp_path / "saved.rlm")
     assert not list(tmp_path.iterdir())
 
@@ -178,8 +178,37 @@ def test_a_table_that_is_hardly_read_is_hardly_resident(tmp_path: Path) -> None:
 
 
 def test_saving_where_it_cannot(blob: bytes, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        load(blob).save(tmp_path / "no" / "such" / "folder.rlm")
+    module = load(blob)
+    with pytest.raises(SaveError, match=r"cannot write .*folder\.rlm: there is no folder .*such; create it first"):
+        module.save(tmp_path / "no" / "such" / "folder.rlm")
+    with pytest.raises(SaveError, match=r"cannot write .*: it is a folder"):
+        module.save(tmp_path)
+    with pytest.raises(SaveError, match=r"cannot write .*: File name too long"):
+        module.save(tmp_path / ("n" * 300))
+    with pytest.raises(SaveError, match=r"cannot write .*: embedded null"):
+        module.save("a\0b")
+    assert not list(tmp_path.iterdir())
+    module.save(tmp_path / ("n" * 255))
+    name = os.fsdecode(b"\xff\xfe.rlm")
+    module.save(tmp_path / name)
+    np.testing.assert_array_equal(load(tmp_path / name)(X, X), 2 * X)
+    with pytest.raises(SaveError) as caught:
+        module.save(tmp_path / "none" / name)
+    assert str(caught.value).encode()  # a name that is no UTF-8 can be printed
+
+
+def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "out"
+    files.write_folder(folder, {"a": b"1", "sub/b": b"2"})
+    assert (folder / "a").read_bytes() == b"1" and (folder / "sub" / "b").read_bytes() == b"2"
+    (folder / "c").mkdir()
+    with pytest.raises(SaveError, match=r"cannot write .*c: it is a folder"):
+        files.write_folder(folder, {"a": b"3", "new/d": b"4", "c": b"5"})
+    assert sorted(p.name for p in folder.iterdir()) == ["a", "c", "sub"] and (folder / "a").read_bytes() == b"1"
+    monkeypatch.setattr(files.os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(SaveError, match="No space left"):
+        files.write_folder(tmp_path / "other" / "deep", {"a": b"3"})
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
 def test_the_compiler_is_not_imported(blob: bytes, tmp_path: Path) -> None:
@@ -210,8 +239,3 @@ if child:
     assert os.waitpid(child, 0)[1] == 0
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
-
-
-def test_saving_where_there_is_no_folder_names_the_file(blob: bytes, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"'.*nowhere/add\.rlm'"):
-        load(blob).save(tmp_path / "nowhere" / "add.rlm")

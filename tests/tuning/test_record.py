@@ -183,9 +183,21 @@ def test_a_record_serves_another_model_that_has_the_kernel(tmp_path: Path) -> No
         warnings.simplefilter("error")
         shared = rillet.compile(OTHER, tuning=tmp_path / "shared.json")
     assert bytes(shared.to_bytes()) != bytes(rillet.compile(OTHER, tuning=False).to_bytes())
-    with pytest.warns(RuntimeWarning, match=r"knows none of this model's kernels on x86_64 x86-64-v2; it holds 1 kern"):
+    none = (
+        r"of the 1 kernels in .*shared\.json.* none is one of this model's 2 on x86_64 x86-64-v2; choices are those of"
+    )
+    with pytest.warns(RuntimeWarning, match=none):
         elsewhere = rillet.compile(OTHER, target="x86-64-v2", tuning=tmp_path / "shared.json")
     assert bytes(elsewhere.to_bytes()) == bytes(rillet.compile(OTHER, target="x86-64-v2", tuning=False).to_bytes())
+
+
+def test_a_record_of_other_shapes_says_so(tmp_path: Path) -> None:
+    host = targets.get("host")
+    _, ((name, text),) = compiler.lower(MATMUL, host)
+    entry = dataclasses.replace(ENTRY, target=f"{host.arch} {host.cpu}")
+    Record({record.key(name, text, host): entry}).save(tmp_path / "shared.json")
+    with pytest.warns(RuntimeWarning, match="known by its shapes, too, so tune and compile with the same inputs= and"):
+        rillet.compile(MATMUL.replace("48", "52"), tuning=tmp_path / "shared.json")
 
 
 CHAIN = """

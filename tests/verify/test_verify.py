@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 from pathlib import Path
 from typing import Any
@@ -114,17 +113,43 @@ def test_command_line_writes_the_part(wrong_tanh: None, tmp_path: Path, capsys: 
 
 
 def test_onnxruntime_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name == "onnxruntime":
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr(oracles, "find_spec", lambda name: None)
     report = verify(_MODEL, layers=False)
     assert report.agrees
     assert "ONNX Runtime is not installed" in report.missing["onnxruntime"]
+
+
+@pytest.mark.parametrize(
+    ("code", "death"),
+    [
+        ("os.abort()", "died (SIGABRT) of this model"),
+        ("os.kill(os.getpid(), 9)", "died (SIGKILL, as happens where memory runs out) of this model"),
+        ("os._exit(3)", "ended with status 3 of this model"),
+    ],
+)
+def test_an_oracle_that_dies_costs_its_values_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str, death: str
+) -> None:
+    (tmp_path / "dying_worker.py").write_text(
+        f"""
+import os
+from rillet import workers
+from rillet.verify import worker
+def answer(oracle, *request):
+    if oracle == "ONNX Runtime":
+        {code}
+    return worker.answer(oracle, *request)
+workers.serve(answer)
+"""
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(oracles, "_WORKER", "dying_worker")
+    monkeypatch.setattr(oracles, "_PROCESS", process := oracles._Process())
+    report = verify(_MODEL)
+    process.close()
+    assert report.agrees and [f.value for f in report.layers] == ["t", "u", "v", "w"]
+    assert report.missing == {"onnxruntime": f"ONNX Runtime {death}"}
+    assert all(set(f.differences) == {"reference"} for f in report.outputs)
 
 
 def test_no_oracle_runs_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,19 +70,22 @@ def check(
     *,
     target: str = "host",
     inputs: Mapping[str, Sequence[int | str]] | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> Report:
     """Report on an ONNX model: a path, the bytes of a file, or a ModelProto.
 
-    ``inputs`` overrides shapes of inputs, as for ``rillet.compile``. Raises CompileError when the model is invalid;
-    what is not supported is in the report.
+    ``inputs`` and ``dims`` override shapes of inputs, as for ``rillet.compile``. Raises CompileError when the model is
+    invalid; what is not supported is in the report.
     """
     from rillet import pipeline
     from rillet.analysis.static_memory import refused_inputs, refused_results
     from rillet.analysis.survey import survey
+    from rillet.frontends.dimensions import pin
     from rillet.frontends.onnx.importer import GraphImporter
     from rillet.frontends.onnx.loader import load_model
     from rillet.targets import get
 
+    source, inputs = pin(source, inputs, dims)
     model = load_model(source)
     importer = GraphImporter(model, inputs)
     program = importer.run()

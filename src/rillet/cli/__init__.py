@@ -14,7 +14,7 @@ COMMANDS = ("compile", "tune", "export", "run", "bench", "check", "verify", "ins
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its status: 0 done, 1 failed with a message, 2 wrong usage, 130 interrupted."""
     from rillet import __version__
-    from rillet.errors import RilletError, missing_package
+    from rillet.errors import RilletError, command_line, missing_package
 
     parser = argparse.ArgumentParser(prog="rillet", description="Compile trained models into small native programs.")
     parser.add_argument("--version", action="version", version=f"rillet {__version__}")
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import_module(f"rillet.cli.{name}").register(commands)
     options = parser.parse_args(arguments)
     try:
-        with warnings.catch_warnings():
+        with command_line(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             return options.handler(options)
     except RilletError as error:

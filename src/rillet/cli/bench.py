@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +14,25 @@ import numpy as np
 
 from rillet.cli import profile
 from rillet.cli.common import (
+    add_inputs,
     add_source,
     check_output,
     duration,
     has_dynamic_sizes,
-    natural,
     open_module,
     print_json,
     read_inputs,
-    static_shape,
 )
 from rillet.errors import RunError
 from rillet.runtime import Module, load
 
-_NO_RATES = "no rates: some sizes are known at calls only; compile with --shape NAME=1x128 for each dynamic input"
+_NO_RATES = "no rates: some sizes are known at calls only; compile with --dim NAME=128 for each of them"
 
 
 def register(commands: Any) -> None:
     parser = commands.add_parser("bench", help="time a model's calls")
     add_source(parser)
-    parser.add_argument(
-        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input (default: random)"
-    )
-    parser.add_argument("--seed", type=natural, default=0, help="seed of random inputs")
+    add_inputs(parser)
     parser.add_argument("--seconds", type=duration, default=2.0, help="how long to measure")
     parser.add_argument("--profile", action="store_true", help="where the time goes, kernel by kernel, on one thread")
     parser.add_argument("--trace", metavar="FILE", help="write a trace that Perfetto opens; goes with --profile")
@@ -48,10 +45,15 @@ def handle(options: argparse.Namespace) -> int:
         raise RunError("--trace writes what --profile measures: give both")
     if options.trace:
         check_output(Path(options.trace))
+    if options.profile and options.threads not in (None, 1):
+        raise RunError(
+            "--profile times kernels one after the other on one thread, so that their times add up to a call's: "
+            f"leave out --threads {options.threads}"
+        )
     module = open_module(options)
-    inputs = list(read_inputs(module, options.input, options.seed).values())
+    inputs = list(read_inputs(module, options).values())
     if not options.json:
-        print("".join(f"{line}\n" for line in assumed(module, options.input)), end="")
+        print("".join(f"{line}\n" for line in assumed(module, inputs, options)), end="")
     if options.profile:
         return show_profile(module, inputs, options)
     module(*inputs)
@@ -74,16 +76,19 @@ def handle(options: argparse.Namespace) -> int:
     return 0
 
 
-def assumed(module: Module, texts: list[str]) -> list[str]:
-    """A line for each input of a dynamic shape that is not given: the size it is measured at."""
-    given = {text.partition("=")[0] for text in texts}
+def assumed(module: Module, inputs: Sequence[np.ndarray], options: argparse.Namespace) -> list[str]:
+    """A line for each input that is not given and has dynamic dimensions of which no option tells the size."""
+    given = {text.partition("=")[0] for text in options.input}
+    told = {text.partition("=")[0] for text in options.size}
+    told |= {d for spec in module.inputs if spec.name in given for d in spec.shape if isinstance(d, str)}
     lines = []
-    for spec in module.inputs:
-        shape = static_shape(spec)
-        if spec.name not in given and shape != tuple(spec.shape):
+    for spec, array in zip(module.inputs, inputs, strict=True):
+        open_ = [d for d in spec.shape if d not in told and (isinstance(d, str) or d < 0)]
+        if spec.name not in given and open_:
+            how = [f"--size {d}=..." for d in dict.fromkeys(open_) if d != -1]
             lines.append(
-                f"input '{spec.name}' {[*spec.shape]}: measured at {[*shape]}; times of other sizes: "
-                f"--shape {spec.name}=... or --input {spec.name}=FILE.npy"
+                f"input '{spec.name}' {[*spec.shape]}: measured at {[*array.shape]}; times of other sizes: "
+                f"{' '.join([*how, 'or' if how else '', f'--input {spec.name}=FILE.npy']).strip()}"
             )
     return lines
 

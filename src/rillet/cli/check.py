@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rillet.cli.common import check_onnx, counted, parse_shapes, print_json
+from rillet.cli.common import add_shapes, check_onnx, counted, parse_shapes, parse_sizes, print_json
 
 if TYPE_CHECKING:
     from rillet.analysis import Report
@@ -15,7 +15,7 @@ def register(commands: Any) -> None:
     parser = commands.add_parser("check", help="report which of a model's nodes are supported, without compiling")
     parser.add_argument("model", help="an ONNX model")
     parser.add_argument("--target", default="host", help="target name (default: host)")
-    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3xHx224", help="pin an input's shape")
+    add_shapes(parser)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(handler=handle)
 
@@ -24,7 +24,8 @@ def handle(options: argparse.Namespace) -> int:
     from rillet.analysis import check
 
     check_onnx(options.model, "check")
-    report = check(options.model, target=options.target, inputs=parse_shapes(options.shape))
+    shapes, dims = parse_shapes(options.shape), parse_sizes("--dim", options.dim)
+    report = check(options.model, target=options.target, inputs=shapes, dims=dims)
     if options.json:
         print_json(report.as_dict())
     else:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,24 +15,71 @@ import numpy as np
 from rillet.errors import CompileError, RunError
 from rillet.runtime import Module, TensorSpec, load
 from rillet.runtime.module import MOST_THREADS
+from rillet.samples import sample_inputs
 
 
-def add_source(parser: argparse.ArgumentParser, *, compiled: bool = True) -> None:
-    """The model argument (``compiled``: it may be a module file) and the options of commands that may compile."""
-    module = " or a compiled module (.rlm)" if compiled else ""
-    parser.add_argument("model", help=f"a model to compile (.onnx, .mlir){module}")
-    parser.add_argument("--target", action="append", help="target name, repeatable (default: host)")
-    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3xHx224", help="pin an input's shape")
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """The model argument, which may be a module file, and the options of commands that may compile it first."""
+    parser.add_argument("model", help="a model to compile (.onnx, .mlir) or a compiled module (.rlm)")
+    add_targets(parser)
+    add_shapes(parser)
+    add_compiling(parser)
+    add_tuning(parser)
     parser.add_argument("--threads", type=thread_number, help="threads a call uses (default: one a core)")
+
+
+def add_targets(parser: argparse.ArgumentParser) -> None:
+    """The targets of commands that can compile for several."""
+    parser.add_argument("--target", action="append", help="target name, repeatable (default: host)")
+
+
+def add_shapes(parser: argparse.ArgumentParser) -> None:
+    """The options that pin sizes in the model; ``shapes`` and ``dimensions`` read them."""
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3xHx224", help="pin an input's shape")
+    parser.add_argument("--dim", action="append", default=[], metavar="NAME=128", help="pin a dynamic dimension")
+
+
+def add_compiling(parser: argparse.ArgumentParser) -> None:
+    """How kernels are compiled."""
+    parser.add_argument("--jobs", type=positive, help="processes that compile (default: one a core)")
     parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
+
+
+def add_tuning(parser: argparse.ArgumentParser) -> None:
+    """The record that kernels are compiled by."""
+    tuning = parser.add_mutually_exclusive_group()
+    tuning.add_argument("--tuning", metavar="RECORD", default=True, help="use this record of 'rillet tune'")
+    tuning.add_argument("--no-tuning", dest="tuning", action="store_false", help="use no record, not the default one")
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """What a model is run on; ``read_inputs`` reads it."""
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input (default: random)"
+    )
+    parser.add_argument(
+        "--size", action="append", default=[], metavar="NAME=128", help="a dynamic dimension's size in random inputs"
+    )
+    parser.add_argument("--seed", type=natural, default=0, help="seed of random inputs")
 
 
 def open_module(options: argparse.Namespace) -> Module:
     """Load the ``.rlm``, or compile the model, that ``add_source``'s arguments name."""
     if options.model.endswith(".rlm"):
-        given = {"--target": options.target, "--shape": options.shape, "--no-cache": options.no_cache}
+        given = {
+            "--target": options.target,
+            "--shape": options.shape,
+            "--dim": options.dim,
+            "--jobs": options.jobs,
+            "--no-cache": options.no_cache,
+            "--tuning": options.tuning is not True and options.tuning,
+            "--no-tuning": options.tuning is False,
+        }
         if ignored := [name for name, value in given.items() if value]:
-            raise RunError(f"{', '.join(ignored)}: '{options.model}' is compiled already; compile its model again")
+            size = "; --size gives a dynamic dimension of random inputs its size" if "--dim" in ignored else ""
+            raise RunError(
+                f"{', '.join(ignored)}: '{options.model}' is compiled already; compile its model again{size}"
+            )
         return load(options.model, threads=options.threads)
     import rillet
     from rillet.compiler import resolve_targets
@@ -44,8 +91,11 @@ def open_module(options: argparse.Namespace) -> Module:
         options.model,
         target=options.target or "host",
         inputs=parse_shapes(options.shape),
+        dims=parse_sizes("--dim", options.dim),
         threads=options.threads,
+        jobs=options.jobs,
         cache=not options.no_cache,
+        tuning=options.tuning,
     )
     assert isinstance(module, Module)
     return module
@@ -131,20 +181,31 @@ def parse_shapes(texts: list[str]) -> dict[str, tuple[int | str, ...]]:
     return shapes
 
 
-def read_inputs(module: Module, texts: list[str], seed: int) -> dict[str, np.ndarray]:
-    """Inputs from ``NAME=FILE.npy`` arguments; those not given are random with ``seed`` (dynamic dimensions are 1).
+def parse_sizes(option: str, texts: list[str]) -> dict[str, int]:
+    """Parse the ``NAME=128`` of an option."""
+    sizes: dict[str, int] = {}
+    for text in texts:
+        name, _, size = text.partition("=")
+        if not name or not (size.isascii() and size.isdigit()):
+            raise CompileError(f"{option} {text}: expected NAME=SIZE")
+        if name in sizes:
+            raise CompileError(f"{option} {text}: the size of '{name}' is given twice")
+        sizes[name] = int(size)
+    return sizes
+
+
+def read_inputs(module: Module, options: argparse.Namespace) -> dict[str, np.ndarray]:
+    """The inputs that ``add_inputs``'s options mean; see ``sample_inputs``.
 
     Raises ``RunError`` when there is no such input, or a file does not fit it.
     """
-    given = read_arrays(texts)
+    given = read_arrays(options.input)
+    arrays = sample_inputs(module.inputs, given, parse_sizes("--size", options.size), options.seed)
     known = {spec.name: spec for spec in module.inputs}
-    if unknown := sorted(set(given) - set(known)):
-        raise RunError(f"the model has no input {', '.join(unknown)}; its inputs: {', '.join(sorted(known))}")
-    for text in texts:
+    for text in options.input:
         name = text.partition("=")[0]
         check_array(f"--input {text}", known[name], given[name])
-    generator = np.random.default_rng(seed)
-    return {spec.name: given.get(spec.name, random_input(spec, generator)) for spec in module.inputs}
+    return arrays
 
 
 def check_array(argument: str, spec: TensorSpec, array: np.ndarray) -> None:
@@ -194,35 +255,16 @@ def _read_array(path: str) -> np.ndarray:
             raise
 
 
-def random_input(spec: Any, generator: np.random.Generator) -> np.ndarray:
-    """A random array that fits ``spec``: standard normal for floats, short words for strings, 0 or 1 otherwise."""
-    shape = static_shape(spec)
-    try:
-        return _random(shape, np.dtype(spec.dtype), generator)
-    except (MemoryError, ValueError) as error:  # numpy's ValueError: more elements than it can count
-        size = math.prod(shape) * np.dtype(spec.dtype).itemsize
-        raise RunError(
-            f"input '{spec.name}' {list(shape)} takes {size:,} bytes, more than can be allocated; give a smaller shape"
-        ) from error
-
-
-def static_shape(spec: Any) -> tuple[int, ...]:
-    """A tensor's shape with dynamic dimensions as 1."""
-    return tuple(d if isinstance(d, int) and d >= 0 else 1 for d in spec.shape)
-
-
-def _random(shape: tuple[int, ...], dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:
-    if dtype.kind == "f":
-        return np.asarray(generator.standard_normal(shape), dtype=dtype)
-    if dtype.kind == "O":
-        letters = generator.integers(ord("a"), ord("z") + 1, (*shape, 4), dtype=np.uint32)
-        return letters.view("<U4").reshape(shape).astype(object)
-    return np.asarray(generator.integers(0, 2, shape), dtype=dtype)
-
-
 def storable(array: np.ndarray) -> np.ndarray:
     """The array with strings as numpy's text type, which is saved and loaded without pickle."""
     return array.astype(str) if array.dtype == object else array
+
+
+def npy(array: np.ndarray) -> memoryview:
+    """The bytes of a ``.npy`` file."""
+    content = io.BytesIO()
+    np.save(content, storable(array), allow_pickle=False)
+    return content.getbuffer()
 
 
 def has_dynamic_sizes(inputs: Sequence[TensorSpec], stats: Mapping[str, int]) -> bool:
@@ -231,8 +273,11 @@ def has_dynamic_sizes(inputs: Sequence[TensorSpec], stats: Mapping[str, int]) ->
     return not static or bool(stats.get("arena_is_dynamic"))
 
 
-def print_stats(inputs: Sequence[TensorSpec], stats: Mapping[str, int]) -> None:
-    """What compiling found out, a line each. An arena sized at each call, or work that is, is no number yet."""
+def print_stats(inputs: Sequence[TensorSpec], stats: Mapping[str, int], variants: int = 1) -> None:
+    """What compiling found out, a line each. An arena sized at each call, or work that is, is no number yet.
+
+    ``variants``: of the code, of which one is loaded.
+    """
     for key, value in stats.items():
         if key == "arena_is_dynamic" or (key == "arena_lower_bound" and stats.get("arena_is_dynamic")):
             continue
@@ -241,6 +286,8 @@ def print_stats(inputs: Sequence[TensorSpec], stats: Mapping[str, int]) -> None:
             text = f"dynamic: sized at each call{f', beside {value:,}' if value else ''}"
         elif key == "macs" and has_dynamic_sizes(inputs, stats):
             text = "dynamic: known at each call"
+        elif key == "code_bytes" and variants > 1:
+            text += f"  (the largest of {variants} variants)"
         print(f"  {key:24} {text}")
 
 

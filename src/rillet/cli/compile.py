@@ -7,21 +7,31 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rillet.cli.common import add_source, check_output, parse_shapes, positive, print_json, print_stats
+from rillet.cli.common import (
+    add_compiling,
+    add_shapes,
+    add_targets,
+    add_tuning,
+    check_output,
+    parse_shapes,
+    parse_sizes,
+    print_json,
+    print_stats,
+)
 from rillet.errors import CompileError
 
 
 def register(commands: Any) -> None:
     parser = commands.add_parser("compile", help="compile a model into a .rlm file")
-    add_source(parser, compiled=False)
+    parser.add_argument("model", help="a model to compile (.onnx, .mlir)")
+    add_targets(parser)
+    add_shapes(parser)
     parser.add_argument("-o", "--output", help="the file to write (default: the model's name with .rlm)")
     parser.add_argument("--dump-ir", metavar="DIR", help="write the module after every stage and the kernels into DIR")
     parser.add_argument("--until", metavar="STAGE", help="stop after STAGE and print what it makes")
     parser.add_argument("--optimize-for-size", action="store_true", help="prefer small code over fast code")
-    parser.add_argument("--jobs", type=positive, help="processes that compile (default: one a core)")
-    tuning = parser.add_mutually_exclusive_group()
-    tuning.add_argument("--tuning", metavar="RECORD", default=True, help="use this record of 'rillet tune'")
-    tuning.add_argument("--no-tuning", dest="tuning", action="store_false", help="use no record, not the default one")
+    add_compiling(parser)
+    add_tuning(parser)
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     parser.set_defaults(handler=handle)
 
@@ -30,12 +40,17 @@ def handle(options: argparse.Namespace) -> int:
     import rillet
     from rillet.compiler import print_stage, resolve_targets
 
-    shapes = parse_shapes(options.shape)
+    shapes, dims = parse_shapes(options.shape), parse_sizes("--dim", options.dim)
     target = options.target or "host"
+    targets = resolve_targets(target)
     if options.until:
         _refuse_beside_until(options)
-        print(print_stage(options.model, options.until, target=resolve_targets(target)[0], inputs=shapes))
+        print(print_stage(options.model, options.until, target=targets[0], inputs=shapes, dims=dims))
         return 0
+    if targets[0].is_bare_metal:
+        raise CompileError(
+            f"target {targets[0].name} has no loader for module files; 'rillet export' writes C sources and objects"
+        )
     output = Path(options.output) if options.output else Path(options.model).with_suffix(".rlm")
     check_output(output)
     started = time.perf_counter()
@@ -43,7 +58,8 @@ def handle(options: argparse.Namespace) -> int:
         options.model,
         target=target,
         inputs=shapes,
-        threads=options.threads,
+        dims=dims,
+        threads=1,  # nothing is called
         jobs=options.jobs,
         cache=not options.no_cache,
         dump_ir=options.dump_ir,
@@ -55,13 +71,14 @@ def handle(options: argparse.Namespace) -> int:
         "output": str(output),
         "bytes": output.stat().st_size,
         "seconds": round(time.perf_counter() - started, 3),
+        "targets": module.targets,
         "stats": module.stats,
     }
     if options.json:
         print_json(facts)
         return 0
     print(f"{output}: {facts['bytes']:,} bytes, compiled in {facts['seconds']} s")
-    print_stats(module.inputs, module.stats)
+    print_stats(module.inputs, module.stats, len(targets))
     return 0
 
 

@@ -7,7 +7,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from rillet.cli.common import check_folder, parse_shapes, positive, print_json
+from rillet.cli.common import add_compiling, add_shapes, check_folder, parse_shapes, parse_sizes, print_json
 from rillet.errors import CompileError
 
 _UNITS = {"": 1, "k": 1024, "m": 1024 * 1024}
@@ -21,13 +21,12 @@ def register(commands: Any) -> None:
     parser.add_argument("--mode", default="c", help="c (the host program as C) or static (bytecode and runtime)")
     parser.add_argument("--layout", default="cmake", help="cmake, zephyr, arduino or web (default: cmake)")
     parser.add_argument("--name", help="what the model is called in C (default: the folder's name)")
-    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="pin an input's shape")
+    add_shapes(parser)
     parser.add_argument("--ram", metavar="BYTES", help="fail when arena and stack need more, e.g. 256k")
     parser.add_argument("--flash", metavar="BYTES", help="fail when code and constants need more, e.g. 1m")
     parser.add_argument("--optimize-for-size", action="store_true", help="prefer small code over fast code")
-    parser.add_argument("--jobs", type=positive, help="processes that compile (default: one a core)")
-    parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
-    parser.add_argument("--dump-ir", metavar="DIR", help="write the module after every stage into DIR")
+    add_compiling(parser)
+    parser.add_argument("--dump-ir", metavar="DIR", help="write the module after every stage and the kernels into DIR")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     parser.set_defaults(handler=handle)
 
@@ -41,6 +40,7 @@ def handle(options: argparse.Namespace) -> int:
         options.model,
         target=options.target,
         inputs=parse_shapes(options.shape),
+        dims=parse_sizes("--dim", options.dim),
         jobs=options.jobs,
         cache=not options.no_cache,
         dump_ir=options.dump_ir,

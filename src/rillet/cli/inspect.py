@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rillet.cli.common import print_json, print_stats
+from rillet.cli.common import counted, print_json, print_stats
 
 
 def register(commands: Any) -> None:
@@ -37,9 +37,9 @@ def handle(options: argparse.Namespace) -> int:
     print("executables, best first:")
     for variant in facts["executables"]:
         mark = "  <- this machine" if variant["selected"] else ""
-        print(f"  {variant['target']}: {variant['bytes']:,} bytes, {len(variant['entries'])} entries{mark}")
+        print(f"  {variant['target']}: {variant['bytes']:,} bytes, {counted(len(variant['entries']), 'kernel')}{mark}")
     print("stats:")
-    print_stats(contents.inputs, contents.stats)
+    print_stats(contents.inputs, contents.stats, len(contents.executables))
     if options.verify:
         print("verified: all checksums match")
     return 0

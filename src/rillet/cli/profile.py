@@ -12,6 +12,7 @@ import numpy as np
 
 from rillet.errors import CompileError
 from rillet.runtime import Module
+from rillet.runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from rillet.analysis.roofs import Roofline
@@ -148,4 +149,4 @@ def write_trace(
         for call, run in enumerate(runs)
         for name, begin, end in run
     ]
-    path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}))
+    write_atomically(path, json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}).encode())

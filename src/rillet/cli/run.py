@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rillet.cli.common import add_source, check_folder, natural, open_module, print_json, read_inputs, storable
+from rillet.cli.common import add_inputs, add_source, check_folder, npy, open_module, print_json, read_inputs
+from rillet.runtime.files import write_folder
+
+_LONGEST_NAME = 50  # characters of an output's name that its file's has; four bytes each fit every file system
 
 
 def register(commands: Any) -> None:
     parser = commands.add_parser("run", help="run a model on given or random inputs")
     add_source(parser)
-    parser.add_argument(
-        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input (default: random)"
-    )
-    parser.add_argument("--output", metavar="DIR", help="write each output as DIR/NAME.npy")
-    parser.add_argument("--seed", type=natural, default=0, help="seed of random inputs")
+    add_inputs(parser)
+    parser.add_argument("-o", "--output", metavar="DIR", help="write each output as DIR/NAME.npy")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     parser.set_defaults(handler=handle)
 
@@ -28,16 +29,13 @@ def handle(options: argparse.Namespace) -> int:
     if options.output:
         check_folder(Path(options.output))
     module = open_module(options)
-    inputs = read_inputs(module, options.input, options.seed)
+    inputs = read_inputs(module, options)
     started = time.perf_counter()
     outputs = module.run(inputs)
     seconds = time.perf_counter() - started
     if options.output:
-        folder = Path(options.output)
-        folder.mkdir(parents=True, exist_ok=True)
-        for ordinal, (name, array) in enumerate(outputs.items()):
-            safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name) or f"output_{ordinal}"
-            np.save(folder / f"{safe}.npy", storable(array))
+        names = _file_names(list(outputs))
+        write_folder(options.output, {n: npy(array) for n, array in zip(names, outputs.values(), strict=True)})
     facts: dict[str, Any] = {
         "seconds": seconds,
         "outputs": {name: _describe(array) for name, array in outputs.items()},
@@ -52,6 +50,15 @@ def handle(options: argparse.Namespace) -> int:
         with np.printoptions(threshold=16, edgeitems=4, precision=5):
             print(outputs[name])
     return 0
+
+
+def _file_names(names: Sequence[str]) -> list[str]:
+    """A file name for each output: its own where it can be one, with a number where two would be the same."""
+    files: list[str] = []
+    for ordinal, name in enumerate(names):
+        safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)[:_LONGEST_NAME] or f"output_{ordinal}"
+        files.append(f"{safe}_{ordinal}.npy" if f"{safe}.npy" in files else f"{safe}.npy")
+    return files
 
 
 def _range(facts: dict[str, Any]) -> str:

@@ -16,13 +16,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rillet.cli.common import check_output, counted, natural, parse_shapes, print_json, random_input, read_arrays
+from rillet.cli.common import (
+    add_compiling,
+    add_inputs,
+    add_shapes,
+    check_output,
+    counted,
+    parse_shapes,
+    parse_sizes,
+    print_json,
+    read_arrays,
+    thread_number,
+)
 from rillet.errors import CompileError
+from rillet.samples import named_sizes, sample_inputs, sized
 
 if TYPE_CHECKING:
     from rillet.codegen.knobs import Knobs
-    from rillet.ir.image import TensorSpec as ImageSpec
-    from rillet.runtime import Module, TensorSpec
+    from rillet.runtime import Module
     from rillet.tuning.search import Ranking, Result, Status
 
 _LINE_EVERY_SECONDS = 10.0  # where nobody watches a terminal
@@ -33,18 +44,13 @@ def register(commands: Any) -> None:
     parser.add_argument("model", help="the model to tune (.onnx, .mlir)")
     parser.add_argument("--time-budget", default="60s", metavar="TIME", help="e.g. 90s, 5m, 1h (default: 60s)")
     parser.add_argument("--target", default="host", help="target name; this machine must run it (default: host)")
-    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3xHx224", help="pin an input's shape")
-    parser.add_argument(
-        "--dim", action="append", default=[], metavar="NAME=128", help="the size of a dynamic dimension to measure at"
-    )
-    parser.add_argument(
-        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input (default: random)"
-    )
-    parser.add_argument("--seed", type=natural, default=0, help="seed of random inputs")
+    add_shapes(parser)
+    add_inputs(parser)
     parser.add_argument("-o", "--output", metavar="RECORD", help="the record to add to (default: the one compile uses)")
-    parser.add_argument("--threads", type=int, help="threads of the whole-model times reported (default: one a core)")
-    parser.add_argument("--jobs", type=int, help="processes that compile (default: one a core)")
-    parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
+    parser.add_argument(
+        "--threads", type=thread_number, help="threads of the whole-model times reported (default: one a core)"
+    )
+    add_compiling(parser)
     parser.add_argument("--report", action="store_true", help="print how the cost model's choices compare, by kernel")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     parser.set_defaults(handler=handle)
@@ -52,6 +58,7 @@ def register(commands: Any) -> None:
 
 def handle(options: argparse.Namespace) -> int:
     from rillet import compiler
+    from rillet.frontends.dimensions import pin
     from rillet.runtime.module import thread_count
     from rillet.tuning import Record, default_path
     from rillet.tuning.search import Search
@@ -60,13 +67,12 @@ def handle(options: argparse.Namespace) -> int:
     (target,) = compiler.resolve_targets(options.target)
     if target.obstacle:
         raise CompileError(f"nothing can be measured for target {target.name}: {target.obstacle}")
-    compiler.check_jobs(options.jobs)
     threads = thread_count(options.threads)
     path = Path(options.output) if options.output else default_path()
     check_output(path, makes_folder=True)
     known = Record.load(path) if path.exists() else Record()
-    image, executables = compiler.lower(options.model, target, parse_shapes(options.shape))
-    _check_dims(options.dim, image.exports[0].inputs)
+    source, shapes = pin(options.model, parse_shapes(options.shape), parse_sizes("--dim", options.dim))
+    image, executables = compiler.lower(source, target, shapes)
     with (
         Search(
             image,
@@ -101,43 +107,18 @@ def parse_duration(text: str) -> float:
 
 
 def _inputs(module: Module, options: argparse.Namespace) -> list[np.ndarray]:
-    """The arrays to measure with: those given, else random ones, with dynamic dimensions as ``--dim`` says."""
-    sizes = dict(_size(text) for text in options.dim)
-    given = read_arrays(options.input)
-    known = [spec.name for spec in module.inputs]
-    if unknown := sorted(set(given) - set(known)):
-        raise CompileError(f"the model has no input {', '.join(unknown)}; its inputs: {', '.join(known)}")
-    generator = np.random.default_rng(options.seed)
-    return [
-        given[spec.name] if spec.name in given else random_input(_sized(spec, sizes), generator)
-        for spec in module.inputs
-    ]
-
-
-def _check_dims(texts: list[str], inputs: Sequence[ImageSpec]) -> None:
-    known = sorted({name for spec in inputs for name in spec.dim_names if name})
-    if unknown := [text for text in texts if _size(text)[0] not in known]:
-        names = f"its dynamic dimensions: {', '.join(known)}" if known else "it has no dynamic dimensions with names"
-        raise CompileError(f"--dim {unknown[0]}: no input of the model has such a dimension; {names}")
-
-
-def _sized(spec: TensorSpec, sizes: dict[str, int]) -> TensorSpec:
-    shape = tuple(sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in spec.shape)
-    open_ = [dim for dim in shape if isinstance(dim, str) or dim < 0]
-    if open_:
-        how = f"--dim {open_[0]}=128 or " if isinstance(open_[0], str) else ""
-        raise CompileError(
-            f"input '{spec.name}' has a dynamic dimension, and times depend on it: say what to measure at, "
-            f"with {how}--input {spec.name}=FILE.npy"
-        )
-    return dataclasses.replace(spec, shape=shape)
-
-
-def _size(text: str) -> tuple[str, int]:
-    name, _, size = text.partition("=")
-    if not name or not (size.isascii() and size.isdigit()):
-        raise CompileError(f"--dim {text}: expected NAME=SIZE")
-    return name, int(size)
+    """The arrays to measure with: those given, else random ones, with dynamic dimensions as ``--size`` says."""
+    sizes, given = parse_sizes("--size", options.size), read_arrays(options.input)
+    told = {**named_sizes(module.inputs, given), **sizes}
+    for spec in module.inputs:
+        open_ = [dim for dim in sized(spec, told).shape if isinstance(dim, str) or dim < 0]
+        if open_ and spec.name not in given:
+            how = f"--size {open_[0]}=128 or " if isinstance(open_[0], str) else ""
+            raise CompileError(
+                f"input '{spec.name}' has a dynamic dimension, and times depend on it: say what to measure at, "
+                f"with {how}--input {spec.name}=FILE.npy"
+            )
+    return list(sample_inputs(module.inputs, given, sizes, options.seed).values())
 
 
 class _Display:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rillet.cli.common import (
+    add_inputs,
+    add_shapes,
     check_onnx,
     check_output,
     counted,
-    natural,
     parse_shapes,
+    parse_sizes,
     print_json,
     read_arrays,
     storable,
 )
+from rillet.runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from rillet.verify import Report
@@ -24,11 +28,8 @@ if TYPE_CHECKING:
 def register(commands: Any) -> None:
     parser = commands.add_parser("verify", help="compare a model's values with ONNX Runtime and onnx's evaluator")
     parser.add_argument("model", help="an ONNX model")
-    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3xHx224", help="pin an input's shape")
-    parser.add_argument(
-        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input (default: random)"
-    )
-    parser.add_argument("--seed", type=natural, default=0, help="seed of random inputs")
+    add_shapes(parser)
+    add_inputs(parser)
     parser.add_argument("--outputs-only", action="store_true", help="compare the model's outputs only")
     parser.add_argument("--bisect", metavar="OUT.onnx", help="write the smallest part that departs, and its inputs")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
@@ -46,6 +47,8 @@ def handle(options: argparse.Namespace) -> int:
         feeds=read_arrays(options.input),
         seed=options.seed,
         inputs=parse_shapes(options.shape),
+        dims=parse_sizes("--dim", options.dim),
+        sizes=parse_sizes("--size", options.size),
         layers=not options.outputs_only,
     )
     if options.bisect and report.first:
@@ -59,15 +62,16 @@ def handle(options: argparse.Namespace) -> int:
 
 def _write_part(options: argparse.Namespace, report: Report) -> None:
     import numpy as np
-    import onnx
 
     from rillet.frontends.onnx.loader import load_model
     from rillet.verify import bisect
 
     assert report.first is not None
     part, feeds = bisect(load_model(options.model), report.feeds, report.first)
-    onnx.save(part, options.bisect)
-    np.savez(options.bisect + ".npz", allow_pickle=False, **{name: storable(array) for name, array in feeds.items()})
+    arrays = io.BytesIO()
+    np.savez(arrays, allow_pickle=False, **{name: storable(array) for name, array in feeds.items()})
+    write_atomically(options.bisect + ".npz", arrays.getbuffer())
+    write_atomically(options.bisect, part.SerializeToString())
     if not options.json:
         print(f"{options.bisect}: {counted(len(part.graph.node), 'node')}; inputs in {options.bisect}.npz")
 

@@ -12,7 +12,6 @@ import functools
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -20,6 +19,8 @@ from typing import Any
 
 from rillet.codegen.knobs import Choice
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
+from rillet.errors import SaveError
+from rillet.runtime.files import write_atomically
 from rillet.targets import Target
 
 
@@ -58,10 +59,8 @@ def write(path: Path, facts: Mapping[str, Any], content: bytes) -> None:
     header = json.dumps({**facts, "sha256": hashlib.sha256(content).hexdigest()}).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
-            file.write(header + b"\n" + content)
-        os.replace(file.name, path)
-    except OSError:
+        write_atomically(path, header + b"\n" + content, durable=False)
+    except (OSError, SaveError):
         return
 
 

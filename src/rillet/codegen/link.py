@@ -6,13 +6,13 @@ Its only export is ``rlt_executable_query``, which returns the table of entries 
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from rillet.codegen.llvm import emit_object
 from rillet.codegen.result import CompiledExecutable
 from rillet.errors import CompileError
+from rillet.scratch import scratch_folder
 from rillet.targets import Target
 
 ABI_VERSION = 1
@@ -43,17 +43,17 @@ def link_embedded_elf(executables: Sequence[CompiledExecutable], target: Target)
     Raises ``CompileError`` when the linker refuses, naming the symbol it misses.
     """
     table = emit_object(table_ir(executables, target), target)
-    with tempfile.TemporaryDirectory(prefix="rillet-link-") as folder:
+    with scratch_folder("link") as folder:
         paths = []
         for ordinal, blob in enumerate([table, *(e.object for e in executables)]):
-            path = Path(folder) / f"{ordinal}.o"
+            path = folder / f"{ordinal}.o"
             path.write_bytes(blob)
             paths.append(str(path))
-        response = Path(folder) / "objects.rsp"  # thousands of objects would not fit a command line
+        response = folder / "objects.rsp"  # thousands of objects would not fit a command line
         response.write_text("\n".join(paths))
-        output = Path(folder) / "library.so"
+        output = folder / "library.so"
         command = [_linker(), "ld.lld", *_LINK_FLAGS, f"@{response}", "-o", str(output)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode != 0:
             raise CompileError(f"linking the kernels for {target.name} failed: {done.stderr.strip()[:2000]}")
         return output.read_bytes()

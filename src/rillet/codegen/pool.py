@@ -7,20 +7,20 @@ import os
 import pickle
 import queue
 import subprocess
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 
+from rillet import workers
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.errors import CompileError
 from rillet.targets import Target
 
 # A process costs about as much to start as this many jobs.
 _JOBS_WORTH_A_PROCESS = 10
+_WORKER = "rillet.codegen.worker"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Pool:
         """
         worthwhile = len(jobs) if self._eager else len(jobs) // _JOBS_WORTH_A_PROCESS
         wanted = min(self._workers - 1, worthwhile)
-        self._processes += [_start() for _ in range(wanted - len(self._processes))]
+        self._processes += [workers.start(_WORKER) for _ in range(wanted - len(self._processes))]
         # Long texts first: they tend to be the long compiles, and the tail of the schedule stays short.
         pending: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in sorted(range(len(jobs)), key=lambda n: -len(jobs[n].text)):
@@ -83,7 +83,7 @@ class Pool:
         with self._lock:
             self._closed = True
             for process in self._processes:
-                _end(process)
+                workers.end(process)
 
     def _drive(
         self,
@@ -99,18 +99,15 @@ class Pool:
             except queue.Empty:
                 return
             job, process = jobs[number], self._processes[slot]
-            assert process.stdin and process.stdout
             try:
-                pickle.dump((job.text, job.target, job.options), process.stdin)
-                process.stdin.flush()
-                finished.put((number, pickle.load(process.stdout)))
+                finished.put((number, workers.ask(process, job.text, job.target, job.options)))
             except (OSError, EOFError, ValueError, pickle.UnpicklingError):
                 with self._lock:
                     if self._closed:
                         return
                     code = process.poll()
-                    _end(process)
-                    self._processes[slot] = _start()
+                    workers.end(process)
+                    self._processes[slot] = workers.start(_WORKER)
                 message = f"the compiler process died (status {code}) while compiling executable '{job.name}'"
                 finished.put((number, CompileError(message)))
 
@@ -125,25 +122,3 @@ def outcome_of(text: str, target: Target, options: CodegenOptions) -> CompiledEx
         return error
     except Exception:
         return CompileError(f"internal error in code generation:\n{traceback.format_exc()}")
-
-
-def _start() -> subprocess.Popen[bytes]:
-    source_root = str(Path(__file__).resolve().parents[2])
-    environment = dict(os.environ)
-    environment["PYTHONPATH"] = os.pathsep.join(p for p in (source_root, environment.get("PYTHONPATH")) if p)
-    return subprocess.Popen(
-        [sys.executable, "-m", "rillet.codegen.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        start_new_session=True,  # Ctrl-C reaches the parent, which ends its workers itself
-    )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream:
-            with contextlib.suppress(OSError):  # what was not sent yet has no reader
-                stream.close()

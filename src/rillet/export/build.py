@@ -15,7 +15,7 @@ from torch_mlir import ir
 from rillet import pipeline
 from rillet.codegen.library import Progress, compile_parts
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
-from rillet.errors import CompileError
+from rillet.errors import CompileError, advice
 from rillet.export import convert_to_emitc, session_memory
 from rillet.export.convert_to_emitc import Lowered
 from rillet.ir import Program
@@ -98,8 +98,10 @@ def require_static_inputs(program: Program, target: Target) -> None:
                     f"target {target.name} has static memory, but input '{name.removesuffix('[bytes]')}' holds "
                     "strings, which have no fixed size; give the model numbers instead"
                 )
-            pinned = "x".join(d if d.isdecimal() else "1" for d in dims)
-            dynamic.append(f"input '{name}' [{', '.join(dims)}]: --shape {name}={pinned}")
+            sizes = [d if d.isdecimal() else "1" for d in dims]
+            shape = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+            pinned = advice(f"inputs={{'{name}': {shape}}}", f"--shape {name}={'x'.join(sizes)}")
+            dynamic.append(f"input '{name}' [{', '.join(dims)}]: {pinned}")
     if dynamic:
         raise CompileError(
             f"target {target.name} has static memory, so every input needs a fixed shape; pin them, for example:\n  "

@@ -16,6 +16,7 @@ from rillet.export.modes import Parts, c_mode
 from rillet.export.names import identifier
 from rillet.export.readme import readme
 from rillet.export.static_mode import static_mode
+from rillet.runtime.files import write_folder
 
 Layout = Callable[[layouts.Content], Mapping[str, str | bytes]]
 
@@ -52,8 +53,8 @@ def export(
 
     ``mode``: "c" or "static"; ``ram``, ``flash``: budgets in bytes; ``name``: what the model is called in C (default:
     the directory's name).
-    Raises ``CompileError`` for an unknown mode or layout and when a budget or the address space is exceeded; then
-    nothing is written.
+    Raises ``CompileError`` for an unknown mode or layout and when a budget or the address space is exceeded, and
+    ``SaveError`` where a file cannot be written; then nothing is.
     """
     if layout not in LAYOUTS:
         raise CompileError(f"unknown layout '{layout}'; layouts: {', '.join(LAYOUTS)}")
@@ -80,8 +81,5 @@ def export(
         runtime_headers=parts.runtime_headers,
     )
     files = LAYOUTS[layout](content)
-    for relative, text in files.items():
-        file = path / relative
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    write_folder(path, {name: text if isinstance(text, bytes) else text.encode() for name, text in files.items()})
     return Exported(path, symbol, parts.figures, tuple(files))

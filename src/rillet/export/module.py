@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from rillet.errors import CompileError, RunError
+from rillet.errors import CompileError, RunError, advice
 from rillet.export.build import Build
 from rillet.export.folder import Exported, export
 from rillet.ir import dtypes
@@ -20,17 +20,22 @@ from rillet.targets import Target
 class CrossModule:
     """What ``rillet.compile`` returns for a target that this machine cannot run: it can be exported, not called."""
 
-    def __init__(self, target: Target, image: Image, file: memoryview | None, build: Callable[[], Build]) -> None:
-        """``file``: the module file, where the target has a loader for it; ``build`` makes what ``export`` writes."""
-        self._target = target
+    def __init__(
+        self, targets: Sequence[Target], image: Image, file: memoryview | None, build: Callable[[], Build]
+    ) -> None:
+        """``targets``: best first; ``file``: the module file, where they have a loader for it; ``build`` makes what
+        ``export`` writes.
+        """
+        self._targets = tuple(targets)
+        self._names = ", ".join(t.name for t in targets)
         self._image = image
         self._file = file
         self._build = build
 
     @property
     def targets(self) -> list[str]:
-        """The target's name."""
-        return [self._target.name]
+        """The targets there is code for, best first."""
+        return [target.name for target in self._targets]
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -67,20 +72,27 @@ class CrossModule:
             name: what the model is called in C; default: the directory's name.
 
         Raises:
-            CompileError: the mode or the layout is unknown, or a budget is exceeded; then the message lists what takes
-                the memory.
+            CompileError: the mode or the layout is unknown, the module has several targets, or a budget is exceeded;
+                then the message lists what takes the memory.
+            SaveError: a file cannot be written; then the folder is as it was.
         """
+        if len(self._targets) > 1:
+            raise CompileError(f"an export is for one target, not for {self._names}: compile for the one to export")
         return export(self._build(), directory, mode=mode, layout=layout, ram=ram, flash=flash, name=name)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the module file, for targets whose runtime loads it. Raises ``CompileError`` for the others."""
+        """Write the module file, for targets whose runtime loads it.
+
+        Raises ``CompileError`` for the others, and ``SaveError`` where the file cannot be written.
+        """
         if self._file is None:
-            raise CompileError(f"target {self._target.name} has no loader for module files: export the model instead")
+            how = advice("export() writes it as C sources and objects", "'rillet export' writes C sources and objects")
+            raise CompileError(f"target {self._names} has no loader for module files; {how}")
         write_atomically(path, self._file)
 
     def __call__(self, *arrays: Any, **named: Any) -> NoReturn:
         raise RunError(
-            f"this model is compiled for {self._target.name}, which this machine cannot run: export() writes it as C "
+            f"this model is compiled for {self._names}, which this machine cannot run: export() writes it as C "
             "sources and objects, or compile it for the target 'host' to call it here"
         )
 
@@ -88,7 +100,7 @@ class CrossModule:
 
     def __repr__(self) -> str:
         sides = [", ".join(map(str, specs)) for specs in (self.inputs, self.outputs)]
-        return f"<rillet.CrossModule for {self._target.name} ({sides[0]}) -> ({sides[1]})>"
+        return f"<rillet.CrossModule for {self._names} ({sides[0]}) -> ({sides[1]})>"
 
 
 def _spec(spec: Spec) -> TensorSpec:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from rillet.codegen.sizes import Sizes
 from rillet.codegen.stack import stack_bytes
 from rillet.errors import CompileError
 from rillet.ir.image import Image
+from rillet.scratch import scratch_folder
 from rillet.targets import Target
 
 ALIGNMENT = 64  # of constants and modules, in bytes
@@ -73,11 +73,11 @@ def constant_bytes(image: Image) -> bytes:
 
 def archive(members: Sequence[tuple[str, bytes]]) -> bytes:
     """A static library of (name, object) with a symbol index. The same members always give the same bytes."""
-    with tempfile.TemporaryDirectory(prefix="rillet-archive-") as folder:
+    with scratch_folder("archive") as folder:
         for name, blob in members:
-            (Path(folder) / name).write_bytes(blob)
-        output = Path(folder) / "library.a"
-        zig(["ar", "rcsD", str(output), *(str(Path(folder) / name) for name, _ in members)], "archiving the kernels")
+            (folder / name).write_bytes(blob)
+        output = folder / "library.a"
+        zig(["ar", "rcsD", str(output), *(str(folder / name) for name, _ in members)], "archiving the kernels")
         return output.read_bytes()
 
 
@@ -85,17 +85,19 @@ def compile_c(source: str, header: str, header_name: str, target: Target) -> Com
     """Compile the host program as a user would, to know its size and stack; None where ``c_flags`` are not known."""
     if not target.c_flags:
         return None
-    with tempfile.TemporaryDirectory(prefix="rillet-c-") as folder:
-        path, assembly, output = (Path(folder) / name for name in ("model.c", "model.s", "model.o"))
-        path.write_text(source)
-        (Path(folder) / header_name).write_text(header)
+    with scratch_folder("c") as folder:
+        path, assembly, output = (folder / name for name in ("model.c", "model.s", "model.o"))
+        path.write_text(source, "utf-8")
+        (folder / header_name).write_text(header, "utf-8")
         flags = [*target.c_flags, *C_FLAGS]
         what = f"compiling the host program for {target.name}"
         zig(["cc", *flags, "-S", str(path), "-o", str(assembly)], what)
         zig(["cc", *target.c_flags, "-c", str(assembly), "-o", str(output)], what)
         blob = output.read_bytes()
         object_file.check_float_abi(blob, target, "the host program")
-        return Compiled(blob, object_file.sizes(blob), stack_bytes(assembly.read_text()) if target.is_bare_metal else 0)
+        return Compiled(
+            blob, object_file.sizes(blob), stack_bytes(assembly.read_text("utf-8")) if target.is_bare_metal else 0
+        )
 
 
 def link_wasm(
@@ -106,8 +108,7 @@ def link_wasm(
     target: Target,
 ) -> bytes:
     """A WebAssembly module of C sources (by file name) and static libraries. It exports what the sources export."""
-    with tempfile.TemporaryDirectory(prefix="rillet-wasm-") as name:
-        folder = Path(name)
+    with scratch_folder("wasm") as folder:
         compiled = _compile_all(sources, headers, definitions, target, folder)
         paths = _write_libraries(libraries, folder)
         zig(["wasm-ld", *_WASM_FLAGS, *compiled, *paths, "-o", "module.wasm"], f"linking for {target.name}", folder)
@@ -118,8 +119,7 @@ def linked(
     source: str, headers: Mapping[str, str], definitions: Sequence[str], library: bytes, entry: str, target: Target
 ) -> bytes:
     """C source and the parts of a static library that it needs, to be measured: other symbols stay undefined."""
-    with tempfile.TemporaryDirectory(prefix="rillet-size-") as name:
-        folder = Path(name)
+    with scratch_folder("size") as folder:
         compiled = _compile_all({"model.c": source}, headers, definitions, target, folder)
         for path in compiled:
             object_file.check_float_abi((folder / path).read_bytes(), target, "the host program")
@@ -136,7 +136,7 @@ def _compile_all(
 ) -> list[str]:
     for name, content in {**sources, **headers}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content)
+        (folder / name).write_text(content, "utf-8")
     flags = [*target.c_flags, *C_FLAGS, STACK_SIZES, "-I.", *(f"-D{d}" for d in definitions)]
     return compile_each(list(sources), flags, target, folder)
 
@@ -163,6 +163,6 @@ def _write_libraries(libraries: Sequence[bytes], folder: Path) -> list[str]:
 def zig(arguments: Sequence[str], what: str, folder: Path | None = None) -> None:
     """Run a tool of the zig distribution, in ``folder``. Raises ``CompileError``: ``what`` failed, and how."""
     command = [sys.executable, "-m", "ziglang", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
         raise CompileError(f"{what} failed: {done.stderr.strip()[:2000]}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -12,6 +11,7 @@ from pathlib import Path
 from rillet.codegen import cache
 from rillet.errors import CompileError
 from rillet.export import objects
+from rillet.scratch import scratch_folder
 from rillet.targets import Target
 
 
@@ -45,7 +45,7 @@ _FOLDERS = ("base", "drivers", "drivers/cpu_sync", "hal", "loaders", "module", "
 
 def headers() -> Mapping[str, str]:
     """The public headers by path, ``rillet/session.h`` and so on."""
-    return {f"rillet/{p.name}": p.read_text() for p in sorted((root() / "include" / "rillet").glob("*.h"))}
+    return {f"rillet/{p.name}": p.read_text("utf-8") for p in sorted((root() / "include" / "rillet").glob("*.h"))}
 
 
 def build(target: Target, configuration: Configuration, directory: Path | None) -> bytes:
@@ -58,8 +58,8 @@ def build(target: Target, configuration: Configuration, directory: Path | None) 
     kept = directory / f"runtime-{_digest(target, configuration)}" if directory else None
     if kept and (stored := cache.read(kept)):
         return stored[1]
-    with tempfile.TemporaryDirectory(prefix="rillet-runtime-") as folder:
-        library = objects.archive(_compile(target, configuration, Path(folder)))
+    with scratch_folder("runtime") as folder:
+        library = objects.archive(_compile(target, configuration, folder))
     if kept:
         cache.write(kept, {}, library)
     return library
@@ -96,7 +96,7 @@ def _compile(target: Target, configuration: Configuration, folder: Path) -> list
     names = []
     for source in _sources(configuration):
         name = "_".join(("rillet", *source.relative_to(root() / "src").with_suffix("").parts))
-        (folder / f"{name}.c").write_text(f'#include "{source}"\n')
+        (folder / f"{name}.c").write_text(f'#include "{source}"\n', "utf-8")
         names.append(name)
     flags = [*target.c_flags, *objects.C_FLAGS, objects.STACK_SIZES, "-fvisibility=hidden", "-fno-builtin"]
     flags += [f"-D{d}" for d in (*configuration.definitions, *configuration.parts)] + [

@@ -9,7 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg
 from torch_mlir.passmanager import PassManager
 
-from rillet.errors import CompileError
+from rillet.errors import CompileError, advice
 from rillet.frontends.arguments import checked_shapes
 from rillet.ir import Constants, Program, constants, dtypes, make_context
 
@@ -27,7 +27,8 @@ def import_text(text: str, inputs: Mapping[str, Sequence[int | str]] | None = No
     or verify, has no such function, or takes or returns something other than ranked tensors.
     """
     if checked_shapes(inputs):
-        raise CompileError("inputs= cannot override shapes of MLIR: change the function's types instead")
+        what = advice("inputs=", "--shape")
+        raise CompileError(f"{what} cannot override shapes of MLIR: change the function's types instead")
     context = make_context()
     _load_stablehlo(context)
     try:

@@ -33,22 +33,31 @@ def import_source(source: Source, inputs: Shapes | None = None, values: Values |
         return mlir.import_text(source.operation.get_asm(), inputs)
     if isinstance(source, str) and _is_mlir_text(source):
         return mlir.import_text(source, inputs)
+    given = onnx_source(source)
+    if isinstance(given, Path) and given.suffix == ".mlir":
+        return mlir.import_text(_read_text(given), inputs)
+    return _import_onnx(given, inputs, values)
+
+
+def onnx_source(source: Source) -> Path | bytes | onnx.ModelProto:
+    """A source that is no MLIR module and no MLIR text: the path of a file that is there, bytes, or a ModelProto.
+
+    Raises ``CompileError`` when it is none of these.
+    """
     if isinstance(source, str | os.PathLike):
-        return _import_path(source, inputs, values)
+        return _checked_path(source)
     if isinstance(source, bytes | bytearray | memoryview):
-        return _import_onnx(bytes(source), inputs, values)
+        return bytes(source)
     if hasattr(source, "SerializeToString") and hasattr(source, "graph"):
-        return _import_onnx(source, inputs, values)
+        return source
     raise CompileError(
         f"cannot compile an object of type {type(source).__name__}: "
         "give a path, ONNX bytes, an onnx.ModelProto, or MLIR text"
     )
 
 
-def _import_path(source: str | os.PathLike[str], inputs: Shapes | None, values: Values | None) -> Program:
-    from rillet.frontends import mlir
-
-    name = os.fspath(source)
+def _checked_path(source: str | os.PathLike[str]) -> Path:
+    name = os.fsdecode(source)
     if not name:
         raise CompileError("the path is empty; give a model file")
     if "\0" in name:
@@ -58,9 +67,7 @@ def _import_path(source: str | os.PathLike[str], inputs: Shapes | None, values: 
         raise CompileError(f"{path} is a folder; give a model file")
     if not path.exists():
         raise CompileError(f"{path}: no such file")
-    if path.suffix == ".mlir":
-        return mlir.import_text(_read_text(path), inputs)
-    return _import_onnx(path, inputs, values)
+    return path
 
 
 def _read_text(path: Path) -> str:
@@ -76,6 +83,13 @@ def _import_onnx(source: Path | bytes | onnx.ModelProto, inputs: Shapes | None, 
     from rillet.frontends.onnx import import_model
 
     return import_model(source, inputs=inputs, values=values)
+
+
+def is_mlir(source: Source) -> bool:
+    """Whether ``import_source`` would read ``source`` as MLIR."""
+    if isinstance(source, str) and _is_mlir_text(source):
+        return True
+    return isinstance(source, ir.Module) or (isinstance(source, str | os.PathLike) and Path(source).suffix == ".mlir")
 
 
 def _is_mlir_text(text: str) -> bool:

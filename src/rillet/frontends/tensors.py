@@ -26,6 +26,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf
 
+from rillet.errors import advice
 from rillet.frontends import e8m0, scalars
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.extents import Extents, Flag
@@ -65,7 +66,7 @@ class Tensor:
         if not self.is_static:
             raise UnsupportedFeature(
                 "it needs a shape known at compile time",
-                "pin the input shapes: inputs={...}, or --shape on the command line",
+                advice("pin the inputs' shapes: inputs={...}, dims={...}", "pin the inputs' shapes: --shape, --dim"),
             )
         return tuple(d for d in self.shape if isinstance(d, int))
 

@@ -123,7 +123,7 @@ class Module:
         return memoryview(self._native)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the module to a file that ``rillet.load`` reads; all of it or, on an ``OSError``, nothing."""
+        """Write the module to a file that ``rillet.load`` reads: all of it or, with a ``SaveError``, nothing."""
         write_atomically(path, self.to_bytes())
 
     def __repr__(self) -> str:
@@ -160,8 +160,8 @@ def load(
     """
     count = thread_count(threads)
     if isinstance(source, str | os.PathLike):
-        if "\0" in os.fspath(source):
-            raise LoadError(f"{os.fspath(source)!r} is no path: it has a zero character")
+        if "\0" in os.fsdecode(source):
+            raise LoadError(f"{os.fsdecode(source)!r} is no path: it has a zero character")
         return Module(_native.load_path(source, count, profile, verify))
     if isinstance(source, bytes | bytearray | memoryview):
         return Module(_native.load_bytes(source, count, profile, verify))

@@ -19,8 +19,8 @@ from typing import Any
 
 from rillet.codegen.cache import default_directory
 from rillet.codegen.knobs import Knobs
-from rillet.errors import CompileError
-from rillet.runtime.files import write_atomically
+from rillet.errors import CompileError, advice
+from rillet.runtime.files import save_error, write_atomically
 from rillet.targets import Target
 
 FORMAT = "rillet-tuning"
@@ -55,11 +55,18 @@ class Record:
         """Warn the caller who named this record where it knows none of these executables on any of the targets."""
         if self.named is None or any(key(n, text, t) in self.entries for t in targets for n, text in executables):
             return
-        where = ", ".join(sorted({f"{t.arch} {t.cpu}" for t in targets}))
-        measured = ", ".join(sorted({entry.target for entry in self.entries.values()})) or "none"
+        where = sorted({_machine(t) for t in targets})
+        measured = sorted({entry.target for entry in self.entries.values()})
+        here = sum(entry.target in where for entry in self.entries.values())
+        if here:
+            how = advice("inputs= and dims=", "--shape and --dim")
+            reason = f"a kernel is known by its shapes, too, so tune and compile with the same {how}"
+        else:
+            reason = "choices are those of one CPU: run 'rillet tune' on this one" if measured else _REMEDY
         warnings.warn(
-            f"not tuned: the tuning record '{self.named}' knows none of this model's kernels on {where}; "
-            f"it holds {len(self.entries)} kernels, measured on: {measured}",
+            f"not tuned: of the {len(self.entries)} kernels in the tuning record '{self.named}' (measured on: "
+            f"{', '.join(measured) or 'none'}) none is one of this model's {len(executables)} on {', '.join(where)}; "
+            f"{reason}",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -69,14 +76,17 @@ class Record:
         return Record({**self.entries, **newer.entries})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the record, all of it or, on an ``OSError``, nothing. Makes the folder it goes into."""
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        """Write the record, all of it or, with a ``SaveError``, nothing. Makes the folder it goes into."""
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise save_error(path, error) from error
         facts = {
             "format": FORMAT,
             "version": VERSION,
             "kernels": {name: _facts(entry) for name, entry in sorted(self.entries.items())},
         }
-        write_atomically(path, memoryview(json.dumps(facts, indent=1).encode()))
+        write_atomically(path, json.dumps(facts, indent=1).encode())
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Record:
@@ -146,6 +156,11 @@ def key(name: str, text: str, target: Target) -> str:
         "vector_bits": target.vector_bits,
     }
     return hashlib.sha256(json.dumps([structure, machine], sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _machine(target: Target) -> str:
+    """What ``Entry.target`` says of it."""
+    return f"{target.arch} {target.cpu}"
 
 
 def _facts(entry: Entry) -> dict[str, Any]:

@@ -1,22 +1,29 @@
-"""The two numeric oracles: ONNX Runtime (optional) and onnx's reference evaluator."""
+"""The two numeric oracles: ONNX Runtime (optional) and onnx's reference evaluator.
+
+Both run in a process of their own (``worker.py``): one that crashes or takes all memory costs its values, no more.
+"""
 
 from __future__ import annotations
 
-import warnings
+import atexit
+import os
+import pickle
+import signal
+import subprocess
+import threading
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rillet import workers
 from rillet.errors import RilletError
 
 if TYPE_CHECKING:
     import onnx
-    from onnx.reference import ReferenceEvaluator
 
 Feeds = Mapping[str, np.ndarray]
-
-_COMPLETE_OPSET = 21  # from which on onnx evaluates every operator
 
 
 class OracleError(RilletError):
@@ -26,60 +33,72 @@ class OracleError(RilletError):
 def run_onnxruntime(model: onnx.ModelProto, feeds: Feeds, outputs: Sequence[str] | None = None) -> dict[str, Any]:
     """The model's outputs by name (those named in ``outputs``, else all) from ONNX Runtime, unoptimized, one thread.
 
-    Raises OracleError when ONNX Runtime is not installed or refuses the model or the inputs.
+    Raises OracleError when ONNX Runtime is not installed, refuses the model or the inputs, or dies of them.
     """
-    try:
-        import onnxruntime
-    except ImportError as error:
+    if find_spec("onnxruntime") is None:
         raise OracleError(
             "ONNX Runtime is not installed; 'pip install onnxruntime', or verify with the reference evaluator only"
-        ) from error
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # fatal: errors come as exceptions, warnings are about graphs that we made
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    names = list(outputs) if outputs is not None else [o.name for o in model.graph.output]
-    try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        wanted = {i.name for i in session.get_inputs()}
-        results = session.run(names, {n: a for n, a in feeds.items() if n in wanted})
-    except Exception as error:  # ONNX Runtime has an exception class for each kind of failure, without a common base
-        raise OracleError(f"ONNX Runtime: {_first_line(error)}") from error
-    return dict(zip(names, results, strict=True))
+        )
+    return _PROCESS.run("ONNX Runtime", model, feeds, outputs)
 
 
 def run_reference(model: onnx.ModelProto, feeds: Feeds, outputs: Sequence[str] | None = None) -> dict[str, Any]:
     """The model's outputs by name (those named in ``outputs``, else all) from onnx's reference evaluator.
 
-    Raises OracleError when it cannot run the model.
+    Raises OracleError when it cannot run the model, or dies of it.
     """
-    names = list(outputs) if outputs is not None else [o.name for o in model.graph.output]
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            results = _evaluator(model).run(names, dict(feeds))
-    except Exception as error:  # the evaluator raises whatever numpy and its op implementations do
-        raise OracleError(f"reference evaluator: {_first_line(error)}") from error
-    return dict(zip(names, results, strict=True))
-
-
-def _evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
-    """onnx has no evaluation of some operators (quantization) before the opset that gave them their present form."""
-    from onnx import version_converter
-    from onnx.reference import ReferenceEvaluator
-
-    try:
-        return ReferenceEvaluator(model)
-    except RuntimeError as error:
-        opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), _COMPLETE_OPSET)
-        if opset >= _COMPLETE_OPSET or "No implementation" not in str(error):
-            raise
-        return ReferenceEvaluator(version_converter.convert_version(model, _COMPLETE_OPSET))
+    return _PROCESS.run("reference evaluator", model, feeds, outputs)
 
 
 ORACLES = {"onnxruntime": run_onnxruntime, "reference": run_reference}
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
+class _Process:
+    """The process that the oracles run in: started when it is needed, again when it has died."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0  # the process that started it; a fork must not ask it
+        self._lock = threading.Lock()
+        atexit.register(self.close)
+
+    def run(self, oracle: str, model: onnx.ModelProto, feeds: Feeds, outputs: Sequence[str] | None) -> dict[str, Any]:
+        """The outputs by name. Raises OracleError."""
+        names = list(outputs) if outputs is not None else [o.name for o in model.graph.output]
+        try:
+            blob = model.SerializeToString()
+        except ValueError as error:
+            raise OracleError(f"{oracle}: the model is too large to be handed over: {error}") from error
+        with self._lock:
+            answer = self._ask(oracle, blob, dict(feeds), names)
+        if isinstance(answer, str):
+            raise OracleError(f"{oracle}: {answer}")
+        return dict(zip(names, answer, strict=True))
+
+    def _ask(self, oracle: str, *request: Any) -> Any:
+        if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
+            self._process, self._owner = workers.start(_WORKER), os.getpid()
+        try:
+            return workers.ask(self._process, oracle, *request)
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError):
+            self._process.wait()
+            raise OracleError(f"{oracle} {_death(self._process.returncode)} of this model") from None
+        except BaseException:  # an interrupt leaves the answer unread
+            workers.end(self._process)
+            raise
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None and self._owner == os.getpid():
+            workers.end(self._process)
+
+
+_WORKER = "rillet.verify.worker"
+_PROCESS = _Process()
+
+
+def _death(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+    return f"died ({name}{', as happens where memory runs out' if -status == signal.SIGKILL else ''})"

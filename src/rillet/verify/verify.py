@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rillet.errors import CompileError, RilletError, RunError
+from rillet.errors import CompileError, RilletError
+from rillet.samples import sample_inputs
 from rillet.verify.difference import Difference, difference
 from rillet.verify.oracles import ORACLES, OracleError
 from rillet.verify.submodel import reads, submodel, value_types
@@ -96,24 +97,23 @@ def verify(
     feeds: Feeds | None = None,
     seed: int = 0,
     inputs: Mapping[str, Sequence[int | str]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int] | None = None,
     layers: bool = True,
 ) -> Report:
     """Compare a model with the oracles on ``feeds``; inputs not in it are random with ``seed``.
 
-    ``inputs`` pins shapes, as for ``rillet.compile``; ``layers`` False compares the outputs only. Raises
-    CompileError when the model does not compile, and OracleError when no oracle runs it.
+    ``inputs`` and ``dims`` pin shapes, as for ``rillet.compile``; ``sizes`` are those of dynamic dimensions in random
+    inputs (default: 1, or what ``feeds`` have); ``layers`` False compares the outputs only. Raises CompileError when
+    the model does not compile, and OracleError when no oracle runs it.
     """
-    from rillet.cli.common import random_input
+    from rillet.frontends.dimensions import pin
     from rillet.frontends.onnx.loader import load_model
 
+    source, inputs = pin(source, inputs, dims)
     model = load_model(source)
     module = _compile(model, inputs)
-    rng = np.random.default_rng(seed)
-    given = dict(feeds or {})
-    if unknown := sorted(set(given) - {spec.name for spec in module.inputs}):
-        known = ", ".join(spec.name for spec in module.inputs)
-        raise RunError(f"the model has no input {', '.join(unknown)}; its inputs: {known}")
-    values = {spec.name: given.get(spec.name, random_input(spec, rng)) for spec in module.inputs}
+    values = sample_inputs(module.inputs, feeds, sizes, seed)
     names = [output.name for output in model.graph.output]
     missing: dict[str, str] = {}
     findings = tuple(_compare(model, module, values, names, missing))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from torch_mlir import ir
 
-from rillet.errors import CompileError, UnsupportedError, UnsupportedNode
+from rillet.errors import CompileError, UnsupportedError, UnsupportedNode, advice
 from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.onnx.initializers import check_size
 from rillet.frontends.onnx.node import dtype_name
@@ -91,10 +91,8 @@ def string_parts(name: str) -> tuple[str, str]:
 def _dims(info: onnx.ValueInfoProto, overrides: InputShapes, pinned: Mapping[str, int]) -> tuple[int | str, ...]:
     tensor = info.type.tensor_type
     if not tensor.HasField("shape") and info.name not in overrides:
-        raise CompileError(
-            f"input '{info.name}' has no shape in the model; give one with inputs={{'{info.name}': (...)}}, "
-            f"on the command line with --shape {info.name}=..."
-        )
+        how = advice(f"inputs={{'{info.name}': (...)}}", f"--shape {info.name}=...")
+        raise CompileError(f"input '{info.name}' has no shape in the model; give one with {how}")
     declared: list[int | str] = []
     for axis, d in enumerate(tensor.shape.dim):
         declared.append(

@@ -34,7 +34,7 @@ def load_model(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx
     import onnx
 
     if isinstance(source, onnx.ModelProto):
-        _check(source, "the model")
+        _check(source, "the given ModelProto")
         return source
     if isinstance(source, bytes | bytearray | memoryview):
         model = _parse(bytes(source), "the given bytes")
@@ -77,7 +77,7 @@ def _parse(data: bytes, what: str) -> onnx.ModelProto:
     try:
         model = onnx.load_model_from_string(data)
     except DecodeError as error:
-        raise CompileError(f"{what} is not an ONNX model, or is truncated: {error}") from error
+        raise CompileError(f"{what}: not an ONNX model, or truncated: {error}") from error
     _check(model, what)
     return model
 
@@ -86,19 +86,21 @@ def _check(model: onnx.ModelProto, what: str) -> None:
     import onnx
 
     if not model.HasField("graph") or not model.ir_version:
-        raise CompileError(f"{what} is not an ONNX model: it has no graph")
+        raise CompileError(f"{what}: not an ONNX model: it has no graph")
     if not model.graph.output:
-        raise CompileError(f"{what} has a graph without outputs")
+        raise CompileError(f"{what}: the graph has no outputs")
     newest = onnx.defs.onnx_opset_version()
     for opset in model.opset_import:
         if opset.domain in ("", "ai.onnx") and not 1 <= opset.version <= newest:
             raise CompileError(
-                f"{what} uses ONNX opset {opset.version}, which is not known (newest known: {newest}); "
+                f"{what}: the model uses ONNX opset {opset.version}, which is not known (newest known: {newest}); "
                 "convert it with onnx.version_converter or update the onnx package"
             )
     for opset in (*model.opset_import, *(o for f in model.functions for o in f.opset_import)):
         if not 0 <= opset.version < 1 << 31:
-            raise CompileError(f"{what} uses opset {opset.version} of domain '{opset.domain}', which cannot be")
+            raise CompileError(
+                f"{what}: the model uses opset {opset.version} of domain '{opset.domain}', which cannot be"
+            )
     for graph in _graphs(model):
         _check_names(graph)
     for tensor in _tensors(model):

@@ -1,0 +1,64 @@
+"""Worker processes: separate interpreters that answer requests, one pickle after another.
+
+Not a fork, since MLIR and LLVM state cannot be shared across one, and not ``multiprocessing``, whose spawn would import
+the caller's ``__main__`` again. Both ends are this package, so pickle crosses no trust boundary.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def start(module: str) -> subprocess.Popen[bytes]:
+    """Start an interpreter that runs ``module``, which calls ``serve``."""
+    source_root = str(Path(__file__).resolve().parents[1])
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = os.pathsep.join(p for p in (source_root, environment.get("PYTHONPATH")) if p)
+    return subprocess.Popen(
+        [sys.executable, "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,  # Ctrl-C reaches the parent, which ends its workers itself
+    )
+
+
+def ask(process: subprocess.Popen[bytes], *request: Any) -> Any:
+    """What the worker answers. Raises OSError, EOFError, ValueError or UnpicklingError where it died."""
+    assert process.stdin and process.stdout
+    pickle.dump(request, process.stdin)
+    process.stdin.flush()
+    return pickle.load(process.stdout)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a worker, whatever it is doing."""
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream:
+            with contextlib.suppress(OSError):  # what was not sent yet has no reader
+                stream.close()
+
+
+def serve(answer: Callable[..., Any]) -> None:
+    """In the worker: answer requests from standard input on standard output until there are no more."""
+    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not corrupt the replies
+    while True:
+        try:
+            request = pickle.load(requests)
+        except EOFError:
+            return
+        try:
+            pickle.dump(answer(*request), replies)
+            replies.flush()
+        except BrokenPipeError:  # whoever asked is gone
+            return
