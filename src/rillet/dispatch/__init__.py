@@ -45,12 +45,13 @@ PASSES = [
 ]
 
 
-def passes(panel: int, compact: bool = False, scratch: int = 0) -> list[Pass]:
-    """The passes for a target whose packed panels have ``panel`` columns; ``compact``: prefer less memory; ``scratch``:
-    see ``Limits``.
+def passes(panel: int, steps: tuple[int, int] = (1, 1), compact: bool = False, scratch: int = 0) -> list[Pass]:
+    """The passes for a target whose packed panels have ``panel`` columns; ``steps``: how many steps of 8-bit integers
+    lie together in them, and in how many ways; ``compact``: prefer less memory; ``scratch``: see ``Limits``.
     """
-    # Copies of computed operands take memory.
-    packing = pack_rhs.Options(panel=panel, bytes=128 * 1024) if compact else pack_rhs.Options(panel=panel)
+    packing = pack_rhs.Options(panel=panel, steps=steps[0], ways=steps[1])
+    if compact:
+        packing = dataclasses.replace(packing, bytes=128 * 1024)  # copies of computed operands take memory
     options = {"pack-rhs": packing, "form-regions": Limits(scratch=scratch, compact=compact)}
     return [dataclasses.replace(p, options=options.get(p.name, p.options)) for p in PASSES]
 

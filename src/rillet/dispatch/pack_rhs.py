@@ -3,6 +3,8 @@ sides").
 
 A constant is packed now, in numpy, once for all its users. A computed one is packed by a dispatch of its own where
 enough rows use it to pay for the copy. Depthwise convolutions have no columns and keep their weights as they are.
+
+Where instructions multiply several steps of a reduction of 8-bit integers at once, constants hold those together.
 """
 
 from __future__ import annotations
@@ -15,15 +17,19 @@ from torch_mlir.dialects import arith, linalg, tensor
 
 from rillet.ir import Program, builders, constants
 from rillet.ir.builders import Extent
-from rillet.ir.contraction import Contraction, contraction
+from rillet.ir.contraction import Contraction, contraction, is_extended_product
 from rillet.ir.extents import extents
 from rillet.ir.rewrite import rebuild_generic, replace, run_upstream, sweep_constants
 from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, is_projected, structured, walk
 
 
+_MOST_STEPS = 16384  # rows of a register tile in scratch are a part of L2
+
+
 @dataclass(frozen=True)
 class Options:
-    """``panel``: columns of a panel (the target's ``pack_n``).
+    """``panel``: columns of a panel (the target's ``pack_n``). ``steps`` and ``ways``: how many steps of 8-bit integers
+    lie together, and in what order (``pack_k`` and ``pack_k_ways``).
 
     A computed operand is packed from ``rows`` rows on, when its columns are not contiguous, or when it has more than
     ``bytes`` bytes: in place its rows lie far apart and compete for the same sets of a cache. Where its size is not
@@ -31,6 +37,8 @@ class Options:
     """
 
     panel: int = 16
+    steps: int = 1
+    ways: int = 1
     rows: int = 64
     narrow: int = 4
     bytes: int = 16 * 1024
@@ -46,11 +54,13 @@ def run(program: Program, options: Options) -> None:
             if view is None or roles is None or not _is_packable(view, roles):
                 continue
             with ir.InsertionPoint(op), op.location:
-                value = _pack_constant(program, view, roles, options, packed)
-                if value is None and _pays(view, roles, options):
-                    value = _pack_computed(view, roles, options.panel)
+                steps = options.steps if _is_narrow(view, roles) and _has_runs(view, roles, options.steps) else 1
+                value = _pack_constant(program, view, roles, options, packed, steps)
                 if value is not None:
-                    _use(view, roles, value, options.panel)
+                    _use(view, roles, value, options, steps)
+                    continue
+                if _pays(view, roles, options):
+                    _use(view, roles, _pack_computed(view, roles, options.panel), options, 1)
         run_upstream(program.module.operation, "builtin.module(func.func(cse))")
         sweep_constants(program)
 
@@ -58,6 +68,26 @@ def run(program: Program, options: Options) -> None:
 def _is_packable(view: Structured, roles: Contraction) -> bool:
     """One column loop, the last axis of the result; the operand is indexed by plain loops."""
     return len(roles.n) == 1 and view.init_maps[0][-1] == roles.n[0] and is_projected(view.maps[roles.rhs])
+
+
+def _is_narrow(view: Structured, roles: Contraction) -> bool:
+    """8-bit integers that are summed in 32 bits: the right one as it is, the left one with a zero point or without."""
+    left, right, *_, total = (argument.type for argument in view.body.arguments)
+    types = [str(t) for t in (left, right, total)]
+    return len(view.inputs) == 2 and types == ["i8", "i8", "i32"] and is_extended_product(view, roles)
+
+
+def _has_runs(view: Structured, roles: Contraction, steps: int) -> bool:
+    """Whether the innermost loop of the reduction is one of the left operand's axes and no less than half as long as
+    what it is filled up to. Pairs need not be filled up: they are made in registers as well.
+    """
+    extents = view.extents()
+    reduced = sorted((*roles.k, *roles.window))
+    innermost, extent = reduced[-1], extents[reduced[-1]]
+    if steps == 2 and extent % 2 and any(extents[d] != 1 for d in reduced[:-1]):
+        return False
+    longest = DYNAMIC not in [extents[d] for d in reduced] and _product([extents[d] for d in reduced]) <= _MOST_STEPS
+    return longest and innermost in view.maps[roles.lhs] and 2 * extent >= -(-extent // steps) * steps
 
 
 def _axes(map_: Map, roles: Contraction) -> tuple[list[int], list[int], int]:
@@ -68,7 +98,7 @@ def _axes(map_: Map, roles: Contraction) -> tuple[list[int], list[int], int]:
 
 
 def _pack_constant(
-    program: Program, view: Structured, roles: Contraction, options: Options, packed: dict[object, str]
+    program: Program, view: Structured, roles: Contraction, options: Options, packed: dict[object, str], steps: int
 ) -> ir.Value | None:
     value, map_ = view.inputs[roles.rhs], view.maps[roles.rhs]
     array = constants.array_of(program, value)
@@ -79,14 +109,29 @@ def _pack_constant(
     order = (*batch, *reduced, column)
     # Splats of equal content are one constant too.
     key = (name, order) if name is not None else (array.dtype, array.shape, array.flat[:1].tobytes(), order)
+    key = (*key, steps)
     sizes = [array.shape[axis] for axis in order]
-    shape = _packed_shape(sizes[: len(batch)], sizes[len(batch) : -1], sizes[-1], options)
+    shape = _packed_shape(sizes[: len(batch)], sizes[len(batch) : -1], sizes[-1], options, steps)
     type_ = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
     if key not in packed:
-        packed[key] = constants.declare(
-            program, pack(array.transpose(order), len(batch), options.panel), f"{name or 'splat'}_packed", type_
-        )
+        made = pack(array.transpose(order), len(batch), options.panel)
+        if steps > 1:
+            made = gather_steps(made, steps, options.ways)
+        packed[key] = constants.declare(program, made, f"{name or 'splat'}_packed", type_)
     return constants.load(packed[key], type_)
+
+
+def gather_steps(array: np.ndarray, steps: int, ways: int) -> np.ndarray:
+    """``[.., K, P]`` as ``[.., K ceildiv steps, P, steps]``, zero padded: step ``s`` of a column is at
+    ``[s floordiv steps, .., (s mod ways) * length + (s floordiv ways) mod length]``, ``length`` being ``steps / ways``.
+    """
+    *lead, length, panel = array.shape
+    groups = -(-length // steps)
+    whole = np.zeros((*lead, groups * steps, panel), array.dtype)
+    whole[..., :length, :] = array
+    apart = whole.reshape(*lead, groups, steps // ways, ways, panel)
+    together = np.moveaxis(apart, (-1, -2, -3), (-3, -2, -1))
+    return np.ascontiguousarray(together).reshape(*lead, groups, panel, steps)
 
 
 def pack(array: np.ndarray, batch: int, panel: int) -> np.ndarray:
@@ -100,8 +145,12 @@ def pack(array: np.ndarray, batch: int, panel: int) -> np.ndarray:
     return result
 
 
-def _packed_shape(batch: list[int], reduced: list[int], columns: int, options: Options) -> list[int]:
-    return [*batch, -(-columns // options.panel), *reduced, options.panel]
+def _packed_shape(batch: list[int], reduced: list[int], columns: int, options: Options, steps: int) -> list[int]:
+    panels = -(-columns // options.panel)
+    if steps == 1:
+        return [*batch, panels, *reduced, options.panel]
+    groups = -(-reduced[-1] // steps)
+    return [*batch, panels, *reduced[:-1], groups, options.panel, steps]
 
 
 def _pays(view: Structured, roles: Contraction, options: Options) -> bool:
@@ -165,21 +214,31 @@ def _pack_computed(view: Structured, roles: Contraction, panel: int) -> ir.Value
     return builders.generic([], output, iterators, body)[0]
 
 
+def _divided(expr: ir.AffineExpr, divisor: int) -> tuple[ir.AffineExpr, ir.AffineExpr]:
+    by = ir.AffineExpr.get_constant(divisor)
+    return ir.AffineExpr.get_floor_div(expr, by), ir.AffineExpr.get_mod(expr, by)
+
+
 def _ceildiv(extent: Extent, divisor: int) -> Extent:
     if isinstance(extent, int):
         return -(-extent // divisor)
     return arith.CeilDivSIOp(extent, builders.index(divisor)).result
 
 
-def _use(view: Structured, roles: Contraction, packed: ir.Value, panel: int) -> None:
-    """Make the contraction read ``packed`` instead."""
-    column = roles.n[0]
-    loop = ir.AffineExpr.get_dim(column)
-    quotient = ir.AffineExpr.get_floor_div(loop, ir.AffineExpr.get_constant(panel))
-    remainder = ir.AffineExpr.get_mod(loop, ir.AffineExpr.get_constant(panel))
-    reduced = sorted((*roles.k, *roles.window))
+def _use(view: Structured, roles: Contraction, packed: ir.Value, options: Options, steps: int) -> None:
+    """Make the contraction read ``packed`` instead, in which ``steps`` steps lie together."""
+    quotient, remainder = _divided(ir.AffineExpr.get_dim(roles.n[0]), options.panel)
+    *reduced, innermost = sorted((*roles.k, *roles.window))
     maps: list[Map] = list(view.maps)
-    maps[roles.rhs] = (*roles.batch, quotient, *reduced, remainder)
+    maps[roles.rhs] = (*roles.batch, quotient, *reduced, innermost, remainder)
+    if steps > 1:
+        loop = ir.AffineExpr.get_dim(innermost)
+        group, place = _divided(loop, steps)
+        if options.ways > 1:
+            length = steps // options.ways
+            turn, way = _divided(loop, options.ways)
+            place = way * length + _divided(turn, length)[1]
+        maps[roles.rhs] = (*roles.batch, quotient, *reduced, group, remainder, place)
     operands = list(view.op.operands)
     operands[roles.rhs] = packed
     rebuilt = rebuild_generic(view.op, operands, [r.type for r in view.op.results], maps, view.parallel)

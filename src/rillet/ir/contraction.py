@@ -82,20 +82,20 @@ def _roles(view: Structured, lhs: int, rhs: int) -> Contraction | None:
     return roles if sorted(named) == list(loops) else None
 
 
-def panel_loop(expr: Expr) -> int | None:
-    """The loop of which ``expr`` is the quotient or remainder by a constant, else None."""
-    if isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr) and isinstance(expr.lhs, ir.AffineDimExpr):
-        return expr.lhs.position
-    return None
+def _is_packed(expr: Expr) -> bool:
+    """Whether ``expr`` is made of quotients and remainders by constants."""
+    if isinstance(expr, ir.AffineAddExpr | ir.AffineMulExpr):
+        return _is_packed(expr.lhs) or _is_packed(expr.rhs)
+    return isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr)
 
 
 def _is_window(expr: Expr) -> bool:
-    return not isinstance(expr, int) and panel_loop(expr) is None and bool(dims_in(expr))
+    return not isinstance(expr, int) and not _is_packed(expr) and bool(dims_in(expr))
 
 
 def _plain(map_: Map) -> set[int]:
-    """The loops that index the operand directly, or as quotient and remainder."""
-    panels = {d for e in map_ if not isinstance(e, int) and (d := panel_loop(e)) is not None}
+    """The loops that index the operand directly, or in quotients and remainders."""
+    panels = {d for e in map_ if _is_packed(e) for d in dims_in(e)}
     return panels | {e for e in map_ if isinstance(e, int)}
 
 
@@ -116,6 +116,11 @@ def _product(view: Structured) -> ir.Operation | None:
     return product if product is not None and product.name in _MULTIPLY else None
 
 
+def is_interleaved(map_: Map) -> bool:
+    """Whether steps of the reduction lie side by side in packed panels (docs/architecture.md, section 3)."""
+    return sum(isinstance(e, ir.AffineModExpr) for e in map_) > 1
+
+
 def _subtracts_constant(op: ir.Operation) -> bool:
     return op.name == "arith.subi" and is_defined_by(op.operands[1], "arith.constant")
 
@@ -130,3 +135,19 @@ def _argument(view: Structured, value: ir.Value) -> int | None:
         if value == view.body.arguments[number]:
             return number
     return None
+
+
+def is_extended_product(view: Structured, roles: Contraction) -> bool:
+    """Whether a contraction multiplies its ``lhs``, extended and less a constant zero point or none, by its ``rhs``
+    extended and nothing else.
+    """
+    product = _product(view)
+    if product is None:
+        return False
+    for value in product.operands:
+        owner = defining(value)
+        if _argument(view, value) == roles.lhs and owner is not None and _subtracts_constant(owner):
+            owner = defining(owner.operands[0])
+        if owner is None or owner.name not in _EXTENSIONS or owner.operands[0] not in list(view.body.arguments):
+            return False
+    return True

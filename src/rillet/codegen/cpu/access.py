@@ -136,6 +136,7 @@ class Access:
     padding: Padding | None = None  # ``value`` is read under this padding; the forms are positions in ``value``
     together: int = 1
     steps_axis: int = -1
+    ways: int = 1  # in which order: by the remainders of their numbers by this, then by the quotients
 
     @property
     def shape(self) -> list[int]:
@@ -235,7 +236,7 @@ def packed_axes(map_: ir.AffineMap) -> list[tuple[int, int, int]] | None:
     """(axis, loop, divisor) for each of the last results that is ``loop mod divisor``, where result ``axis`` is ``loop
     floordiv divisor``; None when there are other quotients or remainders.
     """
-    results = list(map_.results)
+    results = [e if (turned := _turned(e)) is None else turned[0] for e in map_.results]
     divided = [n for n, e in enumerate(results) if isinstance(e, ir.AffineFloorDivExpr)]
     remainders = [n for n, e in enumerate(results) if isinstance(e, ir.AffineModExpr)]
     if remainders != list(range(len(results) - len(divided), len(results))):
@@ -249,6 +250,19 @@ def packed_axes(map_: ir.AffineMap) -> list[tuple[int, int, int]] | None:
             return None
         found.append((axis, quotient.lhs.position, quotient.rhs.value))
     return found
+
+
+def _turned(expr: ir.AffineExpr) -> tuple[ir.AffineExpr, int] | None:
+    """(``x mod (ways * length)``, ``ways``) for ``(x mod ways) * length + (x floordiv ways) mod length``; else None."""
+    if not isinstance(expr, ir.AffineAddExpr):
+        return None
+    scaled, rest = expr.lhs, expr.rhs
+    if not isinstance(scaled, ir.AffineMulExpr) or not isinstance(scaled.lhs, ir.AffineModExpr):
+        return None
+    x, ways, length = scaled.lhs.lhs, scaled.lhs.rhs, scaled.rhs
+    if rest != ir.AffineExpr.get_mod(ir.AffineExpr.get_floor_div(x, ways), length):
+        return None
+    return ir.AffineExpr.get_mod(x, ways * length), ways.value
 
 
 def padded_access_of(dispatch: Dispatch, value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
@@ -277,10 +291,12 @@ def access_of(value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
     (axis, loop, panel), *steps = packed
     at = loops(count)
     known = {axis: Form((0,) * count)} | {n: at[step_loop] for n, step_loop, _ in steps}
-    forms = [
-        known[n] if n in known else substitute(e, at) for n, e in enumerate(list(map_.results)[: -len(packed)])
-    ]
+    forms = [known[n] if n in known else substitute(e, at) for n, e in enumerate(list(map_.results)[: -len(packed)])]
     if any(f is None for f in forms):
         return None
     made = Access(value, (*(f for f in forms if f is not None), known[axis]), panel, loop, axis)
-    return dataclasses.replace(made, together=steps[0][2], steps_axis=steps[0][0]) if steps else made
+    if not steps:
+        return made
+    turned = _turned(map_.results[-1])
+    ways = 1 if turned is None else turned[1]
+    return dataclasses.replace(made, together=steps[0][2], steps_axis=steps[0][0], ways=ways)

@@ -12,7 +12,7 @@ from rillet.codegen.cpu.access import DYNAMIC, Bound, Form
 from rillet.codegen.cpu.blocks import Segment
 from rillet.codegen.cpu.body import broadcast
 from rillet.codegen.cpu.contraction_form import factor
-from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, element
+from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, element, whole_groups
 from rillet.codegen.cpu.coordinates import Lane
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
@@ -43,6 +43,8 @@ class LeftRows:
             self.panel = self._scratch(plan.steps * self.pitch, self.c.product.accumulator_type)
         elif plan.pairs:
             self.panel = self._scratch(plan.tile.rows * self.pitch, ir.IntegerType.get_signless(16))
+        elif plan.groups and plan.copies_left:
+            self.panel = self._scratch(plan.tile.rows * self.pitch, ir.IntegerType.get_signless(plan.groups.left_bits))
 
     def _scratch(self, size: int, element: ir.Type) -> memory.Buffer:
         return memory.Buffer.whole(self.kernel.local([size], element), element)
@@ -63,11 +65,13 @@ class LeftRows:
         """Where each of the tile's rows starts in the left operand, or in the panel it was copied to."""
         if self.panel is None:
             return self._source_rows(batch, where, m, valid)
-        return [r * (self.pitch if self.plan.pairs else self.lanes) for r in range(len(where))]
+        return [r * (self.lanes if self.plan.spread else self.pitch) for r in range(len(where))]
 
     @property
     def pitch(self) -> int:
-        """Elements from one step to the next in the left panel; of pairs, from one row to the next."""
+        """Elements from one step to the next in the left panel; of pairs and groups, from one row to the next."""
+        if self.plan.groups:
+            return self.plan.grouped_steps
         return pair_products.pitch(self.plan.steps) if self.plan.pairs else self.plan.tile.rows * self.lanes
 
     def _source_rows(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
@@ -135,11 +139,13 @@ class LeftRows:
     # --- copies ---------------------------------------------------------------------------------------------------
 
     def copy(self, batch: Batch, m: Index, count: int, valid: Index, segment: Segment) -> None:
-        """Copy a segment of a row tile to the panel; pairs are copied whole."""
+        """Copy a segment of a row tile to the panel; pairs and groups are copied whole."""
         where = self.rows_at(m, count, valid)
         sources = self._source_rows(batch, where, m, valid)
         if self.plan.spread:
             self._spread(sources, segment)
+        elif self.plan.groups:
+            self._copy_groups(batch, where, sources)
         else:
             self._copy_pairs(batch, where, sources)
 
@@ -164,6 +170,37 @@ class LeftRows:
         """As 16-bit factors, row by row."""
         assert self.panel is not None and self.plan.pairs is not None
         panel, factor_, steps = self.panel, self.plan.pairs[0], self.plan.steps
+        run = self.plan.reductions[-1].extent
+
+        def copy(source: memory.Buffer, offset: Index, stride: Index, there: Index) -> None:
+            pair_products.copy_run(self.kernel, source, offset, stride, factor_, panel, there, run)
+
+        self._copy_runs(batch, where, sources, run, copy)
+        if steps % 2:
+            for r in range(len(where)):
+                memory.store(panel, [r * self.pitch + steps], body.constant(0, panel.element))
+
+    def _copy_groups(self, batch: Batch, where: Sequence[dict[int, Index]], sources: Sequence[Index]) -> None:
+        """As groups are multiplied, row by row, whole groups for each run; what fills a group up meets zeros."""
+        assert self.panel is not None and self.plan.groups is not None
+        panel, groups = self.panel, self.plan.groups
+        run = self.plan.reductions[-1].extent
+
+        def copy(source: memory.Buffer, offset: Index, stride: Index, there: Index) -> None:
+            groups.copy_run(self.kernel, source, offset, stride, panel, there, run)
+
+        self._copy_runs(batch, where, sources, whole_groups(run, groups.steps) * groups.steps, copy)
+
+    def _copy_runs(
+        self,
+        batch: Batch,
+        where: Sequence[dict[int, Index]],
+        sources: Sequence[Index],
+        room: int,
+        body: Callable[[memory.Buffer, Index, Index, Index], None],
+    ) -> None:
+        """``body(source, offset, stride, place in the panel)`` for each run along the innermost reduction axis; a run
+        takes ``room`` elements of the panel."""
         *outer, run = self.plan.reductions
         stride = self.operand.strides[run.inner]
 
@@ -175,14 +212,10 @@ class LeftRows:
                 offsets = [index.add(o, index.mul(position, self.operand.strides[axis.inner])) for o in offsets]
             places = self.places(self.existing(batch, where, positions), offsets)
             for r, (flat, offset) in enumerate(places):
-                there = index.add(r * self.pitch, index.mul(target, run.extent))
-                source = memory.Buffer.whole(flat, element(self.c, self.c.left))
-                pair_products.copy_run(self.kernel, source, offset, stride, factor_, panel, there, run.extent)
+                there = index.add(r * self.pitch, index.mul(target, room))
+                body(memory.Buffer.whole(flat, element(self.c, self.c.left)), offset, stride, there)
 
         self._over_axes([axis.extent for axis in outer], [], copy)
-        if steps % 2:
-            for r in range(len(where)):
-                memory.store(panel, [r * self.pitch + steps], body.constant(0, panel.element))
 
     def _over_axes(self, extents: list[int], positions: list[Index], body: Callable[[list[Index]], None]) -> None:
         if not extents:

@@ -13,6 +13,7 @@ from rillet.codegen.cpu import epilogue, index, tiles
 from rillet.codegen.cpu.access import DYNAMIC, Access, argument_of
 from rillet.codegen.cpu.contraction_form import Contraction, is_extension, recognize
 from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.cpu.dot_products import DotProducts, products_of
 from rillet.codegen.cpu.epilogue import Epilogue
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
@@ -54,12 +55,21 @@ class Plan:
     prefetch: bool  # fetch the next column tile's panels while row tiles use the current ones
     spread: bool  # copy the left-hand rows of a block to scratch first, each element into all lanes of a vector
     pairs: tuple[NarrowFactor, NarrowFactor] | None  # narrow integers, two steps at a time, left-hand rows in scratch
+    groups: DotProducts | None  # narrow integers, a group of steps at a time
+    groups_in_place: bool  # the left-hand rows of those need no copy
     residuals: tuple[Access, ...]  # what the epilogue reads at the place of its results and no cache holds
 
     @property
     def copies_left(self) -> bool:
         """Whether row tiles of the left operand are copied to scratch before they are used."""
-        return self.spread or self.pairs is not None
+        return self.spread or self.pairs is not None or (self.groups is not None and not self.groups_in_place)
+
+    @property
+    def grouped_steps(self) -> int:
+        """The steps of the reduction, the innermost axis filled up to whole groups."""
+        assert self.groups is not None
+        *outer, inner = [a.extent for a in self.reductions]
+        return math.prod(outer) * whole_groups(inner, self.groups.steps) * self.groups.steps
 
     @property
     def steps(self) -> int:
@@ -123,10 +133,11 @@ def plan_for(
     accumulator_bytes = element_bytes(contraction.product.accumulator_type)
     pack = not right.panel and right.static_stride(contraction.column_loop) != 1
     blockable = cache_blocks and not pack and left.padding is None and not any(a.extent == DYNAMIC for a in reductions)
+    groups = _groups(contraction, reductions, target) if cache_blocks else None
     pairs = _pairs(contraction, reductions, target) if cache_blocks and not pack else None
-    if right.together > 1 and pairs is None:
+    if right.together > 1 and pairs is None and groups is None:
         return None
-    spread = blockable and not pairs and tiles.spreads(target, m, n, guess(reductions[1:]))
+    spread = blockable and not pairs and not groups and tiles.spreads(target, m, n, guess(reductions[1:]))
     chosen = tiles.choose_tile(
         target,
         m,
@@ -139,6 +150,8 @@ def plan_for(
         paired=pairs is not None,
         apart=not right.panel and not pack,
     )
+    if groups:
+        chosen = groups.tile(target, m, n, math.ceil(k / groups.steps))
     tile = Tile(knobs.tile_rows or chosen.rows, knobs.tile_vectors or chosen.vectors, chosen.lanes)
     residuals = _residuals(dispatch, contraction, after, target)
     left_is_flat = len(merge(contraction.row_loops, extents, left_merge)) == 1
@@ -170,11 +183,11 @@ def plan_for(
             target, tile, m, n, first, math.prod(inner), accumulator_bytes=accumulator_bytes
         )
         blocks = blocks.overruled(tile, m, n, knobs)
-    if knobs.reduction_block is not None and not pairs and (pack or blockable):
+    if knobs.reduction_block is not None and not pairs and not groups and (pack or blockable):
         block = 0 if 0 <= first <= knobs.reduction_block else knobs.reduction_block
     if block and not pack and accumulator_bytes * blocks.rows * blocks.columns > tiles.MOST_SUMS_BYTES:
         block = 0
-    panel_sweeps = right.panel > 0 and not block and not spread and not pairs and not blocks.rows_outer
+    panel_sweeps = right.panel > 0 and not block and not spread and not pairs and not groups and not blocks.rows_outer
     prefetch = panel_sweeps and tiles.prefetches(target, right_bytes * n * k)
     run = tile.lanes if _reads_runs(contraction, reductions, target) else 0
     return Plan(
@@ -192,8 +205,31 @@ def plan_for(
         prefetch,
         spread,
         pairs,
+        groups,
+        groups is not None and _in_place(left, reductions, groups),
         residuals,
     )
+
+
+def _groups(contraction: Contraction, reductions: Sequence[Axis], target: Target) -> DotProducts | None:
+    """How products of narrow integers go group by group, where the right-hand side is packed so and all is known."""
+    known = all(axis.extent != DYNAMIC for axis in reductions)
+    factors = factors_of(contraction.root, contraction.product)
+    if contraction.right_access.together == 1 or not reductions or not known or factors is None:
+        return None
+    return products_of(target, contraction.right_access, factors)
+
+
+def _in_place(left: Access, reductions: Sequence[Axis], groups: DotProducts) -> bool:
+    """Whether whole groups of the left-hand rows lie in memory as they are multiplied."""
+    *_, innermost = reductions
+    has_runs = left.static_stride(innermost.inner) == 1 and innermost.extent % groups.steps == 0
+    return groups.in_place and left.padding is None and has_runs
+
+
+def whole_groups(steps: int, group: int) -> int:
+    """The groups that hold as many steps."""
+    return -(-steps // group)
 
 
 def _pairs(

@@ -17,6 +17,7 @@ from rillet.codegen.cpu.contraction_form import convert, factor
 from rillet.codegen.cpu.contraction_left import Batch, LeftRows, coordinates
 from rillet.codegen.cpu.contraction_plan import Plan, element, guess, loop_sizes
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
+from rillet.codegen.cpu.dot_products import DotProducts
 from rillet.codegen.cpu.epilogue import Writer
 from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
@@ -231,7 +232,7 @@ class TileEmitter:
             if self._panel is None:
                 columns = [index.add(c, index.mul(segment.start, axes[0].right_stride)) for c in columns]
         operands = dataclasses.replace(self._operands(masks), ahead=ahead)
-        if self.left.padded is not None and not self.plan.pairs:
+        if self.left.padded is not None and not self.plan.pairs and not self.plan.groups:
             enter = self._entering(batch, where, segment, operands)
             operands = dataclasses.replace(operands, enter=enter)
         return microkernel.reduce_tile(self.kernel, tile, axes, operands, rows, columns, sums)
@@ -265,6 +266,8 @@ class TileEmitter:
         return enter
 
     def _reduction_axes(self, segment: Segment) -> list[microkernel.ReductionAxis]:
+        if self.plan.groups:
+            return self._group_axes(self.plan.groups.steps)
         if self.plan.pairs:
             return [microkernel.ReductionAxis(self.plan.steps, 1, self.right.strides[self.plan.reductions[-1].inner])]
         axes = []
@@ -278,6 +281,16 @@ class TileEmitter:
             size = self.left.reduction_sizes[number] if number else segment.length
             axes.append(microkernel.ReductionAxis(size, left, right))
         return axes
+
+    def _group_axes(self, steps: int) -> list[microkernel.ReductionAxis]:
+        """The reduction in groups of steps; the copied left-hand rows have them one after the other."""
+        panel = self.c.right_access.panel
+        if self.left.panel is not None:
+            return [microkernel.ReductionAxis(self.plan.grouped_steps // steps, steps, steps * panel)]
+        *outer, inner = self.plan.reductions
+        left, right = self.left.operand.strides, self.right.strides
+        axes = [microkernel.ReductionAxis(a.extent, left[a.inner], right[a.inner]) for a in outer]
+        return [*axes, microkernel.ReductionAxis(inner.extent // steps, steps, steps * panel)]
 
     def _operands(self, masks: Sequence[ir.Value | None]) -> microkernel.Operands:
         kernel, root, product = self.kernel, self.c.root, self.c.product
@@ -297,6 +310,8 @@ class TileEmitter:
             loaded = memory.load(buffer, self._vector_at(offset), self.lanes, mask)
             return factor(kernel, root, product.right, loaded, self.lanes)
 
+        if self.plan.groups:
+            return microkernel.Operands(left, right, groups=self._groups(self.plan.groups, flat))
         if self.plan.pairs:
             return microkernel.Operands(left, right, pairs=self._pairs(flat, masks if guarded else None))
         if not self.plan.run:
@@ -309,6 +324,16 @@ class TileEmitter:
             return [vector.ExtractOp(value, [], [n]).result for n in range(self.lanes)]
 
         return microkernel.Operands(left, right, run=self.lanes, left_run=left_run)
+
+    def _groups(self, products: DotProducts, flat: ir.Value) -> microkernel.Groups:
+        panel = self.left.panel or memory.Buffer.whole(self.left.operand.memref, element(self.c, self.c.left))
+        weights = memory.Buffer.whole(flat, element(self.c, self.c.right))
+        return microkernel.Groups(
+            lambda offset, _: products.left(panel, offset),
+            lambda offset, _: products.right(weights, offset),
+            products.multiply_add,
+            products.unroll,
+        )
 
     def _pairs(self, flat: ir.Value, masks: Sequence[ir.Value | None] | None) -> microkernel.Pairs:
         assert self.plan.pairs is not None and self.left.panel is not None

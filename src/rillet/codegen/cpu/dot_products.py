@@ -1,0 +1,69 @@
+"""Sums of products of 8-bit integers by instructions that take several steps of the reduction at once.
+
+The packed right-hand side holds a *group* of steps of a column together (docs/architecture.md, section 3). Left-hand
+rows are read where they lie, if whole groups lie there and the instruction takes them as they are; else row tiles are
+copied to scratch first. What instructions there are is part of the target's description.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch_mlir import ir
+
+from rillet.codegen.cpu.access import Access
+from rillet.codegen.cpu.dsp_products import DspProducts
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.cpu.memory import Buffer
+from rillet.codegen.cpu.narrow_factors import NarrowFactor
+from rillet.codegen.cpu.tiles import Tile
+from rillet.targets import Target
+
+
+class DotProducts(Protocol):
+    """How a target multiplies groups of two narrow factors. What multiplies one group may be several operands."""
+
+    @property
+    def steps(self) -> int:
+        """Steps of the reduction in a group."""
+
+    @property
+    def unroll(self) -> int:
+        """Groups in one iteration of the innermost loop."""
+
+    @property
+    def left_bits(self) -> int:
+        """Of a left-hand factor in scratch."""
+
+    @property
+    def in_place(self) -> bool:
+        """Whether left-hand elements are multiplied as they lie in memory."""
+
+    def tile(self, target: Target, m: int, n: int, groups: int) -> Tile:
+        """The register tile for ``m`` rows, ``n`` columns and as many groups."""
+
+    def left(self, source: Buffer, offset: Index) -> list[ir.Value]:
+        """A row's operands for the group at ``offset``."""
+
+    def right(self, source: Buffer, offset: Index) -> list[ir.Value]:
+        """A vector of columns' operands for the group at ``offset``."""
+
+    def multiply_add(self, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+        """A sum, or vector of sums, plus products."""
+
+    def copy_run(
+        self, kernel: Kernel, source: Buffer, offset: Index, stride: Index, panel: Buffer, target: Index, length: int
+    ) -> None:
+        """Copy ``length`` elements of a row, ``stride`` apart, to scratch, as ``left`` reads them."""
+
+
+_BY_NAME: dict[str, type[DspProducts]] = {"dsp": DspProducts}
+
+
+def products_of(target: Target, right: Access, factors: tuple[NarrowFactor, NarrowFactor]) -> DotProducts | None:
+    """How the target multiplies these factors, the right-hand side being packed as ``right``; None if it cannot."""
+    packed = (right.together, right.ways) == (target.pack_k, target.pack_k_ways)
+    if not packed or target.dot_products not in _BY_NAME or factors[1].zero_point:
+        return None
+    return _BY_NAME[target.dot_products](*factors)

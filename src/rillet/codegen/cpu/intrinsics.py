@@ -1,0 +1,17 @@
+"""Calls of LLVM's target intrinsics: what one instruction does, where no pattern of ordinary operations is sure to be
+turned into it."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+
+def call(name: str, result: ir.Type, *operands: ir.Value) -> ir.Value:
+    """The value of intrinsic ``name`` (LLVM's, with the types that tell its versions apart)."""
+    attributes = {
+        "intrin": ir.StringAttr.get(name),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
+    }
+    made = ir.Operation.create("llvm.call_intrinsic", results=[result], operands=list(operands), attributes=attributes)
+    return made.results[0]
