@@ -94,3 +94,55 @@ def test_a_computed_operand_is_left_alone_when_packing_does_not_pay(text: str) -
     """Few rows; contiguous and narrow; less than a panel."""
     program = lower(text, dispatch.PASSES, until="pack-rhs")
     assert str(program.module).count("linalg.generic") == 1
+
+
+NARROW = """
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (k, n)>
+#c = affine_map<(m, n, k) -> (m, n)>
+module {{
+  ml_program.global private @w(#ml_program.extern<tensor<{k}x20x{type}>>) : tensor<{k}x20x{type}>
+  func.func @main(%x: tensor<4x{k}xi8>) -> tensor<4x20xi32> {{
+    %w = ml_program.global_load_const @w : tensor<{k}x20x{type}>
+    %zero = arith.constant 0 : i32
+    %e = tensor.empty() : tensor<4x20xi32>
+    %f = linalg.fill ins(%zero : i32) outs(%e : tensor<4x20xi32>) -> tensor<4x20xi32>
+    %y = linalg.generic {{indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]}}
+        ins(%x, %w : tensor<4x{k}xi8>, tensor<{k}x20x{type}>) outs(%f : tensor<4x20xi32>) {{
+    ^bb0(%p: i8, %q: {type}, %o: i32):
+      %r = arith.extui %p : i8 to i32
+      %t = arith.extsi %q : {type} to i32
+      %s = arith.muli %r, %t : i32
+      %u = arith.addi %s, %o : i32
+      linalg.yield %u : i32
+    }} -> tensor<4x20xi32>
+    func.return %y : tensor<4x20xi32>
+  }}
+}}
+"""
+
+
+def test_steps_of_8_bit_integers_lie_side_by_side() -> None:
+    array = np.arange(9 * 20, dtype=np.int8).reshape(9, 20)
+    program = lower(
+        NARROW.format(k=9, type="i8"), dispatch.passes(16, (2, 1)), until="pack-rhs", constants={"w": array}
+    )
+    check(
+        str(program.module),
+        """
+        // CHECK: affine_map<(d0, d1, d2) -> (d1 floordiv 16, d2 floordiv 2, d1 mod 16, d2 mod 2)>
+        // CHECK: ml_program.global_load_const @w_packed : tensor<2x5x16x2xi8>
+        """,
+    )
+    packed = program.constants["w_packed"]
+    np.testing.assert_array_equal(packed[1, :4, :4].transpose(0, 2, 1).reshape(8, 4), array[:8, 16:])
+    np.testing.assert_array_equal(packed[0, 4, :, 0], array[8, :16])
+    assert not packed[0, 4, :, 1].any()
+
+
+def test_steps_of_wider_integers_lie_one_after_the_other() -> None:
+    array = np.arange(8 * 20, dtype=np.int16).reshape(8, 20)
+    program = lower(
+        NARROW.format(k=8, type="i16"), dispatch.passes(16, (2, 1)), until="pack-rhs", constants={"w": array}
+    )
+    check(str(program.module), "// CHECK: ml_program.global_load_const @w_packed : tensor<2x8x16xi16>")

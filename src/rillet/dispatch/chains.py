@@ -16,7 +16,7 @@ from torch_mlir import ir
 from rillet.dispatch.groups import Edge, Group, edges_between, joined, outputs
 from rillet.dispatch.nodes import Kind, Node
 from rillet.ir import dtypes
-from rillet.ir.contraction import Contraction, contraction
+from rillet.ir.contraction import Contraction, contraction, is_interleaved
 from rillet.ir.structured import DYNAMIC
 
 FEWEST_ROWS, MOST_ROWS = 16, 64  # of a block
@@ -130,7 +130,8 @@ def _roles(group: Group) -> Contraction | None:
     roles = contraction(root.view)
     if roles is None or roles.is_convolution or len(roles.n) != 1 or root.view.init_maps[0][-1] != roles.n[0]:
         return None
-    return roles
+    # Where steps are multiplied together, rows of the left-hand side are copied to scratch first.
+    return None if is_interleaved(root.view.maps[roles.rhs]) else roles
 
 
 def _link(maker: Group, graph: Graph) -> tuple[ir.Value, Group] | None:
