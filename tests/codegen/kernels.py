@@ -86,12 +86,23 @@ def batched(shapes: tuple[str, str, str], maps: tuple[str, str, str], dims: str 
 
 
 def conv2d(
-    batch: int, size: tuple[int, int], ic: int, oc: int, kernel: tuple[int, int], stride: int = 1, dilation: int = 1
+    batch: int,
+    size: tuple[int, int],
+    ic: int,
+    oc: int,
+    kernel: tuple[int, int],
+    stride: int = 1,
+    dilation: int = 1,
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0),
 ) -> tuple[str, tuple[int, ...]]:
-    """relu(convolution + bias) of an already padded channels-last input; weights packed. Also the result's shape."""
-    oh, ow = ((s - (k - 1) * dilation - 1) // stride + 1 for s, k in zip(size, kernel, strict=True))
+    """relu(convolution + bias) of a channels-last input; weights packed. Also the result's shape. The kernel pads
+    (top, left, bottom, right) by zeros that add nothing, where ``pads`` are not zero.
+    """
+    big = (size[0] + pads[0] + pads[2], size[1] + pads[1] + pads[3])
+    oh, ow = ((s - (k - 1) * dilation - 1) // stride + 1 for s, k in zip(big, kernel, strict=True))
     shape = (batch, oh, ow, oc)
-    result, left, bias = tensor(shape), tensor((batch, *size, ic)), tensor((oc,))
+    argument, left = tensor((batch, *size, ic)), tensor((batch, *big, ic))
+    result, bias = tensor(shape), tensor((oc,))
     right = tensor((-(-oc // PACK), *kernel, ic, PACK))
     maps = (
         f"n, h * {stride} + i * {dilation}, w * {stride} + j * {dilation}, c",
@@ -99,8 +110,16 @@ def conv2d(
         "n, h, w, o",
     )
     body = zero_init(result) + reduction(result, left, right, "n, h, w, o, i, j, c", maps, "pppprrr")
+    if any(pads):
+        padding = f"low[0, {pads[0]}, {pads[1]}, 0] high[0, {pads[2]}, {pads[3]}, 0]"
+        body = f"""%nothing = arith.constant 0.0 : f32
+%padded = tensor.pad %a {padding} {{
+^bb0(%i0: index, %i1: index, %i2: index, %i3: index):
+  tensor.yield %nothing : f32
+}} {{flow.adds_nothing}} : {argument} to {left}
+{body.replace("%a", "%padded")}"""
     body += bias_relu(result, 4, bias)
-    text = executable("conv", f"%a: {left}, %b: {right}, %bias: {bias}", result, f"{body}\nreturn %1 : {result}")
+    text = executable("conv", f"%a: {argument}, %b: {right}, %bias: {bias}", result, f"{body}\nreturn %1 : {result}")
     return text, shape
 
 

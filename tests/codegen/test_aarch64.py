@@ -46,6 +46,16 @@ def test_convolution(emulator: Emulator, stride: int) -> None:
     assert_close(y, np.maximum(conv2d_reference(x, w, stride) + bias, 0))
 
 
+def test_convolution_that_skips_padding(emulator: Emulator) -> None:
+    rng = np.random.default_rng(0)
+    text, shape = conv2d(1, (7, 9), 6, 20, (3, 3), 1, 5, (5, 5, 5, 5))
+    x, w = rng.standard_normal((1, 7, 9, 6), np.float32), rng.standard_normal((3, 3, 6, 20), np.float32)
+    bias = rng.standard_normal(20, np.float32)
+    y = _run(emulator, text, [x, pack(w), bias], shape)
+    padded = np.pad(x, ((0, 0), (5, 5), (5, 5), (0, 0)))
+    assert_close(y, np.maximum(conv2d_reference(padded, w, 1, 5) + bias, 0))
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 def test_depthwise(emulator: Emulator, stride: int) -> None:
     rng = np.random.default_rng(0)

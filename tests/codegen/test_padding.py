@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from harness import Kernel, executable
-from kernels import tensor
+from kernels import assert_close, conv2d, conv2d_reference, pack, tensor
 
 
 def padded(x: np.ndarray, low: tuple[int, int], high: tuple[int, int], value: float) -> np.ndarray:
@@ -80,3 +80,35 @@ return %0 : {result}"""
     [y] = kernel([x], [(out, np.float32)])
     windows = np.lib.stride_tricks.sliding_window_view(padded(x, low, high, -np.inf), (3, 3), axis=(1, 2))
     np.testing.assert_array_equal(y, windows[:, ::stride, ::stride].max(axis=(-1, -2)))
+
+
+# Size, channels, kernel, stride, dilation, pads: odd sizes, taps farther apart than the map, uneven margins, a map of
+# which results at the border see nothing at all.
+SKIPPED = [
+    ((13, 17), 8, (3, 3), 1, 6, (6, 6, 6, 6)),
+    ((9, 7), 16, (3, 3), 1, 12, (12, 12, 12, 12)),
+    ((11, 10), 5, (3, 2), 2, 4, (5, 0, 3, 6)),
+    ((5, 6), 8, (1, 3), 1, 2, (4, 7, 0, 9)),
+]
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-v2"])
+@pytest.mark.parametrize(("size", "channels", "taps", "stride", "dilation", "pads"), SKIPPED)
+def test_windows_in_the_padding_are_skipped(
+    target: str,
+    size: tuple[int, int],
+    channels: int,
+    taps: tuple[int, int],
+    stride: int,
+    dilation: int,
+    pads: tuple[int, int, int, int],
+) -> None:
+    text, shape = conv2d(1, size, channels, 40, taps, stride, dilation, pads)
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, *size, channels), np.float32), rng.standard_normal((*taps, channels, 40), np.float32)
+    bias = rng.standard_normal(40, np.float32)
+    kernel = Kernel(text, target)
+    [y] = kernel([x, pack(w), bias], [(shape, np.float32)])
+    surrounded = padded(x, (pads[0], pads[1]), (pads[2], pads[3]), 0)
+    assert_close(y, np.maximum(conv2d_reference(surrounded, w, stride, dilation) + bias, 0))
+    assert kernel.executable.strategy == "contraction"

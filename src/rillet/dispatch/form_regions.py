@@ -22,6 +22,7 @@ from rillet.ir.structured import reads
 REGION = "flow.region"
 STAGE = "flow.stage"  # on the members of a chain, until executables are simplified
 LONG = "flow.long"  # the axis of a value, within a chain, of which a row's length must be checked at run time
+ADDS_NOTHING = "flow.adds_nothing"  # on a pad that its reader bound-checks
 _CHECKED_RUN = 4  # elements; shorter runs are not worth a check each
 
 
@@ -30,11 +31,11 @@ def run(program: Program, limits: Limits) -> None:
     number = 0
     with program.context, ir.Location.unknown():
         for block in host_blocks(program.main()):
-            former = _Former(block, limits)
+            former = _Former(program, block, limits)
             groups = former.form()
             for rewrite in (redirect, place_parts):
                 if rewrite(former.group, former.producers, former.nodes):
-                    former = _Former(block, limits)
+                    former = _Former(program, block, limits)
                     groups = former.form()
             if limits.scratch:
                 groups = former.chain()
@@ -48,7 +49,8 @@ def run(program: Program, limits: Limits) -> None:
 class _Former:
     """Forms the groups of one block."""
 
-    def __init__(self, block: ir.Block, limits: Limits) -> None:
+    def __init__(self, program: Program, block: ir.Block, limits: Limits) -> None:
+        self.program = program
         self.limits = limits
         self.operations = [op.operation for op in block.operations]
         self.position = {op: i for i, op in enumerate(self.operations)}
@@ -118,7 +120,12 @@ class _Former:
             whole = source.shape[-1] == result.shape[-1] >= _CHECKED_RUN
             if not whole or reader is None or reader.kind is not Kind.ROOT or reader.view is None:
                 continue
-            if self.limits.compact or unread_padding.pays(member.op, reader.view):
+            if not self.limits.compact and not unread_padding.pays(member.op, reader.view):
+                continue
+            adds_nothing = unread_padding.adds_nothing(self.program, member.op, reader.view)
+            if adds_nothing:
+                member.op.attributes[ADDS_NOTHING] = ir.UnitAttr.get()
+            if self.limits.compact or adds_nothing:
                 found[index] = positions[0]
         return found
 

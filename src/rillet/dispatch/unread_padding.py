@@ -2,15 +2,18 @@
 windows that lie in the padding.
 
 Where the taps of a window are far apart (dilation), many of them read nothing but padding for all results of a register
-tile, and the padded tensor is several times as large as what it surrounds.
+tile, and the padded tensor is several times as large as what it surrounds. To skip a product of zero changes nothing
+only if the other factor is finite, which is known of constants.
 """
 
 from __future__ import annotations
 
 import itertools
 
+import numpy as np
 from torch_mlir import ir
 
+from rillet.ir import Program, constants
 from rillet.ir.contraction import contraction
 from rillet.ir.extents import margins, padding_value
 from rillet.ir.rewrite import defining
@@ -21,13 +24,22 @@ _SHORTEST_RUN = 16  # elements between two checks, at least
 _WORTHWHILE = 0.1
 
 
+def adds_nothing(program: Program, pad: ir.Operation, reader: Structured) -> bool:
+    """Whether products with the padding leave the sums of ``reader`` as they are: zeros times finite constants."""
+    roles = contraction(reader)
+    if roles is None or reader.inputs[roles.lhs] != pad.results[0] or not _is_zero(padding_value(pad)):
+        return False
+    weights = constants.array_of(program, reader.inputs[roles.rhs])
+    return weights is not None and bool(np.isfinite(weights.astype(np.float32)).all())
+
+
 def pays(pad: ir.Operation, reader: Structured) -> bool:
-    """Whether ``reader`` should read the source of ``pad``, zeros around a static tensor, instead of its result."""
+    """Whether a convolution should read the source of ``pad`` instead of its result, if the padding adds nothing."""
     roles = contraction(reader)
     if roles is None or not roles.is_convolution or not roles.n or reader.inputs[roles.lhs] != pad.results[0]:
         return False
-    map_, extents = reader.maps[roles.lhs], reader.extents()
-    if map_[-1] not in roles.k or extents[map_[-1]] < _SHORTEST_RUN or not _is_zero(padding_value(pad)):  # type: ignore[index]
+    innermost = reader.maps[roles.lhs][-1]
+    if innermost not in roles.k or reader.extents()[innermost] < _SHORTEST_RUN:  # type: ignore[index]
         return False
     return 1 - _computed(pad, reader, roles.lhs, max(roles.image)) >= _WORTHWHILE
 
@@ -35,9 +47,9 @@ def pays(pad: ir.Operation, reader: Structured) -> bool:
 def _computed(pad: ir.Operation, reader: Structured, operand: int, innermost: int) -> float:
     """The share of the multiplications that is left when register tiles skip what lies in the padding."""
     lows, _ = margins(pad)
-    extents = reader.extents()
+    extents, source = reader.extents(), ir.RankedTensorType(pad.operands[0].type).shape
     share = 1.0
-    for expr, low, size in zip(reader.maps[operand], lows, ir.RankedTensorType(pad.operands[0].type).shape, strict=True):
+    for expr, low, size in zip(reader.maps[operand], lows, source, strict=True):
         form = linear_form(expr)
         if low == 0 or form is None or not isinstance(low, int):
             continue
@@ -64,4 +76,4 @@ def _is_zero(value: ir.Value) -> bool:
     if owner is None or owner.name != "arith.constant":
         return False
     attribute = owner.attributes["value"]
-    return isinstance(attribute, ir.FloatAttr | ir.IntegerAttr) and attribute.value == 0
+    return isinstance(attribute, ir.FloatAttr) and attribute.value == 0

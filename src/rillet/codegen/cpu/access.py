@@ -19,6 +19,7 @@ from rillet.codegen.cpu.kernel import Kernel, reshape_memref
 from rillet.codegen.cpu.memory import Buffer
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
+ADDS_NOTHING = "flow.adds_nothing"  # on a pad: see docs/architecture.md, "Padded operands"
 _RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"})
 
 
@@ -94,11 +95,7 @@ class Padding:
     low: tuple[int, ...]  # of every axis
     axes: tuple[int, ...]  # the padded ones
     value: ir.Attribute
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether the constant is zero."""
-        return isinstance(self.value, ir.FloatAttr | ir.IntegerAttr) and self.value.value == 0
+    adds_nothing: bool  # products with the constant leave a sum as it is
 
 
 def padding_of(dispatch: Dispatch, value: ir.Value) -> Padding | None:
@@ -116,7 +113,8 @@ def padding_of(dispatch: Dispatch, value: ir.Value) -> Padding | None:
         return None
     low = tuple(ir.DenseI64ArrayAttr(pad.attributes["static_low"]))
     axes = tuple(n for n, (a, b) in enumerate(zip(source.shape, result.shape, strict=True)) if a != b)
-    return Padding(pad.operands[0], low, axes, filler.operation.attributes["value"])
+    nothing = ADDS_NOTHING in pad.attributes
+    return Padding(pad.operands[0], low, axes, filler.operation.attributes["value"], nothing)
 
 
 @dataclass(frozen=True)

@@ -155,12 +155,6 @@ def _inputs_of(root: Generic, value: ir.Value) -> set[int]:
     return set().union(*(_inputs_of(root, o) for o in owner.operands))
 
 
-def is_extension(value: ir.Value) -> bool:
-    """Whether a factor is its operand's element, possibly widened."""
-    owner = _owner(value)
-    return owner is None or (owner.name in _WIDEN and is_extension(owner.operands[0]))
-
-
 def factor(kernel: Kernel, root: Generic, value: ir.Value, operand: ir.Value, lanes: int) -> ir.Value:
     """Compute a factor of the product from its operand's element (a scalar, or ``vector<lanes>``)."""
     if value in list(root.body.arguments):

@@ -17,7 +17,7 @@ from rillet.codegen.cpu.coordinates import Lane
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.packing import each_step
-from rillet.codegen.cpu.padding import Condition, Padded
+from rillet.codegen.cpu.padding import Condition, Padded, any_of
 
 Batch = dict[int, Index]  # loop -> coordinate
 
@@ -115,6 +115,17 @@ class LeftRows:
         following.append(index.add(position[0], carry))
         return following[::-1]
 
+    @property
+    def skips(self) -> bool:
+        """Whether nothing is done where all rows of a tile read padding."""
+        padding = self.c.left_access.padding
+        return padding is not None and padding.adds_nothing
+
+    @staticmethod
+    def positions(within: Sequence[Index], segment: Segment) -> list[Index]:
+        """Positions of the outer reduction axes, given those within a segment of the first one."""
+        return [index.add(within[0], segment.start), *within[1:]] if within else []
+
     def existing(self, batch: Batch, where: Sequence[dict[int, Index]], positions: Sequence[Index]) -> list[Condition]:
         """For each row, whether what it reads at these positions of the outer reduction axes is no padding."""
         padded = self.padded
@@ -143,28 +154,47 @@ class LeftRows:
         where = self.rows_at(m, count, valid)
         sources = self._source_rows(batch, where, m, valid)
         if self.plan.spread:
-            self._spread(sources, segment)
+            self._spread(batch, where, sources, segment)
         elif self.plan.groups:
             self._copy_groups(batch, where, sources)
         else:
             self._copy_pairs(batch, where, sources)
 
-    def _spread(self, sources: Sequence[Index], segment: Segment) -> None:
+    def _spread(
+        self, batch: Batch, where: Sequence[dict[int, Index]], sources: Sequence[Index], segment: Segment
+    ) -> None:
         """Each element into all lanes of a vector: step by step, and row by row within a step."""
         sizes = [segment.length, *self.reduction_sizes[1:]][: len(self.plan.reductions)]
         strides = [self.operand.strides[a.inner] for a in self.plan.reductions]
         if strides:
             sources = [index.add(r, index.mul(segment.start, strides[0])) for r in sources]
 
-        def store(offsets: Sequence[Index], target: Index) -> None:
-            assert self.panel is not None
-            for r, offset in enumerate(offsets):
-                value = broadcast(self.load(self.operand.memref, offset), self.lanes)
-                spot = index.add(target, r * self.lanes)
-                memory.store(self.panel, [Lane(spot) if self.lanes > 1 else spot], value, self.lanes)
+        def copy(positions: list[Index]) -> None:
+            target: Index = 0
+            offsets = list(sources)
+            for size, stride, position in zip(sizes, strides, positions, strict=False):
+                target = index.add(index.mul(target, size), position)
+                offsets = [index.add(o, index.mul(position, stride)) for o in offsets]
+            inner = list(zip(sizes, strides, strict=True))[-1:]
+            target = index.mul(target, index.mul(index.product([size for size, _ in inner]), self.pitch))
+            existing = self.existing(batch, where, self.positions(positions, segment))
+            places = self.places(existing, offsets)
+            counts = any_of(existing) if self.skips else True
 
-        axes = list(zip(sizes, strides, strict=True))
-        each_step(self.kernel, axes, sources, 0, self.pitch, store)
+            def store(offsets: Sequence[Index], target: Index) -> None:
+                assert self.panel is not None
+                for r, ((flat, _), offset) in enumerate(zip(places, offsets, strict=True)):
+                    value = broadcast(self.load(flat, offset), self.lanes)
+                    spot = index.add(target, r * self.lanes)
+                    memory.store(self.panel, [Lane(spot) if self.lanes > 1 else spot], value, self.lanes)
+
+            def spread() -> list[ir.Value]:
+                each_step(self.kernel, inner, [offset for _, offset in places], target, self.pitch, store)
+                return []
+
+            self.kernel.select(counts, spread, [])
+
+        self._over_axes(sizes[:-1], [], copy)
 
     def _copy_pairs(self, batch: Batch, where: Sequence[dict[int, Index]], sources: Sequence[Index]) -> None:
         """As 16-bit factors, row by row."""
@@ -217,7 +247,7 @@ class LeftRows:
 
         self._over_axes([axis.extent for axis in outer], [], copy)
 
-    def _over_axes(self, extents: list[int], positions: list[Index], body: Callable[[list[Index]], None]) -> None:
+    def _over_axes(self, extents: Sequence[Index], positions: list[Index], body: Callable[[list[Index]], None]) -> None:
         if not extents:
             body(positions)
             return

@@ -11,7 +11,7 @@ from torch_mlir import ir
 
 from rillet.codegen.cpu import epilogue, index, tiles
 from rillet.codegen.cpu.access import DYNAMIC, Access, argument_of
-from rillet.codegen.cpu.contraction_form import Contraction, is_extension, recognize
+from rillet.codegen.cpu.contraction_form import Contraction, recognize
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.dot_products import DotProducts, products_of
 from rillet.codegen.cpu.epilogue import Epilogue
@@ -78,12 +78,6 @@ class Plan:
         return (self.reduction_block or first) * math.prod(inner)
 
     @property
-    def pads_with_zeros(self) -> bool:
-        """Whether left-hand factors made of padding are zero, so that their products need not be added."""
-        padding = self.contraction.left_access.padding
-        return padding is not None and padding.is_zero and is_extension(self.contraction.product.left)
-
-    @property
     def prefetch_parts(self) -> int:
         """In how many parts the next panels are fetched, one during each row tile of a block; 0: they are not. A power
         of two, so that dividing by it is a shift: row tiles beyond it fetch the last part again. One or two row tiles
@@ -132,14 +126,15 @@ def plan_for(
     knobs = dispatch.knobs
     accumulator_bytes = element_bytes(contraction.product.accumulator_type)
     pack = not right.panel and right.static_stride(contraction.column_loop) != 1
-    blockable = cache_blocks and not pack and left.padding is None and not any(a.extent == DYNAMIC for a in reductions)
+    blockable = cache_blocks and not pack and not any(a.extent == DYNAMIC for a in reductions)
     groups = _groups(contraction, reductions, target) if cache_blocks else None
     pairs = _pairs(contraction, reductions, target) if cache_blocks and not pack else None
     if right.together > 1 and pairs is None and groups is None:
         return None
     spread = blockable and not pairs and not groups and tiles.spreads(target, m, n, guess(reductions[1:]))
+    sums_are_integers = isinstance(contraction.product.accumulator_type, ir.IntegerType)
     chosen = tiles.choose_tile(
-        target,
+        target.with_integer_sums() if sums_are_integers else target,
         m,
         n,
         k,
@@ -167,6 +162,7 @@ def plan_for(
         element_bytes=right_bytes,
         panels=right.panel > 0,
         residual=bool(residuals),
+        paired=pairs is not None,
     )
     if pairs:
         blocks = _in_l2(blocks, tile, right_bytes * k, target)
@@ -271,7 +267,7 @@ def _residuals(dispatch: Dispatch, contraction: Contraction, after: Epilogue, ta
 
 def _reads_runs(contraction: Contraction, reductions: Sequence[Axis], target: Target) -> bool:
     """Whether factors on the left come out of vectors of neighbours along the innermost reduction axis."""
-    if not target.fma_by_element or not reductions or contraction.left_access.padding is not None:
+    if not target.fma_by_element or not reductions:
         return False
     contiguous = contraction.left_access.static_stride(reductions[-1].inner) == 1
     return contiguous and isinstance(contraction.product.accumulator_type, ir.FloatType)

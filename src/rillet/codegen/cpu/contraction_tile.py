@@ -231,7 +231,7 @@ class TileEmitter:
                 rows = [index.add(r, index.mul(segment.start, axes[0].left_stride)) for r in rows]
             if self._panel is None:
                 columns = [index.add(c, index.mul(segment.start, axes[0].right_stride)) for c in columns]
-        operands = dataclasses.replace(self._operands(masks), ahead=ahead)
+        operands = dataclasses.replace(self._operands(masks, len(rows)), ahead=ahead)
         if self.left.padded is not None and not self.plan.pairs and not self.plan.groups:
             enter = self._entering(batch, where, segment, operands)
             operands = dataclasses.replace(operands, enter=enter)
@@ -249,18 +249,17 @@ class TileEmitter:
     def _entering(
         self, batch: Batch, where: Sequence[dict[int, Index]], segment: Segment, operands: microkernel.Operands
     ) -> Callable[[list[Index], list[Index]], microkernel.Run]:
-        """Chooses, for each row, between the tensor and its padding before the innermost loop. Where all rows read
-        zeros nothing is to be added."""
+        """Chooses, for each row, between the tensor and its padding before the innermost loop, which does not run where
+        all rows read padding that adds nothing."""
 
-        def enter(positions: list[Index], rows: list[Index]) -> microkernel.Run:
-            if positions:
-                positions = [index.add(positions[0], segment.start), *positions[1:]]
-            existing = self.left.existing(batch, where, positions)
+        def enter(within: list[Index], rows: list[Index]) -> microkernel.Run:
+            existing = self.left.existing(batch, where, self.left.positions(within, segment))
+            counts = any_of(existing) if self.left.skips else True
+            if self.left.panel is not None:
+                return microkernel.Run(dataclasses.replace(operands, enter=None), rows, counts)
             places = self.left.places(existing, rows)
-            inside = dataclasses.replace(
-                operands, left=lambda offset, number: self.left.load(places[number][0], offset), enter=None
-            )
-            counts = any_of(existing) if self.plan.pads_with_zeros else True
+            left, left_run = self._left_reads([flat for flat, _ in places])
+            inside = dataclasses.replace(operands, left=left, left_run=left_run, enter=None)
             return microkernel.Run(inside, [offset for _, offset in places], counts)
 
         return enter
@@ -292,17 +291,13 @@ class TileEmitter:
         axes = [microkernel.ReductionAxis(a.extent, left[a.inner], right[a.inner]) for a in outer]
         return [*axes, microkernel.ReductionAxis(inner.extent // steps, steps, steps * panel)]
 
-    def _operands(self, masks: Sequence[ir.Value | None]) -> microkernel.Operands:
+    def _operands(self, masks: Sequence[ir.Value | None], rows: int) -> microkernel.Operands:
         kernel, root, product = self.kernel, self.c.root, self.c.product
         right_element = element(self.c, self.c.right)
         flat = self.right.memref if self._panel is None else self._panel
         # Packed panels are padded, so only a right-hand side read in place has columns that must not be touched.
         guarded = self._panel is None and not self.c.right_access.panel
-
-        def left(offset: Index, number: int) -> ir.Value:
-            if self.left.panel is not None:
-                return memory.load(self.left.panel, self._vector_at(offset), self.lanes)
-            return self.left.load(self.left.operand.memref, offset)
+        left, left_run = self._left_reads([self.left.operand.memref] * rows)
 
         def right(offset: Index, number: int) -> ir.Value:
             buffer = memory.Buffer.whole(flat, right_element)
@@ -310,20 +305,28 @@ class TileEmitter:
             loaded = memory.load(buffer, self._vector_at(offset), self.lanes, mask)
             return factor(kernel, root, product.right, loaded, self.lanes)
 
-        if self.plan.groups:
-            return microkernel.Operands(left, right, groups=self._groups(self.plan.groups, flat))
-        if self.plan.pairs:
-            return microkernel.Operands(left, right, pairs=self._pairs(flat, masks if guarded else None))
-        if not self.plan.run:
-            return microkernel.Operands(left, right)
+        groups = self._groups(self.plan.groups, flat) if self.plan.groups else None
+        pairs = self._pairs(flat, masks if guarded else None) if self.plan.pairs else None
+        return microkernel.Operands(left, right, run=self.plan.run, left_run=left_run, pairs=pairs, groups=groups)
 
-        def left_run(offset: Index, number: int) -> list[ir.Value]:
-            buffer = memory.Buffer.whole(self.left.operand.memref, element(self.c, self.c.left))
+    def _left_reads(
+        self, flats: Sequence[ir.Value]
+    ) -> tuple[Callable[[Index, int], ir.Value], Callable[[Index, int], list[ir.Value]] | None]:
+        """Reads of one left-hand factor and, where neighbours are read together, of several; ``flats``: the memory that
+        each row is in."""
+
+        def one(offset: Index, number: int) -> ir.Value:
+            if self.left.panel is not None:
+                return memory.load(self.left.panel, self._vector_at(offset), self.lanes)
+            return self.left.load(flats[number], offset)
+
+        def several(offset: Index, number: int) -> list[ir.Value]:
+            buffer = memory.Buffer.whole(flats[number], element(self.c, self.c.left))
             loaded = memory.load(buffer, self._vector_at(offset), self.lanes)
-            value = factor(kernel, root, product.left, loaded, self.lanes)
+            value = factor(self.kernel, self.c.root, self.c.product.left, loaded, self.lanes)
             return [vector.ExtractOp(value, [], [n]).result for n in range(self.lanes)]
 
-        return microkernel.Operands(left, right, run=self.lanes, left_run=left_run)
+        return one, several if self.plan.run else None
 
     def _groups(self, products: DotProducts, flat: ir.Value) -> microkernel.Groups:
         panel = self.left.panel or memory.Buffer.whole(self.left.operand.memref, element(self.c, self.c.left))

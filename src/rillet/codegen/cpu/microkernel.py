@@ -61,8 +61,9 @@ class Operands:
     ``left_run(offset, row number)``, where neighbours along the innermost loop are read together, gives ``run``
     scalars. ``ahead(offset, steps)``, called in each iteration of the innermost loop with the right operand's offset
     and the steps of the iteration, fetches what comes later. ``enter`` is called where the innermost loop begins, with
-    the positions of the loops around it and the rows' offsets there. ``pairs``, if there, takes the place of ``left`` and ``right``: steps go two by two, and a last one that
-    is left over goes with itself, as the left factor's second half is zero there.
+    the positions of the loops around it and the rows' offsets there. ``pairs``, if there, takes the place of ``left``
+    and ``right``: steps go two by two, and a last one that is left over goes with itself, as the left factor's second
+    half is zero there.
     """
 
     left: Callable[[Index, int], ir.Value]
