@@ -27,6 +27,7 @@ class Target:
     scalar_float_registers: int
     fma: bool
     pointer_bits: int = 64
+    scalar_registers: int = 12  # that hold integers of an inner loop, addresses and counters aside
     abi: str = ""  # LLVM abi name, where the triple does not say it
     tuning: tuple[str, ...] = ()  # LLVM features that change code generation only, e.g. "-prefer-256-bit"
     pack_n: int = 16  # panel width of packed right-hand sides; equal for all variants in one file
@@ -42,6 +43,7 @@ class Target:
     os: str = "linux"  # "linux", "none" (bare metal) or "wasi"
     float_abi: str = "hard"  # "hard": floats are passed in floating-point registers; "soft": in integer registers
     maximum_propagates_nan: bool = True  # whether the maximum and minimum instructions give NaN for NaN and a number
+    converts_to_nearest: bool = False  # a conversion of a float to an integer rounds to nearest even and saturates
     c_flags: tuple[str, ...] = ()  # clang's flags that select this target, for sizes and stack of exported C
     threads: bool = True  # False: one core without an operating system; a dispatch is not split into workgroups
 
@@ -69,10 +71,20 @@ class Target:
         """The registers that hold a kernel's accumulators: vector registers, or scalar ones where there are none."""
         return self.vector_registers if self.vector_bits else self.scalar_float_registers
 
+    def with_integer_sums(self) -> Target:
+        """The same, whose kernels keep integer sums: without vectors those are in other registers than floats."""
+        return dataclasses.replace(self, scalar_float_registers=self.scalar_registers)
+
     @property
     def multiplies_pairs(self) -> bool:
         """Whether an instruction adds products of neighbouring 16-bit integers (``pmaddwd``)."""
         return self.arch == "x86_64" and (self.vector_bits < 512 or "avx512bw" in self.features)
+
+    @property
+    def rounds_in_conversions(self) -> bool:
+        """Whether vectors of floats are converted to integers, rounded to nearest even, by one instruction, which
+        leaves open what numbers give that no integer can be."""
+        return self.arch in ("x86_64", "aarch64")
 
     @property
     def llvm_features(self) -> str:

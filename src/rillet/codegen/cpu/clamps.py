@@ -45,12 +45,18 @@ def is_constant(value: ir.Value) -> bool:
     return _constant(value) is not None
 
 
-def is_nan(value: ir.Value) -> bool:
-    """Whether a constant may be NaN."""
+def constant_number(value: ir.Value) -> float | None:
+    """The float that a value, or each element of it, is; None when it is no such constant."""
     attribute = _constant(value)
     if isinstance(attribute, ir.DenseElementsAttr):
         attribute = attribute.get_splat_value() if attribute.is_splat else None
-    return not isinstance(attribute, ir.FloatAttr) or attribute.value != attribute.value
+    return float(attribute.value) if isinstance(attribute, ir.FloatAttr) else None
+
+
+def is_nan(value: ir.Value) -> bool:
+    """Whether a constant may be NaN."""
+    number = constant_number(value)
+    return number is None or number != number
 
 
 def _constant(value: ir.Value) -> ir.Attribute | None:

@@ -33,7 +33,7 @@ class DspProducts:
     right_factor: NarrowFactor
     steps: int = 4
     run: int = 1
-    unroll: int = 1
+    unroll: int = 2
     left_bits: int = 16
     in_place: bool = False
 
@@ -45,6 +45,7 @@ class DspProducts:
 
     def left(self, source: Buffer, offset: Index) -> list[ir.Value]:
         """The two pairs of a group, from scratch."""
+        intrinsics.keep_order()
         return [_load_word(source.memref, index.add(offset, n), 16, _WORD) for n in (0, 2)]
 
     def right(self, source: Buffer, offset: Index) -> list[ir.Value]:

@@ -15,3 +15,14 @@ def call(name: str, result: ir.Type, *operands: ir.Value) -> ir.Value:
     }
     made = ir.Operation.create("llvm.call_intrinsic", results=[result], operands=list(operands), attributes=attributes)
     return made.results[0]
+
+
+def keep_order() -> None:
+    """No memory is read earlier, and none later, than it is said to be here: no instruction, but a limit to what the
+    scheduler may hold in registers at a time."""
+    attributes = {
+        "asm_string": ir.StringAttr.get(""),
+        "constraints": ir.StringAttr.get("~{memory}"),
+        "has_side_effects": ir.UnitAttr.get(),
+    }
+    ir.Operation.create("llvm.inline_asm", results=[], operands=[], attributes=attributes)

@@ -73,7 +73,8 @@ def plan(dispatch: Dispatch, target: Target) -> Plan | None:
     window = _window(root, accesses, outer, line, row, column)
     lanes = lanes_for(dispatch, target)
     knobs = dispatch.knobs
-    chosen = window_tiles.choose_tile(target, window, lanes)
+    sums_are_integers = isinstance(ir.RankedTensorType(root.results[0].type).element_type, ir.IntegerType)
+    chosen = window_tiles.choose_tile(target.with_integer_sums() if sums_are_integers else target, window, lanes)
     tile = WindowTile(
         knobs.tile_rows or chosen.rows,
         knobs.tile_vectors or chosen.vectors,

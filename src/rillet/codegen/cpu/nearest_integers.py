@@ -1,0 +1,129 @@
+"""Requantizes in integers where an instruction converts floats to the nearest integer.
+
+``clamp(roundeven(x) + z)`` for an integer ``z`` and integer limits, converted to an integer, is the nearest integer to
+``x``, plus ``z``, clamped. Microcontrollers convert so by one instruction, to even at ties and saturating, and clamp
+integers by one or two; they have none that rounds a float to a float, and their comparisons of floats take three.
+
+NaN gives another integer then, so ``x`` has to be made of an integer: what is left are scales and offsets that are no
+numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith
+
+from rillet.codegen.cpu import intrinsics
+from rillet.codegen.cpu.body import constant
+from rillet.codegen.cpu.clamps import constant_number
+from rillet.targets import Target
+
+_LARGEST = 2**24  # integers up to here are floats
+_SCALING = ("arith.mulf", "arith.addf", "arith.subf", "arith.negf")
+_FROM_INTEGERS = ("arith.sitofp", "arith.uitofp")
+_LIMITS = {"arith.minimumf": arith.MinSIOp, "arith.maximumf": arith.MaxSIOp}
+
+
+@dataclass(frozen=True)
+class _Requantization:
+    """``conversion`` converts ``rounded + shift``, clamped by ``limits`` (inner first: operation, number)."""
+
+    conversion: ir.Operation
+    rounded: ir.Value
+    shift: int
+    limits: tuple[tuple[str, int], ...]
+
+
+def run(module: ir.Module, target: Target) -> None:
+    """Rewrite every such conversion to 32-bit integers in ``module``."""
+    if not target.converts_to_nearest:
+        return
+    found: list[_Requantization] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "arith.fptosi" and (match := _match(op)) is not None:
+            found.append(match)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for match in found:
+        with ir.InsertionPoint(match.conversion), match.conversion.location:
+            match.conversion.results[0].replace_all_uses_with(_in_integers(match, target))
+        match.conversion.erase()
+
+
+def _match(conversion: ir.Operation) -> _Requantization | None:
+    result, value = conversion.results[0].type, conversion.operands[0]
+    if _element(result) != ir.IntegerType.get_signless(32) or not isinstance(_element(value.type), ir.F32Type):
+        return None
+    limits: list[tuple[str, int]] = []
+    shift = 0
+    while (op := _owner(value)) is not None and op.name != "math.roundeven":
+        parts = _with_integer(op)
+        if parts is None or (op.name not in _LIMITS and op.name != "arith.addf"):
+            return None
+        value, number = parts
+        if op.name in _LIMITS:
+            limits.append((op.name, number))
+            continue
+        shift = number
+        break
+    op = _owner(value)
+    if op is None or op.name != "math.roundeven" or not _is_made_of_integer(op.operands[0]) or not limits:
+        return None
+    return _Requantization(conversion, op.operands[0], shift, tuple(reversed(limits)))
+
+
+def _in_integers(match: _Requantization, target: Target) -> ir.Value:
+    type_ = match.conversion.results[0].type
+    total = _nearest(match.rounded, type_, target)
+    if match.shift:
+        total = intrinsics.call(f"llvm.sadd.sat.{_suffix(type_)}", type_, total, constant(match.shift, type_))
+    for name, limit in match.limits:
+        total = _LIMITS[name](total, constant(limit, type_)).result
+    return total
+
+
+def _nearest(x: ir.Value, type_: ir.Type, target: Target) -> ir.Value:
+    """Saturating, and to even at ties."""
+    if isinstance(type_, ir.VectorType):
+        signed = constant(0, ir.IntegerType.get_signless(32))
+        return intrinsics.call(f"llvm.arm.mve.vcvtn.{_suffix(type_)}.v4f32", type_, signed, x)
+    if target.arch == "arm":
+        return arith.BitcastOp(type_, intrinsics.call("llvm.arm.vcvtr.f32", ir.F32Type.get(), x)).result
+    return intrinsics.call("llvm.lrint.i32.f32", type_, x)
+
+
+def _is_made_of_integer(value: ir.Value) -> bool:
+    op = _owner(value)
+    if op is None or op.name in _FROM_INTEGERS:
+        return op is not None
+    return op.name in _SCALING and any(map(_is_made_of_integer, op.operands))
+
+
+def _with_integer(op: ir.Operation) -> tuple[ir.Value, int] | None:
+    """The other operand and the integer, of an operation of a value and a constant that is a small integer."""
+    if len(op.operands) != 2:
+        return None
+    for value, other in (tuple(op.operands), tuple(reversed(list(op.operands)))):
+        number = constant_number(other)
+        if number is not None and abs(number) <= _LARGEST and number == int(number):
+            return value, int(number)
+    return None
+
+
+def _owner(value: ir.Value) -> ir.Operation | None:
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return None
+    return owner.operation if isinstance(owner, ir.OpView) else owner
+
+
+def _element(type_: ir.Type) -> ir.Type:
+    return ir.VectorType(type_).element_type if isinstance(type_, ir.VectorType) else type_
+
+
+def _suffix(type_: ir.Type) -> str:
+    return f"v{ir.VectorType(type_).shape[0]}i32" if isinstance(type_, ir.VectorType) else "i32"
