@@ -241,3 +241,19 @@ def test_guessed_extents_of_any_product_are_split_in_bounded_time() -> None:
         V3, Tile(6, 2, 8), batches=1, m=big, n=128, k=big, left_bytes=4 * big, right_bytes=512 * big, element_bytes=4
     )
     assert -(-big // blocks.rows) * -(-128 // blocks.columns) <= 2 * tiles.MOST_WORKGROUPS
+
+
+def test_tiles_of_paired_products_are_taller_than_wide() -> None:
+    """Broadcasts are loads, whereas vectors of bytes are widened by shuffles."""
+    for m, n, k in ((196, 96, 576), (12544, 96, 16), (49, 1280, 320), (3136, 144, 24)):
+        tile = tiles.choose_tile(V3, m, n, k, element_bytes=1, accumulator_bytes=4, paired=True)
+        assert tile.rows >= 2 * tile.vectors == 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "vectors", "cycles"),
+    [(6, 2, 7.74), (4, 2, 5.18), (3, 3, 5.95), (2, 4, 5.52), (12, 1, 8.07), (6, 1, 4.16), (1, 4, 3.17), (1, 1, 1.38)],
+)
+def test_paired_steps_as_measured(rows: int, vectors: int, cycles: float) -> None:
+    """Hand-written loops on Zen 3."""
+    assert tiles.pair_cycles(V3, Tile(rows, vectors, 8), 512) == pytest.approx(cycles, rel=0.1)

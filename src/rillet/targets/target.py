@@ -82,9 +82,9 @@ class Target:
 
     @property
     def rounds_in_conversions(self) -> bool:
-        """Whether vectors of floats are converted to integers, rounded to nearest even, by one instruction, which
-        leaves open what numbers give that no integer can be."""
-        return self.arch in ("x86_64", "aarch64")
+        """Whether a conversion of floats to integers rounds to nearest even, but does not saturate, and instructions
+        that narrow integers do (``cvtps2dq``, ``packssdw``)."""
+        return self.arch == "x86_64"
 
     @property
     def llvm_features(self) -> str:

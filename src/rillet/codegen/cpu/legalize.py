@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_mlir import ir, passmanager
 
-from rillet.codegen.cpu import clamps, masks, math, to_integers
+from rillet.codegen.cpu import clamps, masks, math, nearest_integers, quantize, to_integers
 from rillet.targets import Target
 
 _STORAGE_FLOATS = ("f16", "bf16", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f4E2M1FN")
@@ -23,6 +23,8 @@ def run(module: ir.Module, target: Target) -> None:
     """
     manager = passmanager.PassManager.parse(f"builtin.module({','.join(_WIDEN_SMALL_FLOATS)})", module.context)
     manager.run(module.operation)
+    nearest_integers.run(module, target)
+    quantize.run(module, target)
     to_integers.run(module)
     clamps.run(module, target)
     math.expand(module, target)

@@ -27,8 +27,9 @@ _LIMITS = {"arith.minimumf": arith.MinSIOp, "arith.maximumf": arith.MaxSIOp}
 
 
 @dataclass(frozen=True)
-class _Requantization:
-    """``conversion`` converts ``rounded + shift``, clamped by ``limits`` (inner first: operation, number)."""
+class Requantization:
+    """``conversion`` converts ``roundeven(rounded) + shift``, clamped by ``limits`` (inner first: operation, number).
+    """
 
     conversion: ir.Operation
     rounded: ir.Value
@@ -40,10 +41,11 @@ def run(module: ir.Module, target: Target) -> None:
     """Rewrite every such conversion to 32-bit integers in ``module``."""
     if not target.converts_to_nearest:
         return
-    found: list[_Requantization] = []
+    found: list[Requantization] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "arith.fptosi" and (match := _match(op)) is not None:
+        match = match_requantization(op) if op.name == "arith.fptosi" else None
+        if match is not None and _is_made_of_integer(match.rounded):
             found.append(match)
         return ir.WalkResult.ADVANCE
 
@@ -54,7 +56,9 @@ def run(module: ir.Module, target: Target) -> None:
         match.conversion.erase()
 
 
-def _match(conversion: ir.Operation) -> _Requantization | None:
+def match_requantization(conversion: ir.Operation) -> Requantization | None:
+    """What an ``arith.fptosi`` to 32 bits converts, when that is rounded, shifted by an integer or not and clamped by
+    integers."""
     result, value = conversion.results[0].type, conversion.operands[0]
     if _element(result) != ir.IntegerType.get_signless(32) or not isinstance(_element(value.type), ir.F32Type):
         return None
@@ -71,12 +75,12 @@ def _match(conversion: ir.Operation) -> _Requantization | None:
         shift = number
         break
     op = _owner(value)
-    if op is None or op.name != "math.roundeven" or not _is_made_of_integer(op.operands[0]) or not limits:
+    if op is None or op.name != "math.roundeven" or not limits:
         return None
-    return _Requantization(conversion, op.operands[0], shift, tuple(reversed(limits)))
+    return Requantization(conversion, op.operands[0], shift, tuple(reversed(limits)))
 
 
-def _in_integers(match: _Requantization, target: Target) -> ir.Value:
+def _in_integers(match: Requantization, target: Target) -> ir.Value:
     type_ = match.conversion.results[0].type
     total = _nearest(match.rounded, type_, target)
     if match.shift:

@@ -26,6 +26,7 @@ STREAMING_LOSS = 0.15  # that of the time that a panel takes from L2 to L1
 TILE_OVERHEAD = 8  # cycles to set a tile's addresses up and leave its loop
 SUM_OVERHEAD = 5  # cycles for each sum of a tile beyond those that the multiply-add units need to be busy
 GATHER_OVERHEAD = 4  # cycles a row whose address does not follow from its neighbour's
+PAIR_CYCLES = 0.62  # to multiply a vector of pairs and add the products to a sum: two instructions
 SUM_STEPS = 512  # what a part of a long sum of floats is about as long as
 DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken for
 
@@ -115,11 +116,36 @@ def step_cycles(
     return (1 - OVERLAP_LOSS) * busiest + OVERLAP_LOSS * sum(terms) + STREAMING_LOSS * streamed
 
 
+def pair_cycles(target: Target, tile: Tile, k: int) -> float:
+    """Cycles of two k steps of ``tile`` where pairs of 8-bit integers are multiplied, inside a loop of ``k`` steps.
+
+    Constants and shares fit hand-written loops of sixteen tiles on Zen 3 within a tenth: multiplications have two pipes
+    and additions four, but about an eighth of the additions take a pipe that a multiplication waits for.
+    """
+    products = tile.rows * tile.vectors
+    issue = (tile.rows + 2 * tile.vectors + 2 * products + 3) / ISSUE_WIDTH
+    panel_bytes = 2 * math.ceil(tile.columns / target.pack_n) * target.pack_n
+    left_bytes = 4 * tile.rows
+    streamed = sum(b for b in (panel_bytes, left_bytes) if k // 2 * b > target.l1d_bytes // 2) / L2_BYTES_PER_CYCLE
+    unhidden = OVERLAP_LOSS * (tile.vectors + tile.rows / (2 * tile.vectors))  # widening, and broadcasts that few use
+    busiest = max(PAIR_CYCLES * products + unhidden, issue, (tile.rows + tile.vectors) / LOAD_PORTS, streamed)
+    return busiest + STREAMING_LOSS * streamed
+
+
 def tile_cycles(
-    target: Target, tile: Tile, k: int, element_bytes: int, gather: bool, spread: bool = False, apart: bool = False
+    target: Target,
+    tile: Tile,
+    k: int,
+    element_bytes: int,
+    gather: bool,
+    spread: bool = False,
+    apart: bool = False,
+    paired: bool = False,
 ) -> float:
     """Cycles of one whole tile, address computation and stores included."""
     sums = tile.rows * tile.vectors
+    if paired:  # rows are looked for once for all columns
+        return math.ceil(k / 2) * pair_cycles(target, tile, k) + TILE_OVERHEAD + sums
     # Few sums are stored while the next tile's multiply-adds begin (measured; in-order cores have no such overlap).
     waiting = 0 if target.is_bare_metal else max(0, sums - FMA_LATENCY * target.fma_ports)
     setup = TILE_OVERHEAD + sums + SUM_OVERHEAD * waiting + (GATHER_OVERHEAD * tile.rows if gather else 0)
@@ -136,6 +162,7 @@ def grid_cycles(
     gather: bool = False,
     spread: bool = False,
     apart: bool = False,
+    paired: bool = False,
 ) -> float:
     """Cycles of an ``m`` x ``n`` x ``k`` contraction tiled by ``tile``, with smaller tiles at the ends of rows and
     columns.
@@ -147,7 +174,7 @@ def grid_cycles(
     return sum(
         row_count
         * column_count
-        * tile_cycles(target, Tile(rows, vectors, tile.lanes), k, element_bytes, gather, spread, apart)
+        * tile_cycles(target, Tile(rows, vectors, tile.lanes), k, element_bytes, gather, spread, apart, paired)
         for row_count, rows in row_parts
         for column_count, vectors in column_parts
         if row_count and rows and column_count and vectors
@@ -179,7 +206,9 @@ def choose_tile(
         for vectors in range(1, min(math.ceil(n / lanes), 8) + 1)
         if fits(target, rows, vectors, spread, paired)
     ]
-    cost = {tile: grid_cycles(target, tile, m, n, k, element_bytes, gather, spread, apart) for tile in candidates}
+    cost = {
+        tile: grid_cycles(target, tile, m, n, k, element_bytes, gather, spread, apart, paired) for tile in candidates
+    }
     bound = 1.02 * min(cost.values())
     return min(
         (tile for tile in candidates if cost[tile] <= bound),
@@ -248,14 +277,16 @@ def choose_blocks(
     element_bytes: int,
     panels: bool = True,
     residual: bool = False,
+    paired: bool = False,
 ) -> Blocks:
     """How a contraction is split over workgroups.
 
     ``left_bytes`` and ``right_bytes`` are the operands' sizes for one batch, ``panels``: the right one is packed;
-    ``residual``: the epilogue reads a large tensor. Batches are split first; then the rows x columns grid that is even
-    and reads little: every row block reads the whole right-hand side, every column block the whole left-hand side.
+    ``residual``: the epilogue reads a large tensor; ``paired``: see ``pair_cycles``. Batches are split first; then the
+    rows x columns grid that is even and reads little: every row block reads the whole right-hand side, every column
+    block the whole left-hand side.
     """
-    cycles = batches * grid_cycles(target, tile, m, n, k, element_bytes)
+    cycles = batches * grid_cycles(target, tile, m, n, k, element_bytes, paired=paired)
     wanted = workgroups(target, cycles)
     batch_blocks = min(batches, wanted)
     wanted = math.ceil(wanted / batch_blocks)
