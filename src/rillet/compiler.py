@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -112,6 +113,8 @@ def compile(
         CompileError: the source is invalid.
     """
     options = _options(jobs, cache, dump_ir, optimize_for_size, tuning)
+    if progress is not None and not callable(progress):
+        raise CompileError(f"progress must be a function of (finished, total), not {progress!r}")
     _check_threads(threads)
     targets = resolve_targets(target)
     with _COMPILING:
@@ -153,6 +156,8 @@ def _options(
     tuning: bool | str | os.PathLike[str],
 ) -> CompileOptions:
     check_jobs(jobs)
+    if not isinstance(dump_ir, str | os.PathLike | None):
+        raise CompileError(f"dump_ir must be the path of a folder, not {dump_ir!r}")
     return CompileOptions(
         jobs=jobs,
         cache=cache_directory(cache),
@@ -164,7 +169,13 @@ def _options(
 
 def check_jobs(jobs: int | None) -> None:
     """Raise ``CompileError`` unless so many processes can compile; None is one a core."""
-    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
+    if jobs is None:
+        return
+    try:
+        count = 0 if isinstance(jobs, bool) else operator.index(jobs)
+    except TypeError:
+        count = 0
+    if count < 1:
         raise CompileError(f"jobs must be a number of processes from 1 on, not {jobs!r}")
 
 
@@ -295,7 +306,7 @@ def resolve_targets(target: str | Sequence[str]) -> list[Target]:
     names = [target] if isinstance(target, str) else list(target)
     if not names:
         raise CompileError("name at least one target; 'rillet targets' lists them")
-    targets = [get(name) for name in names]
+    targets = list(dict.fromkeys(get(name) for name in names))
     if len({(t.pack_n, t.pack_k, t.pack_k_ways) for t in targets}) > 1 or len({t.arch for t in targets}) > 1:
         raise CompileError(
             f"targets {', '.join(names)} cannot share one file, since they differ in architecture or packing: "

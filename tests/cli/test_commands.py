@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -278,6 +279,39 @@ def test_files_that_cannot_be_written_are_one_line(source, tmp_path, capsys):
     assert out == f"rillet: cannot write {tmp_path}/out/result0.npy: File too large"
     assert trace == f"rillet: cannot write {tmp_path}/trace.json: File too large"
     assert {p.name for p in tmp_path.iterdir()} == {"m.rlm", source.name}
+
+
+def test_names_that_the_terminal_cannot_show(tmp_path):
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 20]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
+    )
+    model.graph.output[0].name = model.graph.node[0].output[0] = "größe"
+    path = tmp_path / os.fsdecode(b"caf\xc3\xa9\xff.onnx")
+    path.write_bytes(model.SerializeToString())
+    environment = {**os.environ, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    command = [sys.executable, "-m", "rillet.cli", "run", str(path)]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"gr\\xf6\\xdfe: float32 [2]" in done.stdout
+
+
+def test_output_that_cannot_be_written_is_one_line(artifact):
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "rillet.cli", "inspect", str(artifact)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("rillet: No space left on device: the output cannot be written")
+
+
+def test_temporary_folders_of_any_name(source, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "a b'c\"d$é"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    assert main(["compile", str(source), "--no-cache", "-o", str(folder / "m.rlm")]) == 0
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    assert main(["compile", str(source), "--no-cache"]) == 1
+    error = capsys.readouterr().err
+    assert "cannot use temporary files" in error and "set TMPDIR to a folder that has room" in error
 
 
 def test_outputs_of_similar_names_get_files_of_their_own():

@@ -35,6 +35,33 @@ def test_sources(source: Any, message: str) -> None:
         rillet.compile(source)
 
 
+def test_paths_that_the_system_refuses(tmp_path: Path) -> None:
+    with pytest.raises(rillet.CompileError, match=r"cannot read n{300}: File name too long"):
+        rillet.compile("n" * 300)
+    with pytest.raises(rillet.CompileError, match=r"cannot read .*: Not a directory"):
+        (tmp_path / "file").touch()
+        rillet.compile(tmp_path / "file" / "m.onnx")
+
+
+def test_a_target_named_twice_is_one() -> None:
+    assert rillet.compile(MODEL, target=["x86-64-v2", "x86-64-v2"]).targets == ["x86-64-v2"]
+
+
+def test_several_targets_without_a_loader() -> None:
+    with pytest.raises(rillet.CompileError, match=r"targets riscv32imf.* have no loader that could choose: compile"):
+        rillet.compile(MODEL, target=["riscv32imf", "riscv32imf-ilp32f"], dims={"N": 1})
+
+
+def test_a_module_for_several_other_machines(tmp_path: Path) -> None:
+    targets = ["aarch64", "aarch64-dotprod"]
+    module = rillet.compile(MODEL, target=targets, dims={"N": 1})
+    assert sorted(module.targets) == targets
+    with pytest.raises(rillet.CompileError, match="an export is for one target, not for aarch64-dotprod, aarch64"):
+        module.export(tmp_path)
+    with pytest.raises(rillet.SaveError, match=r"cannot write .*m\.rlm: there is no folder"):
+        module.save(tmp_path / "none" / "m.rlm")
+
+
 def test_compiled_file_as_source(module: rillet.Module, tmp_path: Path) -> None:
     module.save(tmp_path / "m.rlm")
     with pytest.raises(rillet.CompileError, match=r"m\.rlm': compiled already, so it can be run"):
@@ -96,6 +123,8 @@ def test_values(values: Any, message: str) -> None:
         ({"target": []}, "name at least one target"),
         ({"jobs": 0}, "jobs must be a number of processes from 1 on, not 0"),
         ({"jobs": "2"}, "jobs must be a number of processes"),
+        ({"progress": 3}, r"progress must be a function of \(finished, total\), not 3"),
+        ({"dump_ir": 3}, "dump_ir must be the path of a folder, not 3"),
         ({"cache": 3}, "cache must be True, False or the path of a folder, not 3"),
         ({"cache": __file__}, "cache: .*test_arguments.py is not a folder"),
         *(({"threads": t}, "threads must be a number from 1 to 1024") for t in (0, -1, 1 << 20, 1.5, "2", True)),

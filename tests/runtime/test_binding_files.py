@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import mmap
 import os
+import pickle
 import platform
 import random
 import resource
@@ -58,6 +60,35 @@ def test_other_sources(source: object) -> None:
 def test_thread_counts(blob: bytes, threads: object) -> None:
     with pytest.raises(LoadError, match="threads must be a number from 1 to 1024"):
         load(blob, threads=threads)  # type: ignore[arg-type]
+
+
+def test_thread_counts_of_numpy(blob: bytes) -> None:
+    np.testing.assert_array_equal(load(blob, threads=np.int64(2))(X, X), 2 * X)  # type: ignore[arg-type]
+
+
+def test_memory_with_gaps(blob: bytes) -> None:
+    with pytest.raises(LoadError, match="a memoryview with gaps: pass contiguous bytes"):
+        load(memoryview(blob + blob)[::2])
+
+
+def test_a_path_of_bytes(blob: bytes, tmp_path: Path) -> None:
+    class Entry:
+        def __fspath__(self) -> bytes:
+            return os.fsencode(tmp_path / "m.rlm")
+
+    load(blob).save(Entry())  # type: ignore[arg-type]
+    np.testing.assert_array_equal(load(Entry())(X, X), 2 * X)  # type: ignore[arg-type]
+
+
+def test_copies_and_pickles(blob: bytes) -> None:
+    module = load(blob, threads=2)
+    assert copy.copy(module) is module and copy.deepcopy([module])[0] is module
+    other = pickle.loads(pickle.dumps(module))
+    np.testing.assert_array_equal(other(X, X), 2 * X)
+    assert other.inputs == module.inputs and bytes(other.to_bytes()) == blob
+    watched = pickle.loads(pickle.dumps(load(blob, profile=True)))
+    watched(X, X)
+    assert watched.take_profile()
 
 
 def test_paths_that_do_not_work(tmp_path: Path) -> None:

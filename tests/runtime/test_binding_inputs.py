@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import assembler as a
@@ -26,6 +27,24 @@ def dynamic(elf: bytes) -> Module:
 X = np.arange(4, dtype=np.float32)
 
 
+class Exporter:
+    """What knows DLPack only."""
+
+    def __init__(self, array: np.ndarray):
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+
+class Broken:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise RuntimeError("it needs a gradient")
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -38,6 +57,10 @@ X = np.arange(4, dtype=np.float32)
         X[::-1][::-1],
         memoryview(X),
         np.ma.masked_array(X),
+        Exporter(X),
+        array("f", X),
+        np.arange(3, -1, -1, dtype=np.float32)[::-1],
+        np.broadcast_to(X, (2, 4))[1],
     ],
     ids=[
         "strided",
@@ -49,6 +72,10 @@ X = np.arange(4, dtype=np.float32)
         "reversed twice",
         "memoryview",
         "subclass",
+        "DLPack",
+        "array.array",
+        "negative stride",
+        "broadcast",
     ],
 )
 def test_what_is_taken(add: Module, value: Any) -> None:
@@ -79,6 +106,16 @@ def test_read_only_arrays_are_taken(add: Module) -> None:
         ((X, "abc"), {}, "input 'y': expected an array of float32, but the str 'abc' was given"),
         ((X, [None, 1.0]), {}, "input 'y': expected an array of float32, but a list of Python objects was given"),
         ((X, [[1.0], [2.0, 3.0]]), {}, "input 'y': cannot make an array of list: its parts differ in length"),
+        ((X, [1 << 70, 1, 1, 1]), {}, "float32, but a list of integers that no type holds was given"),
+        ((X, [1e300, 1, 1, 1]), {}, "input 'y': the value given does not fit float32: overflow"),
+        ((X, X.astype(object)), {}, "input 'y': expected float32, got object"),
+        (
+            (X, np.ma.masked_array(X, mask=X > 2)),
+            {},
+            r"input 'y': elements are masked; give .*filled\(0\)",
+        ),
+        ((X, Broken()), {}, "input 'y': cannot make an array of Broken: it needs a gradient"),
+        ((X, Exporter(X.astype(np.float64))), {}, "input 'y': expected float32, got float64"),
         ((X, X.reshape(2, 2)), {}, r"input 'y': expected shape \(4,\), got \(2, 2\)"),
         ((X, X[:3]), {}, r"input 'y': expected shape \(4,\), got \(3,\)"),
         ((X, np.float32(1)), {}, r"input 'y': expected shape \(4,\), got \(\)"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 import warnings
 from collections.abc import Sequence
@@ -21,11 +22,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True, metavar="|".join(COMMANDS))
     for name in COMMANDS:
         import_module(f"rillet.cli.{name}").register(commands)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names may have characters that the terminal has not
+            stream.reconfigure(errors="backslashreplace")
     options = parser.parse_args(arguments)
     try:
         with command_line(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            return options.handler(options)
+            status = options.handler(options)
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, so that a full disk is noticed
+            return status
     except RilletError as error:
         print(f"rillet: {error}", file=sys.stderr)
         return 1
@@ -39,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = None
         return 0
     except OSError as error:
-        print(f"rillet: {error.strerror}: {error.filename}" if error.filename else f"rillet: {error}", file=sys.stderr)
+        what = error.filename or "the output cannot be written"
+        print(f"rillet: {error.strerror or error}: {what}", file=sys.stderr)
         return 1
     except MemoryError as error:
         print(f"rillet: out of memory{f': {error}' if str(error) else ''}; use smaller shapes", file=sys.stderr)

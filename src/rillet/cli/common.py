@@ -14,6 +14,7 @@ import numpy as np
 
 from rillet.errors import CompileError, RunError
 from rillet.runtime import Module, TensorSpec, load
+from rillet.runtime.files import save_error
 from rillet.runtime.module import MOST_THREADS
 from rillet.samples import sample_inputs
 
@@ -140,23 +141,29 @@ def check_output(path: Path, *, makes_folder: bool = False) -> None:
 
     ``makes_folder``: whether writing it makes the folder it goes into.
     """
-    if path.is_dir():
+    if os.path.isdir(path):
         raise CompileError(f"cannot write {path}: it is a folder")
     folder = path.parent
     while makes_folder and not folder.exists() and folder != folder.parent:
         folder = folder.parent
     if not folder.is_dir():
         raise CompileError(f"cannot write {path}: there is no folder {folder}; create it first")
-    if not path.exists() and not os.access(folder, os.W_OK | os.X_OK):
+    if not os.path.exists(path) and not os.access(folder, os.W_OK | os.X_OK):
         raise CompileError(f"cannot write {path}: the folder {folder} is not writable")
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise save_error(path, error) from error
 
 
 def check_folder(path: Path) -> None:
     """Before long work: whether files can be written into the folder, or it can be made. Raises ``CompileError``."""
     for place in (path, *path.parents):
-        if place.exists():
+        if os.path.exists(place):
             break
-    if not place.is_dir():
+    if not os.path.isdir(place):
         raise CompileError(f"cannot write into {path}: {place} is a file, not a folder")
     if not os.access(place, os.W_OK | os.X_OK):
         raise CompileError(f"cannot write into {path}: the folder {place} is not writable")

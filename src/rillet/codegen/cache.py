@@ -46,22 +46,29 @@ def read(path: Path) -> tuple[dict[str, Any], bytes] | None:
         header, _, body = path.read_bytes().partition(b"\n")
         facts = json.loads(header)
         digest = facts.pop("sha256")
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        sound = _digest(facts, body) == digest
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    return (facts, body) if hashlib.sha256(body).hexdigest() == digest else None
+    return (facts, body) if sound else None
 
 
 def write(path: Path, facts: Mapping[str, Any], content: bytes) -> None:
-    """Store ``content`` with its digest and ``facts``, which JSON can hold.
+    """Store ``content`` and ``facts``, which JSON can hold, with their digest.
 
     A cache that cannot be written is not an error: what it would keep has been made already.
     """
-    header = json.dumps({**facts, "sha256": hashlib.sha256(content).hexdigest()}).encode()
+    header = json.dumps({**facts, "sha256": _digest(facts, content)}).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, header + b"\n" + content, durable=False)
     except (OSError, SaveError):
         return
+
+
+def _digest(facts: Mapping[str, Any], content: bytes) -> str:
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    digest.update(content)
+    return digest.hexdigest()
 
 
 class ObjectCache:

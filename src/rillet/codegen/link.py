@@ -44,19 +44,16 @@ def link_embedded_elf(executables: Sequence[CompiledExecutable], target: Target)
     """
     table = emit_object(table_ir(executables, target), target)
     with scratch_folder("link") as folder:
-        paths = []
+        names = []
         for ordinal, blob in enumerate([table, *(e.object for e in executables)]):
-            path = folder / f"{ordinal}.o"
-            path.write_bytes(blob)
-            paths.append(str(path))
-        response = folder / "objects.rsp"  # thousands of objects would not fit a command line
-        response.write_text("\n".join(paths))
-        output = folder / "library.so"
-        command = [_linker(), "ld.lld", *_LINK_FLAGS, f"@{response}", "-o", str(output)]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+            names.append(f"{ordinal}.o")  # relative: the folder's path may hold what a response file takes for syntax
+            (folder / names[-1]).write_bytes(blob)
+        (folder / "objects.rsp").write_text("\n".join(names))  # thousands of objects would not fit a command line
+        command = [_linker(), "ld.lld", *_LINK_FLAGS, "@objects.rsp", "-o", "library.so"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode != 0:
             raise CompileError(f"linking the kernels for {target.name} failed: {done.stderr.strip()[:2000]}")
-        return output.read_bytes()
+        return (folder / "library.so").read_bytes()
 
 
 def table_ir(executables: Sequence[CompiledExecutable], target: Target, *, query: str = "rlt_executable_query") -> str:

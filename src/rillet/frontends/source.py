@@ -62,12 +62,15 @@ def _checked_path(source: str | os.PathLike[str]) -> Path:
         raise CompileError("the path is empty; give a model file")
     if "\0" in name:
         raise CompileError(f"{name!r} is no path: it has a zero character")
-    path = Path(name)
-    if path.is_dir():
-        raise CompileError(f"{path} is a folder; give a model file")
-    if not path.exists():
-        raise CompileError(f"{path}: no such file")
-    return path
+    if os.path.isdir(name):
+        raise CompileError(f"{name} is a folder; give a model file")
+    try:
+        os.stat(name)
+    except FileNotFoundError:
+        raise CompileError(f"{name}: no such file") from None
+    except OSError as error:
+        raise CompileError(f"cannot read {name}: {error.strerror}") from error
+    return Path(name)
 
 
 def _read_text(path: Path) -> str:

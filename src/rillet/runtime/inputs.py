@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,8 +37,7 @@ def prepare(spec: TensorSpec, value: Any) -> np.ndarray:
     The element type must be that of ``spec`` (another byte order is converted). Shapes are the runtime's to check.
     Raises ``RunError``.
     """
-    typed = hasattr(value, "__array__") or hasattr(value, "__array_interface__") or isinstance(value, memoryview)
-    array = _asarray(spec, value) if typed else _from_python(spec, value)
+    array = _asarray(spec, value) if _is_typed(value) else _from_python(spec, value)
     if array.dtype != spec.dtype:
         if array.dtype.newbyteorder("=") != spec.dtype:
             raise RunError(
@@ -55,8 +55,9 @@ def _from_python(spec: TensorSpec, value: Any) -> np.ndarray:
     if _kind(array.dtype) > _kind(spec.dtype):
         raise RunError(f"input '{spec.name}': expected an array of {spec.dtype}, but {_described(value, array)}")
     try:
-        return np.asarray(value, dtype=spec.dtype)
-    except (OverflowError, ValueError, TypeError) as error:
+        with np.errstate(over="raise"):  # a float too large is no infinity
+            return np.asarray(value, dtype=spec.dtype)
+    except (ArithmeticError, ValueError, TypeError) as error:
         raise RunError(f"input '{spec.name}': the value given does not fit {spec.dtype}: {error}") from None
 
 
@@ -69,15 +70,26 @@ def _described(value: Any, array: np.ndarray) -> str:
     if array.ndim == 0:
         return "None was given" if value is None else f"the {type(value).__name__} {reprlib.repr(value)} was given"
     contents = {"O": "Python objects", "U": "text", "S": "bytes"}.get(array.dtype.kind, f"{array.dtype} values")
+    if array.dtype == object and all(isinstance(item, numbers.Number) for item in array.flat):
+        contents = "integers that no type holds"
     return f"a {type(value).__name__} of {contents} was given"
 
 
+def _is_typed(value: Any) -> bool:
+    """Whether the value has an element type of its own."""
+    protocols = ("__array__", "__array_interface__", "__dlpack__")
+    return isinstance(value, memoryview) or any(hasattr(value, name) for name in protocols)
+
+
 def _asarray(spec: TensorSpec, value: Any) -> np.ndarray:
+    if np.ma.is_masked(value):
+        raise RunError(f"input '{spec.name}': elements are masked; give them a value, for example with .filled(0)")
+    only_dlpack = not hasattr(value, "__array__") and hasattr(value, "__dlpack__")
     try:
-        return np.asarray(value)
-    except (ValueError, TypeError) as error:
+        return np.from_dlpack(value) if only_dlpack else np.asarray(value)
+    except Exception as error:  # whatever the value's own code raises
         reason = "its parts differ in length" if "inhomogeneous" in str(error) else error
-        raise RunError(f"input '{spec.name}': cannot make an array of {type(value).__name__}: {reason}") from None
+        raise RunError(f"input '{spec.name}': cannot make an array of {type(value).__name__}: {reason}") from error
 
 
 def _count(count: int) -> str:

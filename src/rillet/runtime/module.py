@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +23,8 @@ _MAIN = 0
 class Module:
     """A compiled model. Call it with arrays; any number of threads may do so at the same time."""
 
-    def __init__(self, native: _native.Module) -> None:
+    def __init__(self, native: _native.Module, threads: int | None = None, profile: bool = False) -> None:
+        """``threads`` and ``profile``: what it was loaded with, for copies in other processes."""
         facts = native.facts()
         if not facts["exports"]:
             raise LoadError("the module exports no function")
@@ -34,6 +36,7 @@ class Module:
             np.ndarray,
             tuple((tuple(s.carrier for s in ins), tuple(s.dtype for s in outs)) for ins, outs in exports),
         )
+        self._loaded_with = (threads, profile)
         self._native = native
         self._facts = facts
         self._invoke = native.invoke
@@ -126,15 +129,34 @@ class Module:
         """Write the module to a file that ``rillet.load`` reads: all of it or, with a ``SaveError``, nothing."""
         write_atomically(path, self.to_bytes())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, a module is its file's bytes: it goes to other processes and machines that its code fits."""
+        return _restore, (bytes(self.to_bytes()), *self._loaded_with)
+
+    def __copy__(self) -> Module:
+        return self  # it does not change
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Module:
+        return self
+
     def __repr__(self) -> str:
         sides = [", ".join(str(spec) for spec in specs) for specs in (self._inputs, self._outputs)]
         return f"<rillet.Module ({sides[0]}) -> ({sides[1]})>"
 
 
+def _restore(data: bytes, threads: int | None, profile: bool) -> Module:
+    return load(data, threads, profile=profile)
+
+
 def thread_count(threads: int | None) -> int:
     """How many threads ``load``'s argument means: None is one a core. Raises ``LoadError`` for what is no number."""
-    count = available_cores() if threads is None else threads
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_THREADS:
+    if threads is None:
+        return available_cores()
+    try:
+        count = 0 if isinstance(threads, bool) else operator.index(threads)
+    except TypeError:
+        count = 0
+    if not 1 <= count <= MOST_THREADS:
         raise LoadError(f"threads must be a number from 1 to {MOST_THREADS}, not {threads!r}")
     return count
 
@@ -162,7 +184,9 @@ def load(
     if isinstance(source, str | os.PathLike):
         if "\0" in os.fsdecode(source):
             raise LoadError(f"{os.fsdecode(source)!r} is no path: it has a zero character")
-        return Module(_native.load_path(source, count, profile, verify))
+        return Module(_native.load_path(source, count, profile, verify), threads, profile)
+    if isinstance(source, memoryview) and not source.c_contiguous:
+        raise LoadError("cannot load a module from a memoryview with gaps: pass contiguous bytes")
     if isinstance(source, bytes | bytearray | memoryview):
-        return Module(_native.load_bytes(source, count, profile, verify))
+        return Module(_native.load_bytes(source, count, profile, verify), threads, profile)
     raise LoadError(f"cannot load a module from {type(source).__name__}: pass a path or the file's bytes")
