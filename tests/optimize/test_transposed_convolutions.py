@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import quantized
 from frontends.interpreter import evaluate
 from optimize import graphs
 from optimize.graphs import Graph
 from torch_mlir import ir
 
 from rillet import optimize
+from rillet.frontends.onnx import import_model
 from rillet.ir.contraction import contraction
 from rillet.ir.structured import structured, walk
 
@@ -103,3 +105,47 @@ def test_a_dynamic_batch_stays_as_it_is() -> None:
     for step in optimize.PASSES:
         step(program)
     assert any(op.name == "tensor.insert_slice" for op in walk(program.main()))
+
+
+def quantized_up(
+    kernel: int, stride: int, pad: int, *, extra: int = 0, group: int = 1, dtype: type = np.uint8, weights_zero: int = 0
+) -> quantized.Build:
+    """Of integers whose zero point is none, with weights for each channel where there are no groups."""
+
+    def build(g: quantized.Graph, x: str) -> str:
+        kind = {"dtype": np.uint8, "zero": weights_zero} if weights_zero else {}
+        w = g.weights(8, 8 // group, kernel, kernel, axis=1 if group == 1 else None, **kind)
+        x = g.q(x, 0.05, 113 if dtype == np.uint8 else -20, dtype)
+        bias = g.array(np.linspace(-1, 1, 8, dtype=np.float32))
+        attributes = {"strides": [stride] * 2, "pads": [pad] * 4, "output_padding": [extra] * 2, "group": group}
+        return g.quantize(g("Relu", g("ConvTranspose", x, w, bias, **attributes)), 0.1, 7)
+
+    return build
+
+
+QUANTIZED: dict[str, tuple[quantized.Build, int]] = {
+    "taps as far apart as the stride": (quantized_up(2, 2, 0), 2),
+    "phases without some taps": (quantized_up(3, 2, 1, extra=1), 4),
+    "int8, cropped": (quantized_up(5, 3, 1, dtype=np.int8), 9),
+    "weights with a zero point": (quantized_up(4, 2, 1, weights_zero=90), 4),
+    "depthwise": (quantized_up(3, 2, 1, group=8), 4),
+}
+
+
+@pytest.mark.parametrize("case", QUANTIZED)
+def test_phases_of_integers(case: str) -> None:
+    """The zero point lies between the elements in place of zeros; one step is a tie of the rounding."""
+    build, most = QUANTIZED[case]
+    model = quantized.model(build, (1, 8, 5, 6))
+    x = np.random.default_rng(1).uniform(-4, 6, (1, 8, 5, 6)).astype(np.float32)
+    (expected,) = evaluate(import_model(model), [x])
+    program = import_model(model)
+    for step in optimize.PASSES:
+        step(program)
+    views = [view for op in walk(program.main()) if (view := structured(op)) is not None]
+    sums = [v for v in views if (r := contraction(v)) is not None and r.is_convolution]
+    assert 1 < len(sums) <= most
+    assert {str(ir.RankedTensorType(v.op.results[0].type).element_type) for v in sums} == {"i32"}
+    (actual,) = evaluate(program, [x])
+    apart = np.abs(actual.astype(int) - expected.astype(int))
+    assert apart.max() <= 1 and np.mean(apart) < 0.002

@@ -1,4 +1,4 @@
-"""Elementwise operations on constants, in numpy, to the bit.
+"""Scalar operations of bodies on constants, in numpy, to the bit.
 
 Only operations that IEEE 754 or two's complement defines to the bit are evaluated, so that it makes no difference
 whether the compiler computes a value or the program does.
@@ -6,7 +6,7 @@ whether the compiler computes a value or the program does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from torch_mlir import ir
@@ -31,8 +31,12 @@ def along(array: np.ndarray, source: Sequence[object], target: Sequence[object])
     return array.reshape([array.shape[[d for d in target if d in left].index(d)] if d in left else 1 for d in target])
 
 
-def evaluate(view: Structured, inputs: Sequence[np.ndarray]) -> np.ndarray | None:
-    """The only result of an elementwise operation of which all inputs are known; None where it cannot be told."""
+def evaluate(
+    view: Structured, inputs: Sequence[np.ndarray], tables: Mapping[ir.Value, np.ndarray] | None = None
+) -> np.ndarray | None:
+    """The only result of an elementwise operation of which all inputs are known, and the tensors from outside that its
+    body extracts elements of (``tables``); None where it cannot be told.
+    """
     if not view.is_elementwise or len(view.inits) != 1 or view.init_is_read() or DYNAMIC in view.extents():
         return None
     if not all(is_projected(m) for m in view.maps):
@@ -42,23 +46,44 @@ def evaluate(view: Structured, inputs: Sequence[np.ndarray]) -> np.ndarray | Non
         argument: along(array, map_, every)
         for argument, array, map_ in zip(view.body.arguments, inputs, view.input_maps, strict=False)
     }
-    result = evaluate_body(view, values)
+    result = evaluate_body(view, values, tables)
     if result is None:
         return None
     shape = ir.RankedTensorType(view.op.results[0].type).shape
     return np.ascontiguousarray(along(np.broadcast_to(result, view.extents()), every, view.init_maps[0])).reshape(shape)
 
 
-def evaluate_body(view: Structured, values: dict[ir.Value, np.ndarray]) -> np.ndarray | None:
+def evaluate_body(
+    view: Structured, values: dict[ir.Value, np.ndarray], tables: Mapping[ir.Value, np.ndarray] | None = None
+) -> np.ndarray | None:
     """What the body yields for its arguments, of which ``values`` has arrays that broadcast together; None where it
-    cannot be told. ``values`` gets the results of all operations.
+    cannot be told. ``values`` gets the results of all operations. ``tables``: as in `evaluate`.
     """
     for op in view.body_ops():
-        result = compute(op, [known(v, values) for v in op.operands])
+        if op.name == "linalg.index":
+            result = _positions(view, ir.IntegerAttr(op.attributes["dim"]).value)
+        elif op.name == "tensor.extract":
+            table = (tables or {}).get(op.operands[0])
+            result = None if table is None else _element(table, [known(v, values) for v in list(op.operands)[1:]])
+        else:
+            result = compute(op, [known(v, values) for v in op.operands])
         if result is None:
             return None
         values[op.results[0]] = result
     return known(view.yielded()[0], values)
+
+
+def _positions(view: Structured, loop: int) -> np.ndarray | None:
+    """The position in one loop, to broadcast over all."""
+    extent = view.extents()[loop]
+    return None if extent == DYNAMIC else along(np.arange(extent), [loop], range(view.loops))
+
+
+def _element(table: np.ndarray, places: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    for place, extent in zip(places, table.shape, strict=True):
+        if place is None or np.any((place < 0) | (place >= extent)):
+            return None
+    return table[tuple(p for p in places if p is not None)]
 
 
 def compute(op: ir.Operation, operands: Sequence[np.ndarray | None]) -> np.ndarray | None:
@@ -77,19 +102,21 @@ def known(value: ir.Value, values: dict[ir.Value, np.ndarray]) -> np.ndarray | N
     if owner is None or owner.name != "arith.constant":
         return None
     attribute = owner.attributes["value"]
-    if not isinstance(attribute, ir.FloatAttr | ir.IntegerAttr) or isinstance(value.type, ir.IndexType):
+    if not isinstance(attribute, ir.FloatAttr | ir.IntegerAttr):
         return None
     return np.asarray(attribute.value).astype(_dtype(value.type))
 
 
 def _dtype(type_: ir.Type) -> np.dtype:
     """The numpy type of an element type; integers are signed."""
+    if isinstance(type_, ir.IndexType):
+        return np.dtype(np.int64)
     found = [t.numpy for t in dtypes.by_code.values() if t.mlir == str(type_)]
     return next((t for t in found if t.kind == "i"), found[0])
 
 
 def _width(type_: ir.Type) -> int:
-    return ir.IntegerType(type_).width
+    return 64 if isinstance(type_, ir.IndexType) else ir.IntegerType(type_).width
 
 
 def unsigned(array: np.ndarray, width: int) -> np.ndarray:
@@ -107,13 +134,29 @@ def signed(array: np.ndarray, width: int) -> np.ndarray:
 
 def _integer(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[..., np.ndarray | None]:
     def apply(op: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
-        if not isinstance(op.results[0].type, ir.IntegerType) or _width(op.results[0].type) > 32:
-            return None  # the products of longer ones do not fit into what is computed with
         width = _width(op.results[0].type)
         a, b = (signed(o, width) for o in operands)
-        return signed(function(a, b), width).astype(_dtype(op.results[0].type))
+        return signed(function(a, b), width).astype(_dtype(op.results[0].type))  # (64 bits wrap in numpy too)
 
     return apply
+
+
+# In the order of the predicates' numbers; those of integers without sign are left out.
+_PREDICATES: Mapping[str, Mapping[int, Callable[..., np.ndarray]]] = {
+    "arith.cmpi": {0: np.equal, 1: np.not_equal, 2: np.less, 3: np.less_equal, 4: np.greater, 5: np.greater_equal},
+    "arith.cmpf": {1: np.equal, 2: np.greater, 3: np.greater_equal, 4: np.less, 5: np.less_equal},
+}
+
+
+def _compare(op: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
+    function = _PREDICATES[op.name].get(ir.IntegerAttr(op.attributes["predicate"]).value)
+    if op.name == "arith.cmpi":
+        operands = [signed(o, _width(op.operands[0].type)) for o in operands]
+    return None if function is None else function(*operands)
+
+
+def _select(op: ir.Operation, operands: list[np.ndarray]) -> np.ndarray:
+    return np.where(operands[0].astype(bool), operands[1], operands[2])
 
 
 def _float(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray | None]:
@@ -158,10 +201,20 @@ _OPERATIONS: dict[str, Callable[[ir.Operation, list[np.ndarray]], np.ndarray | N
     "arith.maximumf": _float(np.maximum),
     "math.sqrt": _float(np.sqrt),
     "math.roundeven": _float(np.rint),
+    "math.floor": _float(np.floor),
+    "math.ceil": _float(np.ceil),
     "math.absf": _float(np.abs),
     "arith.addi": _integer(np.add),
     "arith.subi": _integer(np.subtract),
     "arith.muli": _integer(np.multiply),
+    "arith.maxsi": _integer(np.maximum),
+    "arith.minsi": _integer(np.minimum),
+    "arith.andi": _integer(np.bitwise_and),
+    "arith.ori": _integer(np.bitwise_or),
+    "arith.cmpi": _compare,
+    "arith.cmpf": _compare,
+    "arith.select": _select,
+    "arith.index_cast": _from_signed,
     "arith.extf": _convert,
     "arith.truncf": _convert,
     "arith.extsi": _from_signed,

@@ -1,5 +1,5 @@
 """Applies to constants, in numpy, what would only move their elements: reshapes, transpositions, slices, pads,
-concatenations.
+concatenations, gathers at positions that are known.
 
 The frontend folds whole nodes; what is left here comes from other passes. Nothing grows beyond a factor of
 ``Options.growth``.
@@ -16,7 +16,8 @@ from torch_mlir import ir
 from rillet.ir import Program, constants, dtypes
 from rillet.ir.extents import box, margins, padding_value
 from rillet.ir.rewrite import defining, erase_dead, sweep_constants
-from rillet.ir.structured import copy_permutation, walk
+from rillet.ir.structured import captures, copy_permutation, structured, walk
+from rillet.optimize.evaluate import evaluate
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,17 @@ def run(program: Program, options: Options) -> None:
             if fold is None or not all(ir.RankedTensorType(r.type).has_static_shape for r in op.results):
                 continue
             arrays = [constants.array_of(program, v) for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
+            gathered = op.name == "linalg.generic" and list(op.operands) == [op.operands[-1]]
+            tables = _tables(program, op) if gathered else {}
             if op.name == "linalg.generic":
-                arrays = arrays[:1]
+                arrays = list(tables.values()) if gathered else arrays[:1]
             if not arrays or any(a is None for a in arrays) or not _is_bounded(op, arrays, options):  # type: ignore[arg-type]
                 continue
-            result = fold(op, [a for a in arrays if a is not None])
+            result = _gather(op, tables) if gathered else fold(op, [a for a in arrays if a is not None])
             if result is None:
                 continue
-            name = constants.global_name(op.operands[0]) or "constant"
+            first = next(iter(tables), op.operands[0])
+            name = constants.global_name(first) or "constant"
             with ir.InsertionPoint(op), op.location:
                 op.results[0].replace_all_uses_with(constants.constant(program, result, name))
         erase_dead(program.main())
@@ -53,6 +57,18 @@ def _is_bounded(op: ir.Operation, arrays: list[np.ndarray], options: Options) ->
     tensor = ir.RankedTensorType(op.results[0].type)
     size = int(np.prod(tensor.shape, dtype=np.int64)) * dtypes.storage_bytes(tensor.element_type)
     return size <= max(options.small, options.growth * sum(a.nbytes for a in arrays))
+
+
+def _tables(program: Program, op: ir.Operation) -> dict[ir.Value, np.ndarray | None]:
+    """The tensors from outside that the body of an operation without inputs extracts elements of."""
+    outside = [v for v in captures(op) if isinstance(v.type, ir.RankedTensorType)]
+    return {value: constants.array_of(program, value) for value in outside}
+
+
+def _gather(op: ir.Operation, tables: dict[ir.Value, np.ndarray | None]) -> np.ndarray | None:
+    view = structured(op)
+    known = {value: array for value, array in tables.items() if array is not None}
+    return evaluate(view, [], known) if view is not None else None
 
 
 def _shape(op: ir.Operation) -> list[int]:

@@ -10,15 +10,16 @@ and read through that as an indexing map. Weights that depend on one loop only b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from torch_mlir import ir
 
 from rillet.ir import Program, builders, constants
-from rillet.ir.rewrite import blocks, clone_body, defining, erase_dead
+from rillet.ir.rewrite import blocks, clone_body, erase_dead
 from rillet.ir.structured import DYNAMIC, Expr, Structured, iterators_attr, maps_attr, structured
+from rillet.optimize import evaluate
 
 _MOST_EDGES = 4  # copies of an edge
 _LONGEST = 1 << 20  # iterations of a loop whose positions are worked out one by one
@@ -103,83 +104,18 @@ def _known(view: Structured) -> dict[ir.Value, _Known]:
                 found[op.results[0]] = _Known(loop, np.arange(sizes[loop], dtype=np.int64))
             continue
         operands = [found.get(v) or _constant(v) for v in op.operands]
-        if not operands or any(o is None for o in operands) or op.name not in _SCALAR:
+        if not operands or any(o is None for o in operands):
             continue
         loops = {o.loop for o in operands if o is not None and o.loop is not None}
-        if len(loops) > 1:
-            continue
-        with np.errstate(all="ignore"):
-            values = _SCALAR[op.name](op, *(o.values for o in operands if o is not None))
+        values = evaluate.compute(op, [o.values for o in operands if o is not None]) if len(loops) <= 1 else None
         if values is not None:
             found[op.results[0]] = _Known(loops.pop() if loops else None, values)
     return found
 
 
 def _constant(value: ir.Value) -> _Known | None:
-    owner = defining(value)
-    if owner is None or owner.name != "arith.constant":
-        return None
-    attribute, type_ = owner.attributes["value"], _numpy(value.type)
-    if type_ is None or not isinstance(attribute, ir.IntegerAttr | ir.FloatAttr):
-        return None
-    return _Known(None, np.asarray(attribute.value).astype(type_))
-
-
-def _numpy(type_: ir.Type) -> type[np.generic] | None:
-    """The numpy type for a scalar type; None for those that numpy lacks."""
-    names = {"f32": np.float32, "f64": np.float64, "i1": np.bool_, "i32": np.int32, "i64": np.int64, "index": np.int64}
-    return names.get(str(type_))
-
-
-def _converted(op: ir.Operation, x: np.ndarray) -> np.ndarray | None:
-    type_ = _numpy(op.results[0].type)
-    return None if type_ is None else x.astype(type_)
-
-
-def _to_integer(op: ir.Operation, x: np.ndarray) -> np.ndarray | None:
-    """Only where the result is defined."""
-    type_ = _numpy(op.results[0].type)
-    return x.astype(type_) if type_ is not None and np.all(np.abs(x) < 2**31 - 1) else None
-
-
-def _compared(op: ir.Operation, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
-    # In the order of the predicates' numbers; those without sign are left out.
-    tables: dict[str, dict[int, Callable[..., np.ndarray]]] = {
-        "arith.cmpi": {0: np.equal, 1: np.not_equal, 2: np.less, 3: np.less_equal, 4: np.greater, 5: np.greater_equal},
-        "arith.cmpf": {1: np.equal, 2: np.greater, 3: np.greater_equal, 4: np.less, 5: np.less_equal},
-    }
-    compare = tables[op.name].get(ir.IntegerAttr(op.attributes["predicate"]).value)
-    return None if compare is None else compare(x, y)
-
-
-def _plain(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray | None]:
-    return lambda op, *operands: function(*operands)
-
-
-_SCALAR: Mapping[str, Callable[..., np.ndarray | None]] = {
-    **{f"arith.{n}": _converted for n in ("index_cast", "sitofp", "truncf", "extf", "extsi")},
-    "arith.fptosi": _to_integer,
-    "arith.cmpi": _compared,
-    "arith.cmpf": _compared,
-    "arith.select": _plain(np.where),
-    **{
-        f"arith.{n}{t}": _plain(f)
-        for n, f in (("add", np.add), ("sub", np.subtract), ("mul", np.multiply))
-        for t in "if"
-    },
-    "arith.divf": _plain(np.divide),
-    "arith.negf": _plain(np.negative),
-    "arith.maximumf": _plain(np.maximum),
-    "arith.minimumf": _plain(np.minimum),
-    "arith.maxsi": _plain(np.maximum),
-    "arith.minsi": _plain(np.minimum),
-    "arith.andi": _plain(np.bitwise_and),
-    "arith.ori": _plain(np.bitwise_or),
-    "math.floor": _plain(np.floor),
-    "math.ceil": _plain(np.ceil),
-    "math.absf": _plain(np.abs),
-    "math.roundeven": _plain(np.round),
-}
+    array = evaluate.known(value, {})
+    return None if array is None else _Known(None, array)
 
 
 # --- positions ---

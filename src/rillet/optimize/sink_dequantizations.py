@@ -1,6 +1,6 @@
 """Moves dequantizations below what only moves elements or picks the largest: pads, reshapes, transpositions, slices,
-concatenations, gathers, upsampling, max pooling. These then work on narrow integers, and the dequantization arrives at
-the operation that computes with it.
+insertions into a constant, concatenations, gathers, upsampling, max pooling. These then work on narrow integers, and
+the dequantization arrives at the operation that computes with it.
 
 ``move(dequantize(x))`` is ``dequantize(move(x))`` to the bit, since a dequantization treats each element by itself; a
 pad needs an integer that stands for its value, and a maximum a scale that keeps the order.
@@ -33,6 +33,7 @@ from rillet.ir.structured import (
     structured,
 )
 from rillet.optimize.dequantization import Dequantization, dequantization, dequantize, same_parameters
+from rillet.optimize.evaluate import along
 from rillet.optimize.layouts import groups_of
 from rillet.optimize.requantization import clamped
 
@@ -92,10 +93,29 @@ def _pad(program: Program, op: ir.Operation) -> Dequantization | None:
 
 
 def _padded(op: ir.Operation, source: ir.Value, around: int) -> ir.Value:
-    element = ir.RankedTensorType(source.type).element_type
-    scalar = arith.ConstantOp(element, constants.scalar_attr(around, element)).result
     low, high = margins(op)
-    return builders.pad(source, low, high, _shape(op), scalar)
+    return builders.pad(source, low, high, _shape(op), _scalar(source, around))
+
+
+def _scalar(source: ir.Value, number: int) -> ir.Value:
+    """A number as an element of ``source``."""
+    element = ir.RankedTensorType(source.type).element_type
+    return arith.ConstantOp(element, constants.scalar_attr(number, element)).result
+
+
+def _insert(program: Program, op: ir.Operation) -> Dequantization | None:
+    """Elements spread out over a constant."""
+    value = dequantization(program, op.operands[0])
+    fill = defining(op.operands[1])
+    maker = defining(fill.operands[0]) if fill is not None and fill.name == "linalg.fill" else None
+    same_rank = ir.RankedTensorType(op.operands[0].type).rank == ir.RankedTensorType(op.results[0].type).rank
+    if value is None or maker is None or maker.name != "arith.constant" or not same_rank:
+        return None
+    between = value.of(maker.attributes["value"].value)  # type: ignore[attr-defined]
+    if between is None:
+        return None
+    whole = builders.fill(_scalar(value.source, between), _shape(op))
+    return _uniform(value, builders.insert_slice(value.source, whole, *box(op)))
 
 
 def _shape(op: ir.Operation) -> list[builders.Extent]:
@@ -139,8 +159,10 @@ def _copy(program: Program, op: ir.Operation) -> Dequantization | None:
     """A generic that reads its first input, through whatever map, and nothing else; or a maximum over windows."""
     view = structured(op)
     assert view is not None
-    if not view.inputs or len(view.inits) != 1:
+    if len(view.inits) != 1:
         return None
+    if not view.inputs:
+        return _gather(program, view)
     if not all(view.parallel):
         return _maximum(program, view)
     if view.yielded()[0] != view.body.arguments[0] or list(view.body_ops()) or is_permutation(view.maps[0], view.loops):
@@ -162,7 +184,8 @@ def _gather(program: Program, view: Structured) -> Dequantization | None:
     if len([u for u in table.uses if u.owner.operation == extraction]) != 1 or table not in captures(view.op):
         return None
     value = dequantization(program, table)
-    if value is None or not value.is_uniform:
+    kept = _kept_axes(view, extraction, value) if value is not None else None
+    if value is None or kept is None:
         return None
     element = ir.RankedTensorType(value.source.type).element_type
     output = builders.empty(_shape(view.op), element)
@@ -188,7 +211,33 @@ def _gather(program: Program, view: Structured) -> Dequantization | None:
                 clone.operands[number] = mapping.get(operand, operand)
             mapping.update(zip(inner.results, clone.results, strict=True))
         linalg.YieldOp([mapping[extraction.results[0]]])
-    return _uniform(value, new.results[0])
+    rank = len(view.init_maps[0])
+
+    def parameters(array: np.ndarray) -> np.ndarray:
+        return along(array.reshape([array.shape[axis] for axis in kept]), list(kept.values()), range(rank))
+
+    return _at(value, new.results[0], parameters)
+
+
+def _kept_axes(view: Structured, extraction: ir.Operation, value: Dequantization) -> dict[int, int] | None:
+    """The axes of the table along which its parameters vary, and the axis of the result that runs along each; None
+    where one is indexed in another way.
+    """
+    places, result = list(extraction.operands)[1:], ir.RankedTensorType(view.op.results[0].type).shape
+    arrays = [a for a in (value.zero, value.scale) if a is not None]
+    kept = {}
+    for axis, place in enumerate(places):
+        extent = max(a.shape[axis] for a in arrays)
+        if extent == 1:
+            continue
+        owner = defining(place)
+        loop = ir.IntegerAttr(owner.attributes["dim"]).value if owner and owner.name == "linalg.index" else None
+        if loop not in view.init_maps[0] or any(a.shape[axis] not in (1, extent) for a in arrays):
+            return None
+        kept[axis] = view.init_maps[0].index(loop)
+        if result[kept[axis]] != extent:
+            return None
+    return kept if len(set(kept.values())) == len(kept) else None
 
 
 _GENERIC = ("indexing_maps", "iterator_types", "operandSegmentSizes")
@@ -271,8 +320,7 @@ def _maximum(program: Program, view: Structured) -> Dequantization | None:
     lowest = value.limits()[0]
     integers = value.source if source == view.inputs[0] else _padded(pad, value.source, lowest)  # type: ignore[arg-type]
     element = ir.RankedTensorType(value.source.type).element_type
-    scalar = arith.ConstantOp(element, constants.scalar_attr(lowest, element)).result
-    output = builders.fill(scalar, _shape(view.op))
+    output = builders.fill(_scalar(value.source, lowest), _shape(view.op))
     largest = arith.MaxSIOp if value.is_signed else arith.MaxUIOp
     inputs = [integers]
     for other in view.inputs[1:]:  # shape only
@@ -341,6 +389,7 @@ def _always_inside(expr: object, sizes: Sequence[int], view: Structured, before:
 
 _MOVES: dict[str, Callable[[Program, ir.Operation], Dequantization | None]] = {
     "tensor.pad": _pad,
+    "tensor.insert_slice": _insert,
     "tensor.concat": _concat,
     "tensor.extract_slice": _slice,
     "tensor.expand_shape": _expand,

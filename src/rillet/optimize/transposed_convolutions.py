@@ -8,6 +8,9 @@ the same as a convolutional layer?", 2016.)
 Each phase goes to its place in one tensor. Where position ``s * h + r`` is followed by axis ``w`` of the result, that
 tensor has the axes ``h`` and ``s * w``, so that a phase is an ordinary slice, which its dispatch can write in place; a
 reshape makes the result of it.
+
+Of integers whose zero point lies in the tensor in place of zeros, a phase has the products of that number with the taps
+that meet none of its elements besides: a constant for each channel.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
 from rillet.ir import Program, builders, constants
 from rillet.ir.contraction import Contraction, contraction
@@ -26,6 +30,8 @@ from rillet.ir.extents import box, margins, padding_value
 from rillet.ir.rewrite import defining, erase_dead, rebuild_generic, replace, sweep_constants
 from rillet.ir.shapes import runs
 from rillet.ir.structured import DYNAMIC, Structured, is_projected, linear_form, structured, walk
+from rillet.optimize.dequantization import parameter
+from rillet.optimize.evaluate import compute, known, signed
 from rillet.optimize.followers import follower
 
 
@@ -79,10 +85,11 @@ class _Spread:
     view: Structured
     roles: Contraction
     source: ir.Value  # the input itself
-    padding: ir.Value  # the scalar around it and between its elements: zero
+    padding: ir.Value  # the scalar around it and between its elements
     start: ir.Value  # the scalar that sums start with
     weights: np.ndarray
     axes: tuple[_Axis, ...]
+    lost: np.ndarray | None  # by filter element: its product with the padding; None where that is zero
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,7 @@ class _Phase:
     """One convolution: the taps it has by axis and the distance of the first, and where its result goes."""
 
     weights: np.ndarray
+    rest: np.ndarray | None  # by element of the result's last axis: what the other taps add
     distances: tuple[int, ...]
     offsets: tuple[int, ...]
     shape: tuple[int, ...]
@@ -135,18 +143,20 @@ def _spread(program: Program, op: ir.Operation) -> _Spread | None:
     source, zeros = list(op_.operands)[:2]
     offsets, _, strides = box(op_)
     between = defining(zeros)
-    if between is None or between.name != "linalg.fill" or not _is_zero(between.operands[0]):
+    if between is None or between.name != "linalg.fill":
         return None
-    if around is not None and not _is_zero(around):
+    padding = _number(between.operands[0])
+    if padding is None or (around is not None and _number(around) != padding):
         return None
     shape = list(ir.RankedTensorType(source.type).shape)
     if len(shape) != len(strides) or not all(isinstance(v, int) for v in (*shape, *offsets, *strides, *low)):
         return None
     before = [a + b for a, b in zip(low, offsets, strict=True)]  # type: ignore[operator]
     axes = _axes(view, roles, shape, before, strides)  # type: ignore[arg-type]
-    if axes is None:
+    lost = _products(view, roles, weights, padding) if padding != 0 else None
+    if axes is None or (padding != 0 and lost is None):
         return None
-    return _Spread(view, roles, source, between.operands[0], start.operands[0], weights, axes)
+    return _Spread(view, roles, source, between.operands[0], start.operands[0], weights, axes, lost)
 
 
 def _unpadded(value: ir.Value) -> tuple[ir.Value, list[builders.Extent], ir.Value | None]:
@@ -157,9 +167,28 @@ def _unpadded(value: ir.Value) -> tuple[ir.Value, list[builders.Extent], ir.Valu
     return op.operands[0], margins(op)[0], padding_value(op)
 
 
-def _is_zero(scalar: ir.Value) -> bool:
+def _number(scalar: ir.Value) -> float | None:
     op = defining(scalar)
-    return op is not None and op.name == "arith.constant" and op.attributes["value"].value == 0
+    return op.attributes["value"].value if op is not None and op.name == "arith.constant" else None  # type: ignore[attr-defined]
+
+
+def _products(view: Structured, roles: Contraction, weights: np.ndarray, number: float) -> np.ndarray | None:
+    """What the body makes of each filter element and ``number``, an integer; None where the results of a filter
+    element are not along the last axis.
+    """
+    loops = {d for d in view.maps[roles.rhs] if view.parallel[d]}  # type: ignore[index]
+    if not isinstance(number, int) or not loops <= {view.init_maps[0][-1]}:
+        return None
+    element = ir.RankedTensorType(view.inputs[roles.lhs].type).element_type
+    scalar = np.asarray(number).astype(f"i{ir.IntegerType(element).width // 8}")
+    values = {view.body.arguments[roles.lhs]: scalar, view.body.arguments[roles.rhs]: weights}
+    for op in view.body_ops():
+        result = compute(op, [known(v, values) for v in op.operands])
+        if result is not None:
+            values[op.results[0]] = result
+    (total,) = (defining(v) for v in view.yielded())
+    terms = [known(v, values) for v in (total.operands if total is not None else ())]
+    return next((t.astype(np.int64) for t in terms if t is not None and t.shape == weights.shape), None)
 
 
 def _axes(
@@ -223,20 +252,39 @@ def _side_by_side(spread: _Spread) -> list[tuple[int, ...]]:
 
 def _phase(spread: _Spread, phases: Sequence[tuple[int, ...]]) -> _Phase:
     """``phases``: those of each axis; several along the last one."""
-    view, map_ = spread.view, spread.view.maps[spread.roles.rhs]
-    weights, distances = spread.weights, []
+    view = spread.view
+    distances = []
     shape = [view.extents()[loop] for loop in view.init_maps[0]]  # type: ignore[index]
     offsets = [0] * len(shape)
     for axis in spread.axes:
         shape[axis.result] = axis.count
     for axis, together in zip(spread.axes, phases, strict=True):
-        taps = [[tap for tap, _ in axis.met(r)] for r in together]
-        parts = [weights.take(of_phase, map_.index(axis.window)) for of_phase in taps]
-        weights = np.concatenate(parts, map_.index(spread.roles.n[0])) if len(parts) > 1 else parts[0]
         distances.append(axis.met(together[0])[0][1])
         offsets[axis.result + 1] = together[0] * shape[axis.result + 1]
+    rest = _rest(spread, phases, shape[-1])
     shape[-1] *= len(phases[-1])
-    return _Phase(np.ascontiguousarray(weights), tuple(distances), tuple(offsets), tuple(shape))
+    weights = np.ascontiguousarray(_met(spread, phases, spread.weights))
+    return _Phase(weights, rest, tuple(distances), tuple(offsets), tuple(shape))
+
+
+def _met(spread: _Spread, phases: Sequence[tuple[int, ...]], array: np.ndarray) -> np.ndarray:
+    """The elements of a filter that phases meet; those of several phases are columns next to each other."""
+    map_ = spread.view.maps[spread.roles.rhs]
+    for axis, together in zip(spread.axes, phases, strict=True):
+        parts = [array.take([tap for tap, _ in axis.met(r)], map_.index(axis.window)) for r in together]
+        array = np.concatenate(parts, map_.index(spread.roles.n[0])) if len(parts) > 1 else parts[0]
+    return array
+
+
+def _rest(spread: _Spread, phases: Sequence[tuple[int, ...]], channels: int) -> np.ndarray | None:
+    """What the taps that phases do not meet add to each element of the last axis, modulo 2^32."""
+    if spread.lost is None:
+        return None
+    view, map_ = spread.view, spread.view.maps[spread.roles.rhs]
+    summed = tuple(axis for axis, loop in enumerate(map_) if not view.parallel[loop])  # type: ignore[index]
+    met = _met(spread, phases, spread.lost).sum(summed)
+    every = np.broadcast_to(spread.lost.sum(summed), (channels,))
+    return signed(np.tile(every, len(phases[-1])) - met, 32).astype(np.int32)
 
 
 # --- rewriting ---
@@ -248,7 +296,7 @@ def _rewrite(program: Program, spread: _Spread, phases: Sequence[_Phase]) -> Non
     element = ir.RankedTensorType(view.op.results[0].type).element_type
     with ir.InsertionPoint(view.op), view.op.location:
         image = _padded(spread)
-        parts = [_convolution(program, spread, phase, image, element) for phase in phases]
+        parts = [_whole(program, phase, _convolution(program, spread, phase, image, element)) for phase in phases]
     for after, number in chain:
         with ir.InsertionPoint(after.op), after.op.location:
             parts = [
@@ -287,6 +335,17 @@ def _convolution(program: Program, spread: _Spread, phase: _Phase, image: ir.Val
     operands[roles.rhs] = constants.constant(program, phase.weights, f"{name}_phase")
     operands[-1] = builders.fill(spread.start, phase.shape)
     return rebuild_generic(view.op, operands, [operands[-1].type], maps, view.parallel).results[0]
+
+
+def _whole(program: Program, phase: _Phase, part: ir.Value) -> ir.Value:
+    """The sums of a phase with what its filter does not have."""
+    if phase.rest is None or not np.any(phase.rest):
+        return part
+    loops = builders.dims(len(phase.shape))
+    rest = parameter(program, phase.rest.reshape([1] * (len(loops) - 1) + [-1]), "zero_points")
+    output = builders.empty(phase.shape, ir.RankedTensorType(part.type).element_type)
+    operands = [(part, loops), rest]
+    return builders.generic(operands, [(output, loops)], "p" * len(loops), lambda x, r, _: arith.AddIOp(x, r).result)[0]
 
 
 def _followers(program: Program, op: ir.Operation) -> list[tuple[Structured, int]]:
