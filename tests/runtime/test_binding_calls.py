@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import assembler as a
 import numpy as np
@@ -142,6 +144,62 @@ def test_many_threads_call_one_module(elf: bytes, threads: int) -> None:
         x = np.full(5000, seed, np.float32)
         for i in range(300):
             if not (module(x, np.full(5000, i, np.float32)) == seed + i).all():
+                failures.append(seed)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+
+
+_SHARING = """
+import gc, os, sys
+import numpy as np
+import rillet
+from rillet.runtime import module
+module.available_cores = lambda: 3
+threads = lambda: len(os.listdir("/proc/self/task"))
+idle, x = threads(), np.ones(50_000, np.float32)
+modules = [rillet.load(sys.argv[1]) for _ in range(4)]
+assert threads() == idle + 2, threads()
+own = rillet.load(sys.argv[1], threads=2)
+assert threads() == idle + 3
+assert all((m(x, x) == 2).all() for m in [*modules, own])
+child = os.fork()
+if not child:
+    # The parent's threads are not here: what was loaded goes on alone, what is loaded now has new ones.
+    born = rillet.load(sys.argv[1])
+    assert threads() == 3 and all((m(x, x) == 2).all() for m in [*modules, born])
+    del modules, m
+    gc.collect()
+    assert (born(x, x) == 2).all() and threads() == 3
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+del modules, own
+gc.collect()
+assert threads() == idle, threads()
+assert (rillet.load(sys.argv[1])(x, x) == 2).all()
+"""
+
+
+def test_modules_share_the_threads_of_all_cores(elf: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "m.rlm"
+    path.write_bytes(a.module(a.static_add(50_000), a.library(elf)))
+    subprocess.run([sys.executable, "-c", _SHARING, str(path)], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("threads", [1, None])
+def test_modules_on_one_device_are_called_at_the_same_time(elf: bytes, threads: int | None) -> None:
+    blob = a.module(a.static_add(5000), a.library(elf))
+    failures: list[int] = []
+
+    def work(seed: int) -> None:
+        x = np.full(5000, seed, np.float32)
+        for i in range(100):
+            module = load(blob, threads=threads)
+            if not all((module(x, np.full(5000, i, np.float32)) == seed + i).all() for _ in range(3)):
                 failures.append(seed)
 
     workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]

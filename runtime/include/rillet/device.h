@@ -59,6 +59,11 @@ enum { RLT_CPU_TASK_MAX_THREADS = 1024 };
 rlt_status_t rlt_cpu_task_device_create(uint32_t thread_count, rlt_allocator_t allocator, rlt_error_t* error,
                                         rlt_device_t** out_device);
 
+// The one of the two that fits `thread_count` (0 and 1: the calling thread alone) and an observer, which may be NULL and
+// takes the first. RLT_UNIMPLEMENTED when this runtime has no driver that does.
+rlt_status_t rlt_cpu_device_create(uint32_t thread_count, const rlt_dispatch_observer_t* observer,
+                                   rlt_allocator_t allocator, rlt_error_t* error, rlt_device_t** out_device);
+
 // A new buffer; see rlt_device_vtable_t.
 rlt_status_t rlt_device_allocate(rlt_device_t* device, rlt_buffer_params_t params, uint64_t length, rlt_error_t* error,
                                  rlt_buffer_t** out_buffer);

@@ -17,15 +17,18 @@ void native_raise(PyObject* type, const rlt_error_t* error) {
   Py_DECREF(raised);
 }
 
-// Takes over the session, which may be NULL, and the profile, which may be NULL.
-static PyObject* create_module(native_state_t* state, rlt_session_t* session, native_profile_t* profile) {
+// Takes over the session, the device to give back and the profile; the last two may be NULL.
+static PyObject* create_module(native_state_t* state, rlt_session_t* session, rlt_device_t* device,
+                               native_profile_t* profile) {
   native_module_t* module = PyObject_New(native_module_t, state->module_type);
   if (!module) {
     rlt_session_release(session);
+    native_device_give_back(state, device);
     native_profile_free(profile);
     return NULL;
   }
   module->profile = profile;
+  module->device = device;
   module->state = state;
   module->session = session;
   module->array_type = NULL;
@@ -37,6 +40,7 @@ static void module_dealloc(PyObject* self) {
   native_module_t* module = (native_module_t*)self;
   PyTypeObject* type = Py_TYPE(self);
   rlt_session_release(module->session);
+  native_device_give_back(module->state, module->device);
   native_profile_free(module->profile);
   Py_XDECREF(module->array_type);
   Py_XDECREF(module->exports);
@@ -50,29 +54,73 @@ static int module_getbuffer(PyObject* self, Py_buffer* buffer, int flags) {
   return PyBuffer_FillInfo(buffer, self, (void*)(uintptr_t)module->data, (Py_ssize_t)module->length, 1, flags);
 }
 
-static PyObject* load_path(PyObject* native, PyObject* arguments) {
-  native_state_t* state = (native_state_t*)PyModule_GetState(native);
-  PyObject* path = NULL;
-  unsigned int threads = 0;
-  int profiled = 0, verified = 0;
-  if (!PyArg_ParseTuple(arguments, "O&Ip|p", PyUnicode_FSConverter, &path, &threads, &profiled, &verified)) return NULL;
+// How a module is to be loaded, as Python says it.
+typedef struct request_t {
+  unsigned int threads;
+  unsigned int sharing;  // native_sharing_t
+  int profiled;
+  int verified;
+} request_t;
+
+// Where a module file comes from: a path, or bytes in memory with their owner.
+typedef struct file_source_t {
+  const char* path;  // NULL for memory
+  const void* data;
+  size_t length;
+  void* owner;
+  void (*owner_release)(void* owner);
+} file_source_t;
+
+static void release_source(const file_source_t* source) {
+  if (source->owner_release) source->owner_release(source->owner);
+}
+
+// The loaded module; takes over the source. NULL with an exception set.
+static PyObject* load(native_state_t* state, const file_source_t* source, const request_t* request) {
+  rlt_error_t error = {0};
+  rlt_device_t* device = NULL;
+  const native_sharing_t sharing = request->profiled || request->sharing > NATIVE_DEVICE_OWN
+                                       ? NATIVE_DEVICE_OWN
+                                       : (native_sharing_t)request->sharing;
+  if (!native_device_take(state, sharing, request->threads, &error, &device)) {
+    release_source(source);
+    native_raise(state->load_error, &error);
+    return NULL;
+  }
   rlt_dispatch_observer_t observer;
-  native_profile_t* profile = profiled ? native_profile_create(&observer) : NULL;
-  const rlt_session_options_t options = {.thread_count = threads,
-                                         .check_constants = verified,
+  native_profile_t* profile = request->profiled ? native_profile_create(&observer) : NULL;
+  const rlt_session_options_t options = {.thread_count = request->threads,
+                                         .device = device,
+                                         .check_constants = request->verified,
                                          .observer = profile ? &observer : NULL,
                                          .interrupt = native_interrupt(state)};
   rlt_session_t* session = NULL;
-  rlt_error_t error = {0};
-  const char* name = PyBytes_AsString(path);
   Py_BEGIN_ALLOW_THREADS
-  rlt_session_open(name, &options, rlt_allocator_system(), &error, &session);
+  if (source->path) {
+    rlt_session_open(source->path, &options, rlt_allocator_system(), &error, &session);
+  } else {
+    rlt_session_create(source->data, source->length, source->owner, source->owner_release, &options,
+                       rlt_allocator_system(), &error, &session);
+  }
   Py_END_ALLOW_THREADS
-  Py_DECREF(path);
-  if (session) return create_module(state, session, profile);
+  if (session) return create_module(state, session, device, profile);
+  native_device_give_back(state, device);
   native_profile_free(profile);
   native_raise(state->load_error, &error);
   return NULL;
+}
+
+static PyObject* load_path(PyObject* native, PyObject* arguments) {
+  PyObject* path = NULL;
+  request_t request = {0};
+  if (!PyArg_ParseTuple(arguments, "O&IIp|p", PyUnicode_FSConverter, &path, &request.threads, &request.sharing,
+                        &request.profiled, &request.verified)) {
+    return NULL;
+  }
+  const file_source_t source = {.path = PyBytes_AsString(path)};
+  PyObject* module = load((native_state_t*)PyModule_GetState(native), &source, &request);
+  Py_DECREF(path);
+  return module;
 }
 
 static void release_object(void* owner) {
@@ -93,44 +141,28 @@ static void* copy_aligned(const Py_buffer* buffer) {
 }
 
 static PyObject* load_bytes(PyObject* native, PyObject* arguments) {
-  native_state_t* state = (native_state_t*)PyModule_GetState(native);
   PyObject* object = NULL;
-  unsigned int threads = 0;
-  int profiled = 0, verified = 0;
-  if (!PyArg_ParseTuple(arguments, "OIp|p", &object, &threads, &profiled, &verified)) return NULL;
+  request_t request = {0};
+  if (!PyArg_ParseTuple(arguments, "OIIp|p", &object, &request.threads, &request.sharing, &request.profiled,
+                        &request.verified)) {
+    return NULL;
+  }
   Py_buffer* buffer = PyMem_Malloc(sizeof(Py_buffer));
   if (!buffer) return PyErr_NoMemory();
   if (PyObject_GetBuffer(object, buffer, PyBUF_SIMPLE) != 0) {
     PyMem_Free(buffer);
     return NULL;
   }
-  const bool in_place = (uintptr_t)buffer->buf % RLT_MODULE_DATA_ALIGNMENT == 0;
-  const size_t length = (size_t)buffer->len;
-  const void* data = buffer->buf;
-  void* owner = buffer;
-  void (*owner_release)(void*) = release_object;
-  if (!in_place) {
-    owner = copy_aligned(buffer);
-    data = owner;
-    owner_release = free;
+  file_source_t source = {
+      .data = buffer->buf, .length = (size_t)buffer->len, .owner = buffer, .owner_release = release_object};
+  if ((uintptr_t)buffer->buf % RLT_MODULE_DATA_ALIGNMENT != 0) {
+    source.owner = copy_aligned(buffer);
+    source.data = source.owner;
+    source.owner_release = free;
     release_object(buffer);
-    if (!owner) return PyErr_NoMemory();
+    if (!source.owner) return PyErr_NoMemory();
   }
-  rlt_dispatch_observer_t observer;
-  native_profile_t* profile = profiled ? native_profile_create(&observer) : NULL;
-  const rlt_session_options_t options = {.thread_count = threads,
-                                         .check_constants = verified,
-                                         .observer = profile ? &observer : NULL,
-                                         .interrupt = native_interrupt(state)};
-  rlt_session_t* session = NULL;
-  rlt_error_t error = {0};
-  Py_BEGIN_ALLOW_THREADS
-  rlt_session_create(data, length, owner, owner_release, &options, rlt_allocator_system(), &error, &session);
-  Py_END_ALLOW_THREADS
-  if (session) return create_module(state, session, profile);
-  native_profile_free(profile);
-  native_raise(state->load_error, &error);
-  return NULL;
+  return load((native_state_t*)PyModule_GetState(native), &source, &request);
 }
 
 // Checks a file without loading it, so that it may be for another processor.
@@ -200,9 +232,9 @@ static PyType_Spec module_spec = {
 };
 
 static PyMethodDef native_functions[] = {
-    {"load_path", load_path, METH_VARARGS, "load_path(path, threads, profile, verify): maps and loads a module file."},
+    {"load_path", load_path, METH_VARARGS, "load_path(path, threads, sharing, profile, verify): maps and loads a module file."},
     {"load_bytes", load_bytes, METH_VARARGS,
-     "load_bytes(data, threads, profile, verify): loads a module file from memory (in place when 64-byte aligned)."},
+     "load_bytes(data, threads, sharing, profile, verify): loads a module file from memory (in place when 64-byte aligned)."},
     {"inspect", inspect, METH_VARARGS,
      "inspect(data, verify): what Module.facts() gives, for a module file in memory that is not loaded."},
     {NULL, NULL, 0, NULL},

@@ -7,8 +7,22 @@
 
 #include "rillet/session.h"
 
-// What the extension module keeps: its types and the exceptions of rillet.errors.
+// Which device a module runs on.
+typedef enum native_sharing_t {
+  NATIVE_DEVICE_ONE_THREAD,   // shared by all modules that use one thread
+  NATIVE_DEVICE_ALL_CORES,    // shared by all modules that use a thread a core
+  NATIVE_DEVICE_OWN,          // the module's own
+} native_sharing_t;
+
+typedef struct native_shared_device_t {
+  rlt_device_t* device;  // NULL while nobody uses it
+  size_t users;          // loaded modules
+  long process;          // that made it
+} native_shared_device_t;
+
+// What the extension module keeps: its types, the exceptions of rillet.errors and the devices that modules share.
 typedef struct native_state_t {
+  native_shared_device_t shared[NATIVE_DEVICE_OWN];
   PyTypeObject* module_type;
   PyTypeObject* result_type;
   PyObject* load_error;
@@ -26,6 +40,7 @@ typedef struct native_module_t {
   native_state_t* state;  // of the extension module, which the type keeps alive
   rlt_session_t* session;
   native_profile_t* profile;  // NULL unless it was loaded for profiling
+  rlt_device_t* device;       // to give back; NULL when it is the session's own
   PyObject* array_type;   // numpy.ndarray, once bound
   PyObject* exports;      // for each export (input dtypes, output dtypes), once bound
 } native_module_t;
@@ -33,6 +48,12 @@ typedef struct native_module_t {
 // Raises `type` with the message of `error`, and the kernel's ordinal as `entry` when one failed. Leaves the exception
 // that a signal raised when it is of RLT_CANCELLED.
 void native_raise(PyObject* type, const rlt_error_t* error);
+
+// The device to load a module for; NULL for one of its own. False when it cannot be made. Give it back once the session is
+// released.
+bool native_device_take(native_state_t* state, native_sharing_t sharing, uint32_t thread_count, rlt_error_t* error,
+                        rlt_device_t** out_device);
+void native_device_give_back(native_state_t* state, rlt_device_t* device);
 
 // Finds out which thread is the main one; false with an exception set.
 bool native_interrupt_initialize(native_state_t* state);

@@ -80,17 +80,7 @@ static rlt_status_t create_device(const rlt_session_options_t* options, rlt_allo
     rlt_device_retain(options->device);
     return RLT_OK;
   }
-#ifdef RLT_HAVE_TASK_EXECUTOR
-  if (options->thread_count > 1 && !options->observer) {
-    return rlt_cpu_task_device_create(options->thread_count, allocator, error, out_device);
-  }
-#endif
-#ifdef RLT_HAVE_CPU_SYNC
-  return rlt_cpu_sync_device_create(options->observer, allocator, error, out_device);
-#else
-  (void)allocator;
-  return rlt_error_set(error, RLT_UNIMPLEMENTED, "this runtime has no CPU driver");
-#endif
+  return rlt_cpu_device_create(options->thread_count, options->observer, allocator, error, out_device);
 }
 
 static rlt_status_t load_executable(rlt_session_t* session, rlt_static_libraries_t libraries, rlt_error_t* error,

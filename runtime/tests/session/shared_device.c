@@ -25,19 +25,13 @@ static void counted_free(void* self, void* block) {
   free((uint8_t*)block - facts[1]);
 }
 
-static rlt_status_t create_device(uint32_t threads, rlt_allocator_t allocator, rlt_error_t* error,
-                                  rlt_device_t** out_device) {
-  return threads > 1 ? rlt_cpu_task_device_create(threads, allocator, error, out_device)
-                     : rlt_cpu_sync_device_create(NULL, allocator, error, out_device);
-}
-
 int main(int argc, char** argv) {
   CHECK(argc > 3 && argc - 3 <= MAX_SESSIONS);
   counted_t counted = {0};
   const rlt_allocator_t allocator = {&counted, counted_allocate, counted_free};
   rlt_error_t error = {0};
   rlt_session_options_t options = {0};
-  CHECK_OK(create_device((uint32_t)atoi(argv[1]), allocator, &error, &options.device));
+  CHECK_OK(rlt_cpu_device_create((uint32_t)atoi(argv[1]), NULL, allocator, &error, &options.device));
   rlt_session_t* sessions[MAX_SESSIONS] = {NULL};
   for (int i = 3; i < argc; ++i) {
     CHECK_OK(rlt_session_open(argv[i], &options, rlt_allocator_system(), &error, &sessions[i - 3]));

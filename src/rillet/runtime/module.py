@@ -16,6 +16,8 @@ from rillet.runtime.files import write_atomically
 from rillet.runtime.specs import TensorSpec, tensor_spec
 
 MOST_THREADS = 1024  # that a call can use
+# Whose device a module runs on (native_sharing_t of the extension).
+_ONE_THREAD, _ALL_CORES, _OWN = range(3)
 # A module file exports one function that callers see.
 _MAIN = 0
 
@@ -173,7 +175,10 @@ def load(
     Args:
         source: a path, whose file is mapped and must not be changed in place while the module is in use; or the file's
             bytes. Memory at a multiple of 64 bytes is used in place and must not change; other memory is copied.
-        threads: threads a call uses, the calling one included; None: one for each core this process may use.
+        threads: threads a call uses, the calling one included; None: one for each core this process may use. Modules
+            loaded with None share their threads and their working memory, as those with 1 share the latter: of calls
+            at the same time one uses the threads and the others run on their own. A module loaded with another number
+            has threads of its own.
         profile: record when each dispatch begins and ends, for ``Module.take_profile``; calls then use one thread.
         verify: compare the constants with their checksums, which reads all of them; everything else always is.
 
@@ -181,12 +186,13 @@ def load(
         LoadError: the file is missing, damaged, of another version, or for another CPU.
     """
     count = thread_count(threads)
+    sharing = _ONE_THREAD if count == 1 else _ALL_CORES if threads is None else _OWN
     if isinstance(source, str | os.PathLike):
         if "\0" in os.fsdecode(source):
             raise LoadError(f"{os.fsdecode(source)!r} is no path: it has a zero character")
-        return Module(_native.load_path(source, count, profile, verify), threads, profile)
+        return Module(_native.load_path(source, count, sharing, profile, verify), threads, profile)
     if isinstance(source, memoryview) and not source.c_contiguous:
         raise LoadError("cannot load a module from a memoryview with gaps: pass contiguous bytes")
     if isinstance(source, bytes | bytearray | memoryview):
-        return Module(_native.load_bytes(source, count, profile, verify), threads, profile)
+        return Module(_native.load_bytes(source, count, sharing, profile, verify), threads, profile)
     raise LoadError(f"cannot load a module from {type(source).__name__}: pass a path or the file's bytes")
