@@ -172,7 +172,7 @@ if not child:
     # The parent's threads are not here: what was loaded goes on alone, what is loaded now has new ones.
     born = rillet.load(sys.argv[1])
     assert threads() == 3 and all((m(x, x) == 2).all() for m in [*modules, born])
-    del modules, m
+    del modules
     gc.collect()
     assert (born(x, x) == 2).all() and threads() == 3
     os._exit(0)
