@@ -13,6 +13,7 @@ from rillet.dispatch import (
     host_views,
     loop_scalars,
     outline,
+    pack_block_weights,
     pack_rhs,
     resolve_dims,
     round_trips,
@@ -29,6 +30,7 @@ from rillet.ir.passes import Pass
 PASSES = [
     Pass("widen-at-uses", "dispatch", widen_at_uses.run, widen_at_uses.Options()),
     Pass("pack-rhs", "dispatch", pack_rhs.run, pack_rhs.Options()),
+    Pass("pack-block-weights", "dispatch", pack_block_weights.run, pack_block_weights.Options()),
     Pass("resolve-dims", "dispatch", resolve_dims.run),
     Pass("tensor-selects", "dispatch", tensor_selects.run),
     Pass("computed-inserts", "dispatch", computed_inserts.run),
@@ -52,7 +54,11 @@ def passes(panel: int, steps: tuple[int, int] = (1, 1), compact: bool = False, s
     packing = pack_rhs.Options(panel=panel, steps=steps[0], ways=steps[1])
     if compact:
         packing = dataclasses.replace(packing, bytes=128 * 1024)  # copies of computed operands take memory
-    options = {"pack-rhs": packing, "form-regions": Limits(scratch=scratch, compact=compact)}
+    options = {
+        "pack-rhs": packing,
+        "pack-block-weights": pack_block_weights.Options(panel=panel, share=not compact),
+        "form-regions": Limits(scratch=scratch, compact=compact),
+    }
     return [dataclasses.replace(p, options=options.get(p.name, p.options)) for p in PASSES]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from torch_mlir import ir
 
 from rillet.dispatch.nodes import Kind, node
-from rillet.ir.contraction import contraction
+from rillet.ir.contraction import contraction, weighted_contraction
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import DYNAMIC, Structured, copy_permutation, structured, walk
 
@@ -44,7 +44,8 @@ def name_of(function: ir.Operation) -> str:
 
 def _root(view: Structured) -> str:
     extents = view.extents()
-    roles = contraction(view)
+    weighted = weighted_contraction(view)
+    roles = contraction(view) or (weighted[0] if weighted is not None else None)
 
     def pick(dims: Sequence[int]) -> str:
         return _shape([extents[d] for d in dims])

@@ -53,6 +53,38 @@ def contraction(view: Structured) -> Contraction | None:
     return _roles(view, lhs, rhs)
 
 
+def weighted_contraction(view: Structured) -> tuple[Contraction, tuple[int, ...]] | None:
+    """Like ``contraction``, where one factor may be computed from several inputs: the one among them that most loops
+    index is the ``rhs``, and the others, which are indexed by some of its loops, are given beside the roles.
+    """
+    if len(view.inits) != 1 or all(view.parallel) or not is_multiply_add(view):
+        return None
+    product = _product(view)
+    assert product is not None
+    factors = sorted((_inputs(view, v) for v in product.operands), key=len)
+    left, right = factors
+    if len(left) != 1 or not right or left & right or any(_is_window(e) for n in right for e in view.maps[n]):
+        return None
+    carrier = max(right, key=lambda n: len(_plain(view.maps[n])))
+    others = tuple(sorted(right - {carrier}))
+    if any(not _plain(view.maps[n]) <= _plain(view.maps[carrier]) for n in others):
+        return None
+    (lhs,) = left
+    roles = _roles(view, lhs, carrier)
+    return None if roles is None else (roles, others)
+
+
+def _inputs(view: Structured, value: ir.Value) -> set[int]:
+    """The inputs that ``value`` is computed from, element by element."""
+    arguments = list(view.body.arguments)[: len(view.inputs)]
+    if value in arguments:
+        return {arguments.index(value)}
+    owner = defining(value)
+    if owner is None or owner.parent != view.op:
+        return set()
+    return set().union(*(_inputs(view, operand) for operand in owner.operands))
+
+
 def _roles(view: Structured, lhs: int, rhs: int) -> Contraction | None:
     plain_lhs, plain_rhs = _plain(view.maps[lhs]), _plain(view.maps[rhs])
     windowed = {d for e in view.maps[lhs] if _is_window(e) for d in dims_in(e)}

@@ -121,8 +121,9 @@ def rename(map_: Sequence[Expr], new: Sequence[int], loops: int | None = None) -
     if all(isinstance(e, int) for e in map_):
         return tuple(new[e] for e in map_)  # type: ignore[index]
     target = ir.AffineMap.get(loops or len(new), 0, [ir.AffineExpr.get_dim(n) for n in new])
-    renamed = [new[e] if isinstance(e, int) else e.compose(target) for e in map_]
-    return tuple(renamed)
+    renamed = [ir.AffineExpr.get_dim(new[e]) if isinstance(e, int) else e.compose(target) for e in map_]
+    # (A map's results, other than those of ``compose``, are of the classes that tell what they are.)
+    return exprs(ir.AffineMap.get(target.n_dims, 0, renamed))
 
 
 def is_permutation(map_: Sequence[Expr], loops: int) -> bool:

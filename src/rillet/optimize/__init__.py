@@ -6,6 +6,7 @@ from rillet.ir.passes import Pass
 from rillet.optimize import (
     absorb_transposes,
     assertions,
+    block_weights,
     canonicalize,
     channels_last,
     compose_moves,
@@ -33,6 +34,7 @@ PASSES = [
     Pass("fold-moved-constants", "optimize", fold_constants.run, fold_constants.Options()),
     Pass("computed-zero-points", "optimize", computed_zero_points.run),
     Pass("integer-contractions", "optimize", integer_contractions.run),
+    Pass("block-weights", "optimize", block_weights.run),
     Pass("fold-elementwise", "optimize", fold_elementwise.run, fold_elementwise.Options()),  # what no contraction took
     Pass("fold-scale", "optimize", fold_scale.run),
     Pass("split-contractions", "optimize", split_contractions.run, split_contractions.Options()),

@@ -120,7 +120,8 @@ def padding_of(dispatch: Dispatch, value: ir.Value) -> Padding | None:
 @dataclass(frozen=True)
 class Access:
     """A tensor read or written at ``axes``. With ``panel`` the loop ``panel_loop`` is packed: axis ``panel_axis`` is
-    the loop divided by ``panel``, the last one the remainder (the forms of both are zero).
+    the loop divided by ``panel``, the last one the remainder (the forms of both are zero). Of a panel, ``shared``
+    elements lie in one byte; strides are bytes then.
 
     With ``together`` > 1 that many neighbours along ``steps_axis`` lie side by side within a panel. Axes, shape and
     strides are those of panels that have them one after the other, which is where a multiple of them begins.
@@ -131,6 +132,7 @@ class Access:
     panel: int = 0
     panel_loop: int = -1
     panel_axis: int = -1
+    shared: int = 1
     padding: Padding | None = None  # ``value`` is read under this padding; the forms are positions in ``value``
     together: int = 1
     steps_axis: int = -1
@@ -273,18 +275,32 @@ def padded_access_of(dispatch: Dispatch, value: ir.Value, map_: ir.AffineMap, co
     return Access(padding.source, forms, padding=padding)
 
 
+def unshared(map_: ir.AffineMap) -> tuple[ir.AffineMap, int]:
+    """The map with its last result ``loop mod panel`` where that is ``(loop mod panel) floordiv shared``, and
+    ``shared``; the same and 1 for any other.
+    """
+    *results, last = list(map_.results) or [None]
+    if not isinstance(last, ir.AffineFloorDivExpr) or not isinstance(last.lhs, ir.AffineModExpr):
+        return map_, 1
+    if not isinstance(last.rhs, ir.AffineConstantExpr):
+        return map_, 1
+    return ir.AffineMap.get(map_.n_dims, 0, [*results, last.lhs]), last.rhs.value
+
+
 def access_of(value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
     """The access of an operand with this map in a nest of ``count`` loops; None when it is not linear (packed
     included).
     """
+    map_, shared = unshared(map_)
     packed = packed_axes(map_)
     if packed is None:
         return None
     if not packed:
         axes = substitute_all(map_, loops(count))
         return None if axes is None else Access(value, axes)
-    shape = list(ir.RankedTensorType(value.type).shape)
-    if len(packed) > 2 or shape[-len(packed) :] != [divisor for _, _, divisor in packed]:
+    *shape, last = ir.RankedTensorType(value.type).shape
+    shape.append(last * shared)
+    if len(packed) > (1 if shared > 1 else 2) or shape[-len(packed) :] != [divisor for _, _, divisor in packed]:
         return None
     (axis, loop, panel), *steps = packed
     at = loops(count)
@@ -292,7 +308,7 @@ def access_of(value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
     forms = [known[n] if n in known else substitute(e, at) for n, e in enumerate(list(map_.results)[: -len(packed)])]
     if any(f is None for f in forms):
         return None
-    made = Access(value, (*(f for f in forms if f is not None), known[axis]), panel, loop, axis)
+    made = Access(value, (*(f for f in forms if f is not None), known[axis]), panel, loop, axis, shared)
     if not steps:
         return made
     turned = _turned(map_.results[-1])

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from torch_mlir.dialects import arith
+
 from rillet.codegen.cpu import index
 from rillet.codegen.cpu.blocks import Segment, Span, each, each_column_tile, each_row_tile, workgroup_span
-from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, choice, grid, make_plan
+from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, choice, grid, loop_sizes, make_plan
 from rillet.codegen.cpu.contraction_tile import TileEmitter
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.cpu.tiles import FEW_ROWS
 from rillet.targets import Target
 
 
@@ -36,7 +39,14 @@ class ContractionStrategy:
         kernel.choice = choice(plan, dispatch.knobs)
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
-            Workgroup(kernel, plan).emit()
+            if plan.few is None:
+                Workgroup(kernel, plan).emit()
+                return
+            sizes = loop_sizes(kernel, plan.contraction)
+            rows = index.product([axis_size(a, sizes) for a in plan.rows])
+            for predicate, variant in ((arith.CmpIPredicate.sle, plan.few), (arith.CmpIPredicate.sgt, plan)):
+                with kernel.when(arith.CmpIOp(predicate, index.value(rows), index.value(FEW_ROWS)).result):
+                    Workgroup(kernel, variant).emit()
 
 
 STRATEGY = ContractionStrategy()
@@ -76,15 +86,19 @@ class Workgroup:
                 return
             if plan.pack:
                 tiles.pack(batch, n, vectors, width, Segment.whole(tiles.left.reduction_sizes))
-            self._over_rows(rows, lambda m, count, valid: tiles.tile(batch, rows, m, count, valid, n, vectors, width))
+            self._over_rows(
+                rows, lambda m, count, valid: tiles.tile(batch, rows, columns, m, count, valid, n, vectors, width)
+            )
 
         def row_tile(m: Index, count: int, valid: Index) -> None:
             if plan.copies_left:
                 tiles.left.copy(batch, m, count, valid, Segment.whole(tiles.left.reduction_sizes))
             self._over_columns(
-                columns, lambda n, vectors, width: tiles.tile(batch, rows, m, count, valid, n, vectors, width)
+                columns, lambda n, vectors, width: tiles.tile(batch, rows, columns, m, count, valid, n, vectors, width)
             )
 
+        if plan.shift:
+            self._over_columns(columns, lambda n, vectors, width: tiles.begin_columns(batch, columns, n, vectors))
         if plan.copies_left or (plan.blocks.rows_outer and not plan.pack and not plan.reduction_block):
             self._over_rows(rows, row_tile)
         else:

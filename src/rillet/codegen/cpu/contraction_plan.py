@@ -57,12 +57,19 @@ class Plan:
     pairs: tuple[NarrowFactor, NarrowFactor] | None  # narrow integers, two steps at a time, left-hand rows in scratch
     groups: DotProducts | None  # narrow integers, a group of steps at a time
     groups_in_place: bool  # the left-hand rows of those need no copy
+    computes: bool  # factors on the right are made of narrower integers
     residuals: tuple[Access, ...]  # what the epilogue reads at the place of its results and no cache holds
+    few: Plan | None = None  # what is done instead where there turn out to be ``tiles.FEW_ROWS`` at most
 
     @property
     def copies_left(self) -> bool:
         """Whether row tiles of the left operand are copied to scratch before they are used."""
         return self.spread or self.pairs is not None or (self.groups is not None and not self.groups_in_place)
+
+    @property
+    def shift(self) -> int:
+        """What is added to left-hand factors, apart from the sum of products."""
+        return self.groups.shift if self.groups else 0
 
     @property
     def grouped_steps(self) -> int:
@@ -110,7 +117,8 @@ def plan_for(
         return left.merges(outer, inner, extents[inner]) and after.merges(outer, inner, extents[inner])
 
     def reductions_merge(outer: int, inner: int) -> bool:
-        return left.merges(outer, inner, extents[inner]) and right.merges(outer, inner, extents[inner])
+        operands = (left, right, *(which for _, which in contraction.companions))
+        return all(which.merges(outer, inner, extents[inner]) for which in operands)
 
     def batches_merge(outer: int, inner: int) -> bool:
         return rows_merge(outer, inner) and right.merges(outer, inner, extents[inner])
@@ -125,8 +133,12 @@ def plan_for(
     left_bytes, right_bytes = (element_bytes(element(contraction, x)) for x in (contraction.left, contraction.right))
     knobs = dispatch.knobs
     accumulator_bytes = element_bytes(contraction.product.accumulator_type)
+    computes = _computes(contraction)
     pack = not right.panel and right.static_stride(contraction.column_loop) != 1
-    blockable = cache_blocks and not pack and not any(a.extent == DYNAMIC for a in reductions)
+    if computes and not pack and cache_blocks and m > tiles.MOST_COMPUTED_ROWS:
+        pack, right_bytes = True, accumulator_bytes
+    is_known = not any(a.extent == DYNAMIC for a in reductions)
+    blockable = cache_blocks and not pack and not computes and is_known
     groups = _groups(contraction, reductions, target) if cache_blocks else None
     pairs = _pairs(contraction, reductions, target) if cache_blocks and not pack else None
     if right.together > 1 and pairs is None and groups is None:
@@ -144,6 +156,7 @@ def plan_for(
         spread=spread,
         paired=pairs is not None,
         apart=not right.panel and not pack,
+        computed=computes and not pack,
     )
     if groups:
         chosen = groups.tile(target, m, n, math.ceil(k / groups.steps))
@@ -170,6 +183,8 @@ def plan_for(
     inner = [a.extent for a in reductions[1:]]
     if pack and DYNAMIC in inner:
         return None
+    if right.shared > tile.lanes or (contraction.companions and left.padding is not None):
+        return None
     first = reductions[0].extent if reductions else 1
     block = 0
     if pack:
@@ -186,7 +201,7 @@ def plan_for(
     panel_sweeps = right.panel > 0 and not block and not spread and not pairs and not groups and not blocks.rows_outer
     prefetch = panel_sweeps and tiles.prefetches(target, right_bytes * n * k)
     run = tile.lanes if _reads_runs(contraction, reductions, target) else 0
-    return Plan(
+    plan = Plan(
         contraction,
         after,
         batches,
@@ -203,8 +218,29 @@ def plan_for(
         pairs,
         groups,
         groups is not None and _in_place(left, reductions, groups),
+        computes,
         residuals,
     )
+    if pack and computes and any(extents[n] == DYNAMIC for n in contraction.row_loops):
+        return dataclasses.replace(plan, few=_for_few_rows(plan))
+    return plan
+
+
+def _for_few_rows(plan: Plan) -> Plan:
+    """The same grid, row by row, factors computed as they are multiplied: a panel would be used too seldom."""
+    tile, columns = plan.tile, plan.blocks.columns
+    factors = range(tiles.ROW_VECTORS // tile.vectors, 1, -1)
+    wider = next((f for f in factors if columns % (f * tile.columns) == 0), 1)
+    row = dataclasses.replace(tile, rows=1, vectors=wider * tile.vectors)
+    return dataclasses.replace(plan, tile=row, pack=False, reduction_block=0)
+
+
+def _computes(contraction: Contraction) -> bool:
+    """Whether factors on the right are floats computed of packed integers, alone or with companions."""
+    right = contraction.right_access
+    is_integer = isinstance(element(contraction, contraction.right), ir.IntegerType)
+    is_float = isinstance(contraction.product.accumulator_type, ir.FloatType)
+    return bool(contraction.companions) or (right.panel > 0 and is_integer and is_float)
 
 
 def _groups(contraction: Contraction, reductions: Sequence[Axis], target: Target) -> DotProducts | None:
@@ -276,6 +312,7 @@ def _reads_runs(contraction: Contraction, reductions: Sequence[Axis], target: Ta
 def choice(plan: Plan, knobs: Knobs) -> Choice:
     """What the plan decides, and for what extents."""
     c, tile, blocks = plan.contraction, plan.tile, plan.blocks
+    together = 2 if plan.pairs else plan.groups.steps if plan.groups else 1  # steps that instructions take at once
     problem = {
         "batches": guess(plan.batches),
         "rows": guess(plan.rows),
@@ -287,13 +324,15 @@ def choice(plan: Plan, knobs: Knobs) -> Choice:
         "element_bytes": element_bytes(element(c, c.right)),
         "accumulator_bytes": element_bytes(c.product.accumulator_type),
         "gather": int(len(plan.rows) > 1),
+        "together": together,
     }
     run = plan.reductions[-1].extent if plan.reductions else 1
+    unroll = knobs.unroll or tiles.choose_unroll(None if run == DYNAMIC else run, tile, plan.run)
     made = Knobs(
         tile_rows=tile.rows,
         tile_vectors=tile.vectors,
-        unroll=knobs.unroll or tiles.choose_unroll(None if run == DYNAMIC else run, tile, plan.run),
-        rows_outer=int(blocks.rows_outer),
+        unroll=unroll if together == 1 else together,
+        rows_outer=int(blocks.rows_outer or plan.copies_left),
         row_tiles=blocks.rows // tile.rows,
         column_tiles=blocks.columns // tile.columns,
         reduction_block=plan.reduction_block,

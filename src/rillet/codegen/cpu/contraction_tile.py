@@ -14,10 +14,11 @@ from rillet.codegen.cpu.blocks import Segment, Span, column_masks
 from rillet.codegen.cpu.body import broadcast
 from rillet.codegen.cpu.combiners import sum_of
 from rillet.codegen.cpu.contraction_form import convert, factor
+from rillet.codegen.cpu.contraction_groups import GroupReducer
 from rillet.codegen.cpu.contraction_left import Batch, LeftRows, coordinates
 from rillet.codegen.cpu.contraction_plan import Plan, element, guess, loop_sizes
+from rillet.codegen.cpu.contraction_weights import Weights
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
-from rillet.codegen.cpu.dot_products import DotProducts
 from rillet.codegen.cpu.epilogue import Writer
 from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
@@ -43,6 +44,7 @@ class TileEmitter:
         self.sizes = loop_sizes(kernel, c)
         self.right = self._bound(c.right_access)
         self.left = LeftRows(kernel, plan, self._bound(c.left_access), self.sizes)
+        self.weights = Weights(kernel, plan, self.right, self._bound) if plan.computes else None
         self.residuals = [self._bound(a) for a in plan.residuals]
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
@@ -55,11 +57,13 @@ class TileEmitter:
             inner = guess(plan.reductions[1:])
             first = plan.reductions[0].extent if plan.reductions else 1
             steps = inner * (plan.reduction_block or first)
-            self._panel = kernel.local([steps * plan.tile.columns], element(c, c.right))
+            factors = self.sum_type if plan.computes else element(c, c.right)
+            self._panel = kernel.local([steps * plan.tile.columns], factors)
         if plan.reduction_block:
             self._scratch = self._sums(plan.blocks.rows)
         elif self._is_costly(plan.tile.rows, plan.tile.vectors):
             self._scratch = self._sums(plan.tile.rows)
+        self.groups = GroupReducer(kernel, plan, plan.groups, self.left, self.right) if plan.groups else None
 
     def _bound(self, which: access.Access) -> Bound:
         port = access.argument_of(self.kernel.dispatch, which.value)
@@ -80,13 +84,24 @@ class TileEmitter:
     # --- tiles ----------------------------------------------------------------------------------------------------
 
     def tile(
-        self, batch: Batch, rows: Span, m: Index, count: int, valid: Index, n: Index, vectors: int, width: Index
+        self,
+        batch: Batch,
+        rows: Span,
+        columns: Span,
+        m: Index,
+        count: int,
+        valid: Index,
+        n: Index,
+        vectors: int,
+        width: Index,
     ) -> None:
-        """Compute a tile of a block of rows and store its results."""
+        """Compute a tile of a block of rows and columns and store its results."""
         where = self.left.rows_at(m, count, valid)
         fetch_tile(self.residuals, [batch | w for w in where], self.c.column_loop, n, vectors * self.lanes)
         masks = column_masks(self.lanes, width, vectors)
         sums = [self._initial(self._at(batch, w, n, j), masks[j]) for w in where for j in range(vectors)]
+        if self.groups is not None:
+            sums = self.groups.shifted(sums, n, columns[0], vectors)
         left = self.left.starts(batch, where, m, valid)
         number = index.floordiv(index.sub(m, rows[0]), self.plan.tile.rows)
         ahead = self._ahead(batch, number, n, vectors)
@@ -103,6 +118,11 @@ class TileEmitter:
             exists = arith.CmpIOp(arith.CmpIPredicate.slt, index.value(r), index.value(valid)).result
             with self.kernel.when(exists):
                 self._store_row(row, batch, w, n, masks)
+
+    def begin_columns(self, batch: Batch, columns: Span, n: Index, vectors: int) -> None:
+        """What a block's column tile needs once, before its row tiles."""
+        assert self.groups is not None
+        self.groups.begin_columns(n, columns[0], self._column_offsets(batch, n, vectors))
 
     def begin_sums(
         self, batch: Batch, rows: Span, n: Index, vectors: int, width: Index, origin: Index | None = None
@@ -162,6 +182,11 @@ class TileEmitter:
     def pack(self, batch: Batch, n: Index, vectors: int, width: Index, segment: Segment) -> None:
         """Copy a column tile's panel of the right-hand side to scratch."""
         assert self._panel is not None
+        if self.weights is not None:
+            sizes = [segment.length, *self.left.reduction_sizes[1:]][: len(self.plan.reductions)]
+            panel = memory.Buffer.whole(self._panel, self.sum_type)
+            self.weights.panel(batch, n, vectors, sizes, segment.start, panel)
+            return
         strides = [self.right.strides[a.inner] for a in self.plan.reductions]
         base = self.right.offset(batch | {self.c.column_loop: n})
         if strides:
@@ -185,6 +210,8 @@ class TileEmitter:
     def _column_offsets(self, batch: Batch, n: Index, vectors: int) -> list[Index]:
         if self._panel is not None:
             return [j * self.lanes for j in range(vectors)]
+        if self.weights is not None:
+            return self.weights.offsets(batch, n, vectors)
         base = self.right.offset(batch)
         panel = self.c.right_access.panel
         if not panel:
@@ -225,6 +252,8 @@ class TileEmitter:
         """Add a segment of the reduction to ``sums``; ``rows``: where each row of ``where`` starts on the left."""
         tile = Tile(len(rows), vectors, self.lanes)
         columns = self._column_offsets(batch, n, vectors)
+        if self.groups is not None:
+            return self.groups.reduce(rows, columns, sums)
         axes = self._reduction_axes(segment)
         if axes:
             if self.left.panel is None:
@@ -232,10 +261,24 @@ class TileEmitter:
             if self._panel is None:
                 columns = [index.add(c, index.mul(segment.start, axes[0].right_stride)) for c in columns]
         operands = dataclasses.replace(self._operands(masks, len(rows)), ahead=ahead)
-        if self.left.padded is not None and not self.plan.pairs and not self.plan.groups:
+        if self.left.padded is not None and not self.plan.pairs:
             enter = self._entering(batch, where, segment, operands)
             operands = dataclasses.replace(operands, enter=enter)
+        if self.weights is not None and self._panel is None:
+            operands = dataclasses.replace(operands, enter=self._weighing(self.weights, batch, n, vectors, operands))
         return microkernel.reduce_tile(self.kernel, tile, axes, operands, rows, columns, sums)
+
+    @staticmethod
+    def _weighing(
+        weights: Weights, batch: Batch, n: Index, vectors: int, operands: microkernel.Operands
+    ) -> Callable[[list[Index], list[Index]], microkernel.Run]:
+        """Reads what right-hand factors are computed with before the innermost loop."""
+
+        def enter(positions: list[Index], rows: list[Index]) -> microkernel.Run:
+            compute = weights.entering(batch, n, vectors, positions)
+            return microkernel.Run(dataclasses.replace(operands, right=compute, enter=None), rows, True)
+
+        return enter
 
     def _ahead(self, batch: Batch, number: Index, n: Index, vectors: int) -> Callable[[Index, int], None] | None:
         """Fetches a part of the next column tile's panels during row tile ``number`` of a block; None: nothing does."""
@@ -265,8 +308,6 @@ class TileEmitter:
         return enter
 
     def _reduction_axes(self, segment: Segment) -> list[microkernel.ReductionAxis]:
-        if self.plan.groups:
-            return self._group_axes(self.plan.groups.steps)
         if self.plan.pairs:
             return [microkernel.ReductionAxis(self.plan.steps, 1, self.right.strides[self.plan.reductions[-1].inner])]
         axes = []
@@ -281,19 +322,10 @@ class TileEmitter:
             axes.append(microkernel.ReductionAxis(size, left, right))
         return axes
 
-    def _group_axes(self, steps: int) -> list[microkernel.ReductionAxis]:
-        """The reduction in groups of steps; the copied left-hand rows have them one after the other."""
-        panel = self.c.right_access.panel
-        if self.left.panel is not None:
-            return [microkernel.ReductionAxis(self.plan.grouped_steps // steps, steps, steps * panel)]
-        *outer, inner = self.plan.reductions
-        left, right = self.left.operand.strides, self.right.strides
-        axes = [microkernel.ReductionAxis(a.extent, left[a.inner], right[a.inner]) for a in outer]
-        return [*axes, microkernel.ReductionAxis(inner.extent // steps, steps, steps * panel)]
-
     def _operands(self, masks: Sequence[ir.Value | None], rows: int) -> microkernel.Operands:
         kernel, root, product = self.kernel, self.c.root, self.c.product
-        right_element = element(self.c, self.c.right)
+        is_computed = self.weights is not None
+        right_element = self.sum_type if is_computed else element(self.c, self.c.right)
         flat = self.right.memref if self._panel is None else self._panel
         # Packed panels are padded, so only a right-hand side read in place has columns that must not be touched.
         guarded = self._panel is None and not self.c.right_access.panel
@@ -303,11 +335,10 @@ class TileEmitter:
             buffer = memory.Buffer.whole(flat, right_element)
             mask = masks[number] if guarded else None
             loaded = memory.load(buffer, self._vector_at(offset), self.lanes, mask)
-            return factor(kernel, root, product.right, loaded, self.lanes)
+            return loaded if is_computed else factor(kernel, root, product.right, loaded, self.lanes)
 
-        groups = self._groups(self.plan.groups, flat) if self.plan.groups else None
         pairs = self._pairs(flat, masks if guarded else None) if self.plan.pairs else None
-        return microkernel.Operands(left, right, run=self.plan.run, left_run=left_run, pairs=pairs, groups=groups)
+        return microkernel.Operands(left, right, run=self.plan.run, left_run=left_run, pairs=pairs)
 
     def _left_reads(
         self, flats: Sequence[ir.Value]
@@ -327,16 +358,6 @@ class TileEmitter:
             return [vector.ExtractOp(value, [], [n]).result for n in range(self.lanes)]
 
         return one, several if self.plan.run else None
-
-    def _groups(self, products: DotProducts, flat: ir.Value) -> microkernel.Groups:
-        panel = self.left.panel or memory.Buffer.whole(self.left.operand.memref, element(self.c, self.c.left))
-        weights = memory.Buffer.whole(flat, element(self.c, self.c.right))
-        return microkernel.Groups(
-            lambda offset, _: products.left(panel, offset),
-            lambda offset, _: products.right(weights, offset),
-            products.multiply_add,
-            products.unroll,
-        )
 
     def _pairs(self, flat: ir.Value, masks: Sequence[ir.Value | None] | None) -> microkernel.Pairs:
         assert self.plan.pairs is not None and self.left.panel is not None

@@ -27,6 +27,9 @@ TILE_OVERHEAD = 8  # cycles to set a tile's addresses up and leave its loop
 SUM_OVERHEAD = 5  # cycles for each sum of a tile beyond those that the multiply-add units need to be busy
 GATHER_OVERHEAD = 4  # cycles a row whose address does not follow from its neighbour's
 PAIR_CYCLES = 0.62  # to multiply a vector of pairs and add the products to a sum: two instructions
+COMPUTED_OPERATIONS = 4  # that make a right-hand vector of narrow integers: two shifts, a conversion, a product
+MOST_COMPUTED_ROWS = 8  # that compute right-hand vectors as they multiply; more of them share a panel in scratch
+FEW_ROWS, ROW_VECTORS = 2, 8  # where it is not known before how many rows there are; vectors of one
 SUM_STEPS = 512  # what a part of a long sum of floats is about as long as
 DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken for
 
@@ -71,7 +74,9 @@ class Blocks:
         )
 
 
-def fits(target: Target, rows: int, vectors: int, spread: bool = False, paired: bool = False) -> bool:
+def fits(
+    target: Target, rows: int, vectors: int, spread: bool = False, paired: bool = False, computed: bool = False
+) -> bool:
     """Whether accumulators, one step's right-hand vectors and the left-hand elements under way fit the registers.
 
     With a single row each right-hand vector is used once, as a memory operand, and needs no register of its own.
@@ -79,10 +84,12 @@ def fits(target: Target, rows: int, vectors: int, spread: bool = False, paired: 
     memory operands, if they have registers for it, load a few left-hand elements ahead; those that multiply by one lane
     of a register keep a vector of each row. With a single vector each left-hand element is used once, and LLVM adds to
     it in its own register, which becomes the sum's: there must be as many again. Pairs of products are multiplied and
-    added apart, one under way.
+    added apart, one under way. Right-hand vectors that are computed are in registers, beside a constant.
     """
     if paired:
         return rows * vectors + vectors + 2 <= target.tile_registers
+    if computed:
+        return rows * vectors + vectors + 3 <= target.tile_registers
     if vectors == 1 and rows > 1 and target.fma and not target.fma_by_element and 2 * rows > target.tile_registers:
         return False
     held = vectors if rows > 1 else 1
@@ -94,13 +101,21 @@ def fits(target: Target, rows: int, vectors: int, spread: bool = False, paired: 
 
 
 def step_cycles(
-    target: Target, tile: Tile, k: int, element_bytes: int, spread: bool = False, apart: bool = False
+    target: Target,
+    tile: Tile,
+    k: int,
+    element_bytes: int,
+    spread: bool = False,
+    apart: bool = False,
+    computed: bool = False,
 ) -> float:
     """Cycles of one k step of ``tile`` inside a loop of ``k`` steps; ``spread``: left-hand elements fill vectors;
-    ``apart``: right-hand rows are no packed panel, so that they share sets of L1.
+    ``apart``: right-hand rows are no packed panel, so that they share sets of L1; ``computed``: right-hand vectors are
+    converted and scaled.
     """
     operations = 1 if target.fma else 2
-    arithmetic = tile.rows * tile.vectors * operations / target.fma_ports
+    made = COMPUTED_OPERATIONS * tile.vectors if computed else 0
+    arithmetic = (tile.rows * tile.vectors * operations + made) / target.fma_ports
     rows_read = tile.rows / tile.lanes if target.fma_by_element else tile.rows
     loads = (rows_read + tile.vectors) / LOAD_PORTS
     # What passes between the caches are whole lines, also where neighbouring tiles share them.
@@ -141,6 +156,7 @@ def tile_cycles(
     spread: bool = False,
     apart: bool = False,
     paired: bool = False,
+    computed: bool = False,
 ) -> float:
     """Cycles of one whole tile, address computation and stores included."""
     sums = tile.rows * tile.vectors
@@ -149,7 +165,7 @@ def tile_cycles(
     # Few sums are stored while the next tile's multiply-adds begin (measured; in-order cores have no such overlap).
     waiting = 0 if target.is_bare_metal else max(0, sums - FMA_LATENCY * target.fma_ports)
     setup = TILE_OVERHEAD + sums + SUM_OVERHEAD * waiting + (GATHER_OVERHEAD * tile.rows if gather else 0)
-    return k * step_cycles(target, tile, k, element_bytes, spread, apart) + setup
+    return k * step_cycles(target, tile, k, element_bytes, spread, apart, computed) + setup
 
 
 def grid_cycles(
@@ -163,6 +179,7 @@ def grid_cycles(
     spread: bool = False,
     apart: bool = False,
     paired: bool = False,
+    computed: bool = False,
 ) -> float:
     """Cycles of an ``m`` x ``n`` x ``k`` contraction tiled by ``tile``, with smaller tiles at the ends of rows and
     columns.
@@ -174,7 +191,9 @@ def grid_cycles(
     return sum(
         row_count
         * column_count
-        * tile_cycles(target, Tile(rows, vectors, tile.lanes), k, element_bytes, gather, spread, apart, paired)
+        * tile_cycles(
+            target, Tile(rows, vectors, tile.lanes), k, element_bytes, gather, spread, apart, paired, computed
+        )
         for row_count, rows in row_parts
         for column_count, vectors in column_parts
         if row_count and rows and column_count and vectors
@@ -193,6 +212,7 @@ def choose_tile(
     spread: bool = False,
     paired: bool = False,
     apart: bool = False,
+    computed: bool = False,
 ) -> Tile:
     """The register tile with the lowest modelled time for an ``m`` x ``n`` x ``k`` contraction.
 
@@ -204,10 +224,11 @@ def choose_tile(
         Tile(rows, vectors, lanes)
         for rows in range(1, min(m, target.tile_registers) + 1)
         for vectors in range(1, min(math.ceil(n / lanes), 8) + 1)
-        if fits(target, rows, vectors, spread, paired)
+        if fits(target, rows, vectors, spread, paired, computed)
     ]
     cost = {
-        tile: grid_cycles(target, tile, m, n, k, element_bytes, gather, spread, apart, paired) for tile in candidates
+        tile: grid_cycles(target, tile, m, n, k, element_bytes, gather, spread, apart, paired, computed)
+        for tile in candidates
     }
     bound = 1.02 * min(cost.values())
     return min(

@@ -13,7 +13,7 @@ from rillet.codegen.cpu import access, contraction_form, epilogue, window_tiles
 from rillet.codegen.cpu.access import DYNAMIC, Access, argument_of
 from rillet.codegen.cpu.body import is_vectorizable
 from rillet.codegen.cpu.combiners import combiners_of
-from rillet.codegen.cpu.contraction_form import Product
+from rillet.codegen.cpu.contraction_form import Factor, Product
 from rillet.codegen.cpu.dispatch import Dispatch, Generic
 from rillet.codegen.cpu.epilogue import Epilogue
 from rillet.codegen.cpu.kernel import storage_bytes, storage_type
@@ -35,7 +35,7 @@ class Plan:
 
     root: Generic
     epilogue: Epilogue
-    product: tuple[list[ir.Value], Product] | None  # factors by operand number, when the body is a sum of products
+    product: tuple[list[Factor], Product] | None  # of operands 0 and 1, when the body is a sum of products
     accesses: tuple[Access | None, ...]  # None for an operand that is not read from memory: ignored, or a splat
     window: Window
     column_loop: int

@@ -379,7 +379,7 @@ class _Emitter:
             results = inline_body(self.root, [*operands, *sums], self.kernel, coordinates=at, lanes=self.lanes)
             return [broadcast(r, self.lanes) for r in results]
         factors = [
-            broadcast(contraction_form.factor(self.kernel, self.root, f, o, self.lanes), self.lanes)
+            broadcast(contraction_form.factor(self.kernel, self.root, f.value, o, self.lanes), self.lanes)
             for f, o in zip(self.plan.product[0], operands, strict=True)
         ]
         return [multiply_add(self.kernel, factors[0], factors[1], sums[0])]

@@ -1,0 +1,114 @@
+"""Right-hand factors that are computed: of narrow integers, and of companions that hold parameters for blocks of them.
+
+Where one row tile uses them, they are computed as they are multiplied; parameters are read where the innermost loop
+begins. Where more do, a column tile's panel of them is computed into scratch first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch_mlir import ir
+
+from rillet.codegen.cpu import index, memory, shared_bytes
+from rillet.codegen.cpu.access import Access, Bound
+from rillet.codegen.cpu.contraction_form import factor, is_signed
+from rillet.codegen.cpu.contraction_left import Batch
+from rillet.codegen.cpu.contraction_plan import Plan, element
+from rillet.codegen.cpu.coordinates import Lane
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel
+
+Compute = Callable[[Index, int], ir.Value]  # (offset in the right operand, column vector number) -> factor
+
+
+class Weights:
+    """The right-hand factors of one kernel. ``bind`` lays an access over its argument."""
+
+    def __init__(self, kernel: Kernel, plan: Plan, right: Bound, bind: Callable[[Access], Bound]):
+        self.kernel = kernel
+        self.plan = plan
+        self.c = plan.contraction
+        self.lanes = plan.tile.lanes
+        self.right = right
+        self.companions = [(number, which, bind(which)) for number, which in self.c.companions]
+
+    def offsets(self, batch: Batch, n: Index, vectors: int) -> list[Index]:
+        """Where each vector of columns from ``n`` on starts in the right operand."""
+        return _offsets(self.c.right_access, self.right, batch, self._starts(n, vectors))
+
+    def entering(self, batch: Batch, n: Index, vectors: int, positions: Sequence[Index]) -> Compute:
+        """Read the companions at these positions of the outer reduction axes; what is given computes factors."""
+        at = batch | dict(zip((a.inner for a in self.plan.reductions), positions, strict=False))
+        read: list[dict[int, ir.Value]] = [{} for _ in range(vectors)]
+        for number, which, bound in self.companions:
+            buffer = memory.Buffer.whole(bound.memref, element(self.c, number))
+            for j, offset in enumerate(_offsets(which, bound, at, self._starts(n, vectors))):
+                read[j][number] = memory.load(buffer, [Lane(offset)], self.lanes)
+
+        def compute(offset: Index, number: int) -> ir.Value:
+            values = read[number] | {self.c.right: self._load(offset)}
+            return factor(self.kernel, self.c.root, self.c.product.right, values, self.lanes)
+
+        return compute
+
+    def panel(
+        self, batch: Batch, n: Index, vectors: int, sizes: Sequence[Index], start: Index, target: memory.Buffer
+    ) -> None:
+        """Compute the columns from ``n`` on for ``sizes`` steps of the reduction axes, from ``start`` on in the first
+        of them.
+        """
+        starts = self.offsets(batch, n, vectors)
+        self._nest(batch, n, vectors, list(sizes), start, [], starts, 0, target)
+
+    def _nest(
+        self,
+        batch: Batch,
+        n: Index,
+        vectors: int,
+        sizes: list[Index],
+        start: Index,
+        positions: list[Index],
+        offsets: list[Index],
+        step: Index,
+        target: memory.Buffer,
+    ) -> None:
+        if not sizes:
+            self._store(self.entering(batch, n, vectors, positions), offsets, step, target)
+            return
+        stride = self.right.strides[self.plan.reductions[len(positions)].inner]
+        compute = self.entering(batch, n, vectors, positions) if len(sizes) == 1 else None
+        with self.kernel.loop(0, sizes[0]) as loop:
+            position = index.add(start, loop.iv)
+            moved = [index.add(o, index.mul(position, stride)) for o in offsets]
+            here = index.add(step, index.mul(loop.iv, index.product(sizes[1:])))
+            if compute is not None:
+                self._store(compute, moved, here, target)
+                return
+            self._nest(batch, n, vectors, sizes[1:], 0, [*positions, position], moved, here, target)
+
+    def _store(self, compute: Compute, offsets: Sequence[Index], step: Index, target: memory.Buffer) -> None:
+        for j, offset in enumerate(offsets):
+            spot = index.add(index.mul(step, self.plan.tile.columns), j * self.lanes)
+            memory.store(target, [Lane(spot)], compute(offset, j), self.lanes)
+
+    def _starts(self, n: Index, vectors: int) -> list[Index]:
+        return [index.add(n, j * self.lanes) for j in range(vectors)]
+
+    def _load(self, offset: Index) -> ir.Value:
+        shared = self.c.right_access.shared
+        if shared == 1:
+            buffer = memory.Buffer.whole(self.right.memref, element(self.c, self.c.right))
+            return memory.load(buffer, [Lane(offset)], self.lanes)
+        signed = is_signed(self.c.root, self.c.right)
+        return shared_bytes.load(self.right.memref, offset, self.lanes, 8 // shared, signed=bool(signed))
+
+
+def _offsets(which: Access, bound: Bound, at: Batch, columns: Sequence[Index]) -> list[Index]:
+    base = bound.offset(at)
+    offsets = []
+    for n in columns:
+        start = index.mul(index.floordiv(n, which.panel), bound.panel_stride)
+        within = index.floordiv(index.mod(n, which.panel), which.shared)
+        offsets.append(index.add(index.add(base, start), within))
+    return offsets
