@@ -189,7 +189,7 @@ def test_rankings_compare_the_models_choice_with_what_was_measured(search) -> No
 
 def test_pairs_in_the_order_measured() -> None:
     host = targets.get("x86-64-v3")
-    problem = {"rows": 784, "columns": 96, "steps": 64, "lanes": 8, "element_bytes": 4, "gather": 0}
+    problem = {"rows": 784, "columns": 96, "steps": 64, "lanes": 8, "element_bytes": 4, "gather": 0, "together": 1}
     shapes = [(6, 2), (2, 2), (1, 1)]  # as the model ranks them
 
     def order(times: list[float]) -> float | None:

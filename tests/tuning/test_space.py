@@ -25,6 +25,7 @@ PRODUCT = Choice(
         "element_bytes": 4,
         "accumulator_bytes": 4,
         "gather": 0,
+        "together": 1,
     },
     Knobs(tile_rows=6, tile_vectors=2, unroll=4, rows_outer=1, row_tiles=33, column_tiles=6, reduction_block=0),
 )
@@ -51,6 +52,18 @@ def test_later_groups_vary_the_best_so_far() -> None:
     assert all((k.tile_rows, k.tile_vectors) == (4, 3) and k.unroll != 2 for k in unrolls)
     (order,) = groups.send(best)
     assert order.rows_outer == 0 and order.unroll == 2
+
+
+def test_of_paired_products_tiles_and_splits_are_searched() -> None:
+    """Two steps at a time whatever the unrolling, in rows that are copied first."""
+    paired = Choice(PRODUCT.problem | {"element_bytes": 1, "together": 2}, dataclasses.replace(PRODUCT.knobs, unroll=2))
+    groups = space.groups("contraction", paired, V3)
+    shapes = [(k.tile_rows, k.tile_vectors) for k in next(groups)]
+    assert (4, 2) in shapes and all(tiles.fits(V3, *shape, paired=True) for shape in shapes)
+    splits = groups.send(paired)
+    assert splits and all(k.row_tiles and k.unroll == 2 for k in splits)
+    with pytest.raises(StopIteration):
+        groups.send(paired)
 
 
 @pytest.mark.parametrize(("strategy", "choice", "rows"), [("contraction", PRODUCT, 131), ("windowed", WINDOW, 56)])

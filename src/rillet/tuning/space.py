@@ -43,9 +43,10 @@ def groups(strategy: str, choice: Choice, target: Target) -> Groups:
 
 def _contraction(choice: Choice, target: Target) -> Groups:
     best = yield _contraction_tiles(choice, target)
-    best = yield _unrolls(best)
-    best = yield [_with(best, rows_outer=1 - (best.knobs.rows_outer or 0))]
-    best = yield [_with(best, reduction_block=n) for n in _reduction_blocks(best)]
+    if best.problem["together"] == 1:  # else each iteration takes as many steps, of rows that are copied first
+        best = yield _unrolls(best)
+        best = yield [_with(best, rows_outer=1 - (best.knobs.rows_outer or 0))]
+        best = yield [_with(best, reduction_block=n) for n in _reduction_blocks(best)]
     yield [
         _with(best, row_tiles=rows, column_tiles=columns)
         for rows, columns in _splits(
@@ -99,7 +100,7 @@ def _contraction_tiles(choice: Choice, target: Target) -> list[Knobs]:
         (rows, vectors): _cycles(choice.problem, rows, vectors, target)
         for rows in range(1, min(m, LIMITS["tile_rows"][1]) + 1)
         for vectors in range(1, min(math.ceil(n / lanes), LIMITS["tile_vectors"][1]) + 1)
-        if tiles.fits(target, rows, vectors)
+        if tiles.fits(target, rows, vectors, paired=choice.problem["together"] == 2)
     }
     bound = _SLOWEST_TILE * min(cost.values(), default=0.0)
     order = sorted((shape for shape in cost if cost[shape] <= bound), key=cost.__getitem__)
@@ -116,7 +117,14 @@ def modelled_cycles(strategy: str, choice: Choice, target: Target) -> float | No
 def _cycles(problem: Mapping[str, int], rows: int, vectors: int, target: Target) -> float:
     m, n, k, lanes = (problem[name] for name in ("rows", "columns", "steps", "lanes"))
     return tiles.grid_cycles(
-        target, Tile(rows, vectors, lanes), m, n, k, problem["element_bytes"], bool(problem["gather"])
+        target,
+        Tile(rows, vectors, lanes),
+        m,
+        n,
+        k,
+        problem["element_bytes"],
+        bool(problem["gather"]),
+        paired=problem["together"] == 2,
     )
 
 
