@@ -67,6 +67,27 @@ def matmul(m: int, k: int, n: int, *, constant: bool = True) -> KernelCase:
     return KernelCase(name, 2 * m * k * n, traffic, (m, k), build, second=None if constant else (k, n))
 
 
+def narrow_weights(m: int, k: int, n: int, bits: int, block: int = 32) -> KernelCase:
+    """``[m, k] @ [k, n]`` with weights of ``bits`` bits, a scale and a zero point for each ``block`` steps, computed in
+    float32 (``accuracy_level`` 1).
+    """
+    name = f"matmul int{bits}/{block} {m}x{k}x{n}"
+    blocks, rng = k // block, np.random.default_rng(0)
+
+    def build() -> onnx.ModelProto:
+        g = GraphBuilder(name)
+        x = g.input("x", (m, k))
+        weights = rng.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8)
+        scales = rng.uniform(0.01, 0.02, (n, blocks)).astype(np.float32)
+        zeros = rng.integers(0, 256, (n, blocks * bits // 8)).astype(np.uint8)
+        operands = [x, g.weight("W", weights), g.weight("scales", scales), g.weight("zeros", zeros)]
+        attributes = {"K": k, "N": n, "bits": bits, "block_size": block, "accuracy_level": 1}
+        return g.build({"z": (g.op("MatMulNBits", operands, "matmul", domain="com.microsoft", **attributes), (m, n))})
+
+    weight_bytes = k * n * bits // 8 + blocks * n * (4 + bits / 8)
+    return KernelCase(name, 2 * m * k * n, int(4 * (m * k + m * n) + weight_bytes), (m, k), build)
+
+
 def pointwise(m: int, k: int, n: int) -> KernelCase:
     """A 1x1 convolution of ``m`` pixels, bias and ReLU6 included: the product that it is, channels-last."""
     name = f"pointwise {m}x{k}x{n}"
@@ -183,6 +204,7 @@ CASES: tuple[KernelCase, ...] = (
     matmul(511, 513, 509, constant=False),
     matmul(1, 4096, 4096),
     matmul(7, 768, 3072),
+    *(narrow_weights(m, 4096, 4096, bits) for bits in (4, 8) for m in (1, 8, 128)),
     conv(64, 64, 56),
     conv(256, 256, 14),
     conv(3, 64, 224, kernel=7, stride=2),

@@ -148,12 +148,13 @@ class GraphBuilder:
         for name, (value, shape) in outputs.items():
             infos.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape)))
             self._rename(value, name)
+        domains = sorted({node.domain for node in self.nodes} - {""})
         graph = helper.make_graph(self.nodes, self.name, self.graph_inputs, infos, self.initializers)
         model = helper.make_model(
             graph,
             producer_name="rillet-models",
             ir_version=IR_VERSION,
-            opset_imports=[helper.make_opsetid("", OPSET)],
+            opset_imports=[helper.make_opsetid("", OPSET), *(helper.make_opsetid(d, 1) for d in domains)],
         )
         onnx.checker.check_model(model, full_check=True)
         return model

@@ -6,7 +6,7 @@ the sum of products is ``S * sum((q - z) * (p - y))``, and the sum is one of int
 kernel multiplies what memory holds. Where only constant weights are dequantized, their integers are converted where
 they are used, and the scale comes after the sum: memory traffic is that of the integers.
 
-A sum that might not fit into 32 bits is left alone, and so are parameters that vary along the sum (blocks).
+A sum that might not fit into 32 bits is left alone, and so are parameters that vary along the sum (``block_weights``).
 """
 
 from __future__ import annotations
