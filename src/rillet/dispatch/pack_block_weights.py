@@ -98,10 +98,11 @@ def _bits(value: ir.Value) -> int:
 def share_bytes(array: np.ndarray, bits: int) -> np.ndarray:
     """Integers of ``bits`` bits, neighbours along the last axis in one byte, the first in its lowest bits."""
     count = _BYTE // bits
-    raw = array.astype(np.int8).view(np.uint8) & ((1 << bits) - 1)
-    parts = raw.reshape(*raw.shape[:-1], raw.shape[-1] // count, count)
-    shifts = np.arange(count, dtype=np.uint8) * bits
-    return np.bitwise_or.reduce(parts << shifts, axis=-1).view(np.int8)
+    raw = array.view(np.uint8)
+    made = raw[..., ::count] & ((1 << bits) - 1)
+    for place in range(1, count):
+        made |= (raw[..., place::count] & ((1 << bits) - 1)) << (place * bits)
+    return made.view(np.int8)
 
 
 def _map(column: int, reduced: list[Expr], panel: int, together: int) -> Map:

@@ -78,8 +78,10 @@ def _unpacked(array: np.ndarray, bits: int, shape: list[int], name: str) -> np.n
     row = -(-length * bits // 8)
     if array.dtype != np.uint8 or array.size != int(np.prod(lead)) * row:
         raise InvalidNode(f"{name} is not {' x '.join(map(str, lead))} x {row} bytes (uint8)")
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    numbers = (array.reshape(*lead, row, 1) >> shifts) & ((1 << bits) - 1)
+    packed = array.reshape(*lead, row)
+    numbers = np.empty((*lead, row, 8 // bits), np.uint8)
+    for place in range(8 // bits):
+        numbers[..., place] = (packed >> (place * bits)) & ((1 << bits) - 1)
     return numbers.reshape(*lead, -1)[..., :length]
 
 
