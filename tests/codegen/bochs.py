@@ -40,6 +40,7 @@ _PROGRAM, _MEMORY = 0x1000, 1 << 29  # where the program lies; bytes of memory
 _SECTOR, _CYLINDER, _PAGE = 512, 512 * 63 * 16, 4096
 _MODULE, _KERNEL = 0, 1
 WITH_AVX512 = "corei7_skylake_x"  # one of Bochs's processors: F, BW, CD, DQ and VL
+WITH_VNNI = "corei7_icelake_u"  # another: those and VNNI
 _CONFIGURATION = """
 plugin_ctrl: unmapped=1, biosdev=1, parallel=1, serial=0, speaker=0, extfpuirq=0, gameport=0
 config_interface: textconfig

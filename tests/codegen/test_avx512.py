@@ -18,7 +18,7 @@ from test_chain_kernels import attention
 from test_chain_kernels import inputs as attention_inputs
 from test_chain_kernels import reference as attention_reference
 from test_math import FUNCTIONS, SPECIAL, text_of, ulps
-from test_pair_products import factors, product
+from test_pair_products import factors, pack_pairs, product
 
 import models
 from rillet import targets
@@ -26,6 +26,7 @@ from rillet.codegen import CodegenOptions
 from rillet.codegen.cache import default_directory
 from rillet.codegen.library import compile_parts
 from rillet.compiler import CompileOptions, compile_to_bytes
+from rillet.targets import Target
 from rillet.verify.difference import difference
 
 pytest.importorskip("onnxruntime")
@@ -60,10 +61,16 @@ def of_model(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> Check:
     return Check(bochs.ModuleCase(bytes(file), list(feed.values()), wanted[0]), complaint)
 
 
-def of_kernel(text: str, arrays: list[np.ndarray], result: np.ndarray, complaint: Callable[[np.ndarray], str]) -> Check:
+def of_kernel(
+    text: str,
+    arrays: list[np.ndarray],
+    result: np.ndarray,
+    complaint: Callable[[np.ndarray], str],
+    target: Target = TARGET,
+) -> Check:
     """``result``: what is in the result's memory before."""
-    (kernel,) = compile_parts([("kernel", text)], TARGET, CodegenOptions(), cache_directory=default_directory())
-    return Check(bochs.KernelCase(kernel, TARGET, arrays, [result]), lambda found: complaint(found[0]))
+    (kernel,) = compile_parts([("kernel", text)], target, CodegenOptions(), cache_directory=default_directory())
+    return Check(bochs.KernelCase(kernel, target, arrays, [result]), lambda found: complaint(found[0]))
 
 
 def near(text: str, arrays: list[np.ndarray], wanted: np.ndarray, relative: float = 1e-5) -> Check:
@@ -76,14 +83,25 @@ def near(text: str, arrays: list[np.ndarray], wanted: np.ndarray, relative: floa
     return of_kernel(text, arrays, np.full(wanted.shape, np.nan, F32), complaint)
 
 
-def equal(text: str, arrays: list[np.ndarray], wanted: np.ndarray) -> Check:
+def equal(text: str, arrays: list[np.ndarray], wanted: np.ndarray, target: Target = TARGET) -> Check:
     """A kernel with one result, which is ``wanted``."""
 
     def complaint(found: np.ndarray) -> str:
         bad = np.argwhere(found != wanted)
         return f"{len(bad)} of {found.size} elements differ, the first at {bad[0]}" if len(bad) else ""
 
-    return of_kernel(text, arrays, np.zeros_like(wanted), complaint)
+    return of_kernel(text, arrays, np.zeros_like(wanted), complaint, target)
+
+
+def integers(target: Target) -> Iterator[tuple[str, Check]]:
+    """Products of bytes: whole tiles, odd sums, the largest factors there are."""
+    rng = np.random.default_rng(0)
+    for m, n, k in ((13, 33, 65), (6, 16, 2), (29, 64, 130)):
+        left, right = (rng.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (k, n)))
+        left[0], right[:, 0] = -128, -128
+        exact = (left.astype(np.int32) - 127) @ right.astype(np.int32)
+        text = product(m, n, k, factors("arith.extsi", "arith.extsi", 127, 0))
+        yield f"product of integers {m}x{n}x{k}", equal(text, [left, pack_pairs(right)], exact, target)
 
 
 def contractions() -> Iterator[tuple[str, Check]]:
@@ -93,11 +111,7 @@ def contractions() -> Iterator[tuple[str, Check]]:
         a, b, bias = (rng.standard_normal(s, F32) for s in ((m, k), (k, n), (n,)))
         wanted = np.maximum(a.astype(np.float64) @ b + bias, 0)
         yield f"product {m}x{n}x{k}", near(matmul(m, n, k), [a, pack(b), bias], wanted)
-    for m, n, k in ((13, 33, 65), (6, 16, 2)):
-        left, right = (rng.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (k, n)))
-        exact = (left.astype(np.int32) - 7) @ right.astype(np.int32)
-        integers = product(m, n, k, factors("arith.extsi", "arith.extsi", 7, 0))
-        yield f"product of integers {m}x{n}x{k}", equal(integers, [left, pack(right)], exact)
+    yield from integers(TARGET)
     for size, ic, oc, kernel, stride in (((11, 9), 6, 20, (3, 3), 1), ((12, 13), 3, 33, (5, 3), 2)):
         text, _ = conv2d(1, size, ic, oc, kernel, stride)
         x, w, bias = (rng.standard_normal(s, F32) for s in ((1, *size, ic), (*kernel, ic, oc), (oc,)))
@@ -180,6 +194,14 @@ def test_results_are_right(tmp_path: Path) -> None:
         if text:
             complaints[name] = text
     assert not complaints
+
+
+def test_products_of_integers_are_right_where_one_instruction_adds_them(tmp_path: Path) -> None:
+    bochs.require()
+    names, all_checks = zip(*integers(targets.get("x86-64-v4-vnni")), strict=True)
+    results = bochs.run([check.case for check in all_checks], bochs.WITH_VNNI, tmp_path)
+    for name, check, result in zip(names, all_checks, results, strict=True):
+        assert not isinstance(result, bochs.Failure) and not check.complaint(result), name
 
 
 def test_code_is_chosen_by_what_the_processor_has(tmp_path: Path) -> None:

@@ -158,14 +158,15 @@ return %0 : {result}"""
     np.testing.assert_array_equal(y, np.einsum("nhwcij,ijco->nhwo", windows, w.astype(np.int32)))
 
 
-@pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-vnni"])
 def test_two_products_an_instruction(name: str) -> None:
-    """Nothing but loads, some of which widen, multiplications and additions."""
+    """Nothing but loads, some of which widen, multiplications and additions, which may be one."""
     target = targets.get(name)
     made = compile_executable(product(48, 64, 256, factors("arith.extui", "arith.extsi", 128, 0)), target, _KEEP)
-    main = max(inner_loops(made.assembly, "pairs", target), key=lambda loop: loop.count("v?pmaddwd"))
-    assert main.count("v?pmaddwd") >= 8 and main.spills == main.stores == 0
-    assert main.count("v?pmaddwd") == main.count("v?paddd")
+    multiply, add = ("vpdpwssd", 0) if target.accumulates_pairs else ("v?pmaddwd", 1)
+    main = max(inner_loops(made.assembly, "pairs", target), key=lambda loop: loop.count(multiply))
+    assert main.count(multiply) >= 8 and main.spills == main.stores == 0
+    assert main.count("v?paddd") == add * main.count(multiply)
     assert main.count("v?punpckl") == 0
 
 

@@ -81,6 +81,11 @@ class Target:
         return self.arch == "x86_64" and (self.vector_bits < 512 or "avx512bw" in self.features)
 
     @property
+    def accumulates_pairs(self) -> bool:
+        """Whether the same instruction adds both products to a sum (``vpdpwssd``)."""
+        return self.arch == "x86_64" and "avx512vnni" in self.features
+
+    @property
     def rounds_in_conversions(self) -> bool:
         """Whether a conversion of floats to integers rounds to nearest even, but does not saturate, and instructions
         that narrow integers do (``cvtps2dq``, ``packssdw``)."""

@@ -26,7 +26,8 @@ STREAMING_LOSS = 0.15  # that of the time that a panel takes from L2 to L1
 TILE_OVERHEAD = 8  # cycles to set a tile's addresses up and leave its loop
 SUM_OVERHEAD = 5  # cycles for each sum of a tile beyond those that the multiply-add units need to be busy
 GATHER_OVERHEAD = 4  # cycles a row whose address does not follow from its neighbour's
-PAIR_CYCLES = 0.62  # to multiply a vector of pairs and add the products to a sum: two instructions
+PAIR_CYCLES = 0.62  # to multiply a vector of pairs and add the products to a sum by two instructions
+PAIR_CYCLES_IN_ONE = 0.5  # by one
 COMPUTED_OPERATIONS = 4  # that make a right-hand vector of narrow integers: two shifts, a conversion, a product
 MOST_COMPUTED_ROWS = 8  # that compute right-hand vectors as they multiply; more of them share a panel in scratch
 FEW_ROWS, ROW_VECTORS = 2, 8  # where it is not known before how many rows there are; vectors of one
@@ -87,7 +88,8 @@ def fits(
     added apart, one under way. Right-hand vectors that are computed are in registers, beside a constant.
     """
     if paired:
-        return rows * vectors + vectors + 2 <= target.tile_registers
+        product = 0 if target.accumulates_pairs else 1
+        return rows * vectors + vectors + 1 + product <= target.tile_registers
     if computed:
         return rows * vectors + vectors + 3 <= target.tile_registers
     if vectors == 1 and rows > 1 and target.fma and not target.fma_by_element and 2 * rows > target.tile_registers:
@@ -138,12 +140,16 @@ def pair_cycles(target: Target, tile: Tile, k: int) -> float:
     and additions four, but about an eighth of the additions take a pipe that a multiplication waits for.
     """
     products = tile.rows * tile.vectors
-    issue = (tile.rows + 2 * tile.vectors + 2 * products + 3) / ISSUE_WIDTH
+    cycles, instructions, latency = (PAIR_CYCLES, 2, 1)
+    if target.accumulates_pairs:
+        cycles, instructions, latency = (PAIR_CYCLES_IN_ONE, 1, FMA_LATENCY)
+    issue = (tile.rows + 2 * tile.vectors + instructions * products + 3) / ISSUE_WIDTH
     panel_bytes = 2 * math.ceil(tile.columns / target.pack_n) * target.pack_n
     left_bytes = 4 * tile.rows
     streamed = sum(b for b in (panel_bytes, left_bytes) if k // 2 * b > target.l1d_bytes // 2) / L2_BYTES_PER_CYCLE
     unhidden = OVERLAP_LOSS * (tile.vectors + tile.rows / (2 * tile.vectors))  # widening, and broadcasts that few use
-    busiest = max(PAIR_CYCLES * products + unhidden, issue, (tile.rows + tile.vectors) / LOAD_PORTS, streamed)
+    loads = (tile.rows + tile.vectors) / LOAD_PORTS
+    busiest = max(cycles * products + unhidden, issue, loads, latency, streamed)
     return busiest + STREAMING_LOSS * streamed
 
 
