@@ -236,10 +236,17 @@ def _compile_image(
     options: CompileOptions,
     progress: Progress | None,
 ) -> tuple[Image, list[CompiledLibrary]]:
-    image, parts = lower(source, targets[0], inputs, values, options)
+    image, parts = lower(source, _packing_of_all(targets), inputs, values, options)
     if options.tuning:
         options.tuning.warn_unless_used(parts, targets)
     return image, [_compile_for(target, parts, options, progress) for target in targets]
+
+
+def _packing_of_all(targets: Sequence[Target]) -> Target:
+    """The first target; its 8-bit constants are packed for the others too, step by step where those differ."""
+    first, *others = targets
+    differ = any((t.pack_k, t.pack_k_ways) != (first.pack_k, first.pack_k_ways) for t in others)
+    return dataclasses.replace(first, pack_k=1, pack_k_ways=1) if differ else first
 
 
 def lower(
@@ -307,7 +314,7 @@ def resolve_targets(target: str | Sequence[str]) -> list[Target]:
     if not names:
         raise CompileError("name at least one target; 'rillet targets' lists them")
     targets = list(dict.fromkeys(get(name) for name in names))
-    if len({(t.pack_n, t.pack_k, t.pack_k_ways) for t in targets}) > 1 or len({t.arch for t in targets}) > 1:
+    if len({t.pack_n for t in targets}) > 1 or len({t.arch for t in targets}) > 1:
         raise CompileError(
             f"targets {', '.join(names)} cannot share one file, since they differ in architecture or packing: "
             "compile for each by itself"

@@ -203,7 +203,7 @@ class LeftRows:
         run = self.plan.reductions[-1].extent
 
         def copy(source: memory.Buffer, offset: Index, stride: Index, there: Index) -> None:
-            pair_products.copy_run(self.kernel, source, offset, stride, factor_, panel, there, run)
+            pair_products.copy_run(self.kernel, source, offset, stride, factor_.widened, panel, there, run)
 
         self._copy_runs(batch, where, sources, run, copy)
         if steps % 2:

@@ -12,6 +12,7 @@ from typing import Protocol
 from torch_mlir import ir
 
 from rillet.codegen.cpu.access import Access
+from rillet.codegen.cpu.byte_products import MveProducts, NeonProducts
 from rillet.codegen.cpu.dsp_products import DspProducts
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
@@ -29,8 +30,16 @@ class DotProducts(Protocol):
         """Steps of the reduction in a group."""
 
     @property
+    def run(self) -> int:
+        """Groups of a row that are read together where there are as many."""
+
+    @property
     def unroll(self) -> int:
         """Groups in one iteration of the innermost loop."""
+
+    @property
+    def sums_apart(self) -> bool:
+        """Whether each sum of a vector is kept in a register of its own."""
 
     @property
     def left_bits(self) -> int:
@@ -40,11 +49,18 @@ class DotProducts(Protocol):
     def in_place(self) -> bool:
         """Whether left-hand elements are multiplied as they lie in memory."""
 
+    @property
+    def shift(self) -> int:
+        """A left-hand factor is what is multiplied plus this."""
+
+    def ones(self) -> ir.Value:
+        """What multiplies a group of ones."""
+
     def tile(self, target: Target, m: int, n: int, groups: int) -> Tile:
         """The register tile for ``m`` rows, ``n`` columns and as many groups."""
 
-    def left(self, source: Buffer, offset: Index) -> list[ir.Value]:
-        """A row's operands for the group at ``offset``."""
+    def left(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
+        """A row's operands for each of the groups from ``offset`` on: ``run`` of them, or one."""
 
     def right(self, source: Buffer, offset: Index) -> list[ir.Value]:
         """A vector of columns' operands for the group at ``offset``."""
@@ -58,12 +74,15 @@ class DotProducts(Protocol):
         """Copy ``length`` elements of a row, ``stride`` apart, to scratch, as ``left`` reads them."""
 
 
-_BY_NAME: dict[str, type[DspProducts]] = {"dsp": DspProducts}
-
-
 def products_of(target: Target, right: Access, factors: tuple[NarrowFactor, NarrowFactor]) -> DotProducts | None:
     """How the target multiplies these factors, the right-hand side being packed as ``right``; None if it cannot."""
     packed = (right.together, right.ways) == (target.pack_k, target.pack_k_ways)
-    if not packed or target.dot_products not in _BY_NAME or factors[1].zero_point:
+    if not packed or factors[1].zero_point:
         return None
-    return _BY_NAME[target.dot_products](*factors)
+    if target.dot_products == "dsp":
+        return DspProducts(*factors)
+    if target.dot_products == "mve":
+        return MveProducts(*factors)
+    if target.dot_products == "neon":
+        return NeonProducts(*factors, mixed="i8mm" in target.features)
+    return None

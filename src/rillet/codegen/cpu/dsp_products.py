@@ -31,11 +31,13 @@ class DspProducts:
 
     left_factor: NarrowFactor
     right_factor: NarrowFactor
-    steps: int = 4
-    run: int = 1
-    unroll: int = 2
-    left_bits: int = 16
-    in_place: bool = False
+    steps = 4
+    run = 1
+    unroll = 2
+    sums_apart = False
+    left_bits = 16
+    in_place = False
+    shift = 0
 
     def tile(self, target: Target, m: int, n: int, groups: int) -> Tile:
         """Two rows by two columns: four sums, four registers of widened right-hand pairs, one of a left-hand pair and
@@ -43,10 +45,14 @@ class DspProducts:
         share each left-hand pair."""
         return Tile(1, min(n, 4), 1) if m == 1 else Tile(2, min(n, 2), 1)
 
-    def left(self, source: Buffer, offset: Index) -> list[ir.Value]:
+    def ones(self) -> ir.Value:
+        """A pair of ones."""
+        return constant(0x10001, _i32())
+
+    def left(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
         """The two pairs of a group, from scratch."""
         intrinsics.keep_order()
-        return [_load_word(source.memref, index.add(offset, n), 16, _WORD) for n in (0, 2)]
+        return [[_load_word(source.memref, index.add(offset, n), 16, _WORD) for n in (0, 2)]]
 
     def right(self, source: Buffer, offset: Index) -> list[ir.Value]:
         """The two pairs of a group of one column."""

@@ -42,18 +42,6 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Reads what groups of steps are multiplied by: ``left(offset, row number)`` and ``right(offset, column vector
-    number)`` give as many operands each, ``multiply_add(left, right, total)`` adds the products of two. Offsets move by
-    the axis's strides a group, and ``unroll`` of them are an iteration of the innermost loop."""
-
-    left: Callable[[Index, int], list[ir.Value]]
-    right: Callable[[Index, int], list[ir.Value]]
-    multiply_add: Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
-    unroll: int
-
-
-@dataclass(frozen=True)
 class Operands:
     """Reads factors: ``left(offset, row number)`` gives a scalar or a vector with the factor in all lanes,
     ``right(offset, column vector number)`` a vector.
@@ -73,7 +61,6 @@ class Operands:
     left_run: Callable[[Index, int], list[ir.Value]] | None = None
     ahead: Callable[[Index, int], None] | None = None
     pairs: Pairs | None = None
-    groups: Groups | None = None
 
 
 @dataclass(frozen=True)
@@ -140,8 +127,6 @@ def _nest(
     unroll = kernel.dispatch.knobs.unroll or choose_unroll(trip, tile, operands.run)
     if operands.pairs is not None:
         unroll = 2
-    if operands.groups is not None:
-        unroll = operands.groups.unroll
     whole = index.mul(index.floordiv(axis.extent, unroll), unroll)
     if whole == unroll:
         accumulators = _steps(kernel, axis, unroll, 0, operands, rows, columns, left, right, accumulators)
@@ -194,8 +179,6 @@ def _steps(
     left, right = _advance(axis, start, left, right)
     if operands.pairs is not None:
         return _pair_steps(axis, count, operands.pairs, rows, columns, left, right, accumulators)
-    if operands.groups is not None:
-        return _group_steps(axis, count, operands.groups, rows, columns, left, right, accumulators)
     steps: list[list[ir.Value]] = []  # the scalars that were read for the next steps
     for n in range(count):
         if not steps:
@@ -225,31 +208,6 @@ def _pair_steps(
             spots = range(r * len(vectors), (r + 1) * len(vectors))
             for spot, vector_ in zip(spots, vectors, strict=True):
                 accumulators[spot] = pairs.multiply_add(factor, vector_, accumulators[spot])
-    return accumulators
-
-
-def _group_steps(
-    axis: ReductionAxis,
-    count: int,
-    groups: Groups,
-    rows: Sequence[Index],
-    columns: Sequence[Index],
-    left: Index,
-    right: Index,
-    accumulators: list[ir.Value],
-) -> list[ir.Value]:
-    for n in range(count):
-        left_here, right_here = (
-            index.add(x, index.mul(axis_stride, n))
-            for x, axis_stride in ((left, axis.left_stride), (right, axis.right_stride))
-        )
-        vectors = [groups.right(index.add(c, right_here), m) for m, c in enumerate(columns)]
-        for r, row in enumerate(rows):
-            factors = groups.left(index.add(row, left_here), r)
-            for part, factor in enumerate(factors):
-                for m, vector_ in enumerate(vectors):
-                    spot = r * len(vectors) + m
-                    accumulators[spot] = groups.multiply_add(factor, vector_[part], accumulators[spot])
     return accumulators
 
 

@@ -9,6 +9,8 @@ registers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 
@@ -35,17 +37,17 @@ def copy_run(
     source: Buffer,
     offset: Index,
     stride: Index,
-    factor: NarrowFactor,
+    convert: Callable[[ir.Value], ir.Value],
     panel: Buffer,
     target: Index,
     length: int,
 ) -> None:
-    """Copy ``length`` elements of a row, ``stride`` apart, to ``panel`` as 16-bit factors."""
+    """Copy ``length`` elements of a row, ``stride`` apart, to ``panel``, converted."""
 
     def copy(at: Index, lanes: int) -> None:
         here, there = index.add(offset, index.mul(at, stride)), index.add(target, at)
         loaded = memory.load(source, [Lane(here) if lanes > 1 else here], lanes)
-        memory.store(panel, [Lane(there) if lanes > 1 else there], factor.widened(loaded), lanes)
+        memory.store(panel, [Lane(there) if lanes > 1 else there], convert(loaded), lanes)
 
     if stride != 1:
         blocks.each(kernel, (0, length), 1, lambda at: copy(at, 1))

@@ -1,0 +1,195 @@
+"""Products of 8-bit integers by instructions that take a group of steps of the reduction at once.
+
+AArch64 runs under QEMU's user emulation here; what microcontrollers compute is tested with whole networks
+(tests/export/test_quantized_firmware.py).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from assembly import InnerLoop, inner_loops
+from emulated import Emulator
+from harness import executable
+from kernels import tensor
+
+from rillet import targets
+from rillet.codegen import CodegenOptions, compile_executable
+from rillet.dispatch.pack_rhs import gather_steps, pack
+from rillet.targets import Target
+
+_KEEP = CodegenOptions(keep_intermediates=True)
+SIGNS = {"arith.extsi": np.int8, "arith.extui": np.uint8}
+BOTH = [(a, b) for a in SIGNS for b in SIGNS]
+
+
+def packed(right: np.ndarray, target: Target) -> np.ndarray:
+    """``[K.., N]`` as the target's kernels read it."""
+    return gather_steps(pack(right, 0, target.pack_n), target.pack_k, target.pack_k_ways)
+
+
+def place(loop: str, target: Target) -> str:
+    """Where in a group a step lies."""
+    ways, length = target.pack_k_ways, target.pack_k // target.pack_k_ways
+    turned = f"({loop} mod {ways}) * {length} + ({loop} floordiv {ways}) mod {length}"
+    return f"{loop} mod {target.pack_k}" if ways == 1 else turned
+
+
+def body(left: str, right: str, zero: int) -> str:
+    return f"""
+  %p = {left} %x : i8 to i32
+  %q = {right} %y : i8 to i32
+  %z = arith.constant {zero} : i32
+  %f = arith.subi %p, %z : i32
+  %m = arith.muli %f, %q : i32
+  %s = arith.addi %c, %m : i32
+  linalg.yield %s : i32"""
+
+
+def convolution(
+    target: Target,
+    image: tuple[int, int, int, int],
+    outputs: int,
+    kernel: int,
+    padding: int,
+    signs: tuple[str, str] = ("arith.extsi", "arith.extsi"),
+    zero: int = 0,
+) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """An executable, the shape of its packed weights and that of its result; beside the image lie zero points."""
+    n, h, w, c = image
+    big = (n, h + 2 * padding, w + 2 * padding, c)
+    out = (n, big[1] - kernel + 1, big[2] - kernel + 1, outputs)
+    panels, groups = -(-outputs // target.pack_n), -(-c // target.pack_k)
+    weights = (panels, kernel, kernel, groups, target.pack_n, target.pack_k)
+    value = zero - 256 if zero > 127 else zero
+    result = tensor(out, "i32")
+    pad = f"""
+%padded = tensor.pad %a low[0, {padding}, {padding}, 0] high[0, {padding}, {padding}, 0] {{
+^bb0(%i0: index, %i1: index, %i2: index, %i3: index):
+  %value = arith.constant {value} : i8
+  tensor.yield %value : i8
+}} : {tensor(image, "i8")} to {tensor(big, "i8")}"""
+    text = f"""{pad if padding else ""}
+%zero = arith.constant 0 : i32
+%e = tensor.empty() : {result}
+%init = linalg.fill ins(%zero : i32) outs(%e : {result}) -> {result}
+%0 = linalg.generic {{indexing_maps=[affine_map<(n, h, w, o, i, j, c)->(n, h + i, w + j, c)>,
+    affine_map<(n, h, w, o, i, j, c)->(o floordiv {target.pack_n}, i, j, c floordiv {target.pack_k},
+        o mod {target.pack_n}, {place("c", target)})>,
+    affine_map<(n, h, w, o, i, j, c)->(n, h, w, o)>],
+    iterator_types=["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}}
+    ins({"%padded" if padding else "%a"}, %b : {tensor(big, "i8")}, {tensor(weights, "i8")}) outs(%init : {result}) {{
+^bb0(%x: i8, %y: i8, %c: i32):{body(*signs, zero)}
+}} -> {result}
+return %0 : {result}"""
+    arguments = f"%a: {tensor(image, 'i8')}, %b: {tensor(weights, 'i8')}"
+    return executable("dots", arguments, result, text), weights, out
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Emulator:
+    found = Emulator(targets.get("aarch64-dotprod"), tmp_path_factory.mktemp("dots"))
+    if not found.present:
+        pytest.skip(f"{found.qemu} is not installed")
+    return found
+
+
+def check(
+    emulator: Emulator,
+    target: Target,
+    image: tuple[int, int, int, int],
+    outputs: int,
+    kernel: int,
+    padding: int,
+    signs: tuple[str, str],
+    zero: int,
+) -> None:
+    text, weights_shape, out = convolution(target, image, outputs, kernel, padding, signs, zero)
+    compiled = compile_executable(text, target)
+    assert compiled.strategy == "contraction"
+    rng = np.random.default_rng(0)
+    left, right = (SIGNS[sign] for sign in signs)
+    x = rng.integers(np.iinfo(left).min, np.iinfo(left).max + 1, image).astype(left)
+    w = rng.integers(np.iinfo(right).min, np.iinfo(right).max + 1, (kernel, kernel, image[3], outputs)).astype(right)
+    held = packed(w, target)
+    assert held.shape == weights_shape
+    *_, y = emulator.run(compiled, [x.view(np.int8), held.view(np.int8), np.full(out, 77, np.int32)])
+    spread = ((0, 0), (padding, padding), (padding, padding), (0, 0))
+    whole = np.pad(x, spread, constant_values=left(zero)).astype(np.int32) - zero
+    windows = np.lib.stride_tricks.sliding_window_view(whole, (kernel, kernel), axis=(1, 2))
+    np.testing.assert_array_equal(y, np.einsum("nhwcij,ijco->nhwo", windows, w.astype(np.int32)))
+
+
+@pytest.mark.parametrize("name", ["aarch64-dotprod", "aarch64-i8mm"])
+@pytest.mark.parametrize("signs", BOTH, ids="-".join)
+def test_sums_are_exact_whatever_the_signs(emulator: Emulator, name: str, signs: tuple[str, str]) -> None:
+    """Rows that are read where they lie, and that are copied: three channels are filled up to a group."""
+    zero = 0 if signs[0] == "arith.extsi" else 130
+    check(emulator, targets.get(name), (1, 3, 7, 36), 21, 1, 0, signs, zero)
+    check(emulator, targets.get(name), (1, 4, 6, 3), 19, 3, 1, signs, 0)
+
+
+@pytest.mark.parametrize("zero", [0, -7])
+def test_windows_in_place_and_padded(emulator: Emulator, zero: int) -> None:
+    signs = ("arith.extsi", "arith.extsi")
+    for padding in (0, 1):
+        check(emulator, targets.get("aarch64-dotprod"), (2, 5, 6, 8), 12, 3, padding, signs, zero)
+
+
+def main_loop(target: Target, signs: tuple[str, str] = BOTH[0], rows: int = 20, outputs: int = 16) -> InnerLoop:
+    text, *_ = convolution(target, (1, rows, 1, 64), outputs, 1, 0, signs)
+    compiled = compile_executable(text, target, _KEEP)
+    loops = inner_loops(compiled.assembly, "dots", target)
+    return max(loops, key=lambda loop: loop.count(PRODUCTS))
+
+
+PRODUCTS = r"smlad|vmlava|[su]dot|usdot|sudot"
+
+
+def test_dsp_extension_multiplies_two_by_two() -> None:
+    """Two rows and two columns share what is loaded; two groups of four steps an iteration."""
+    loop = main_loop(targets.get("cortex-m4"))
+    assert loop.count("smlad") == 16 and loop.count("sxtb16") == 8
+    # One of the sums may be in memory.
+    assert loop.spills <= 2 and len(loop.instructions) <= 42
+
+
+def test_mve_multiplies_sixteen_at_a_time() -> None:
+    """Two rows and four columns: six vectors are loaded for eight times sixteen products; the loop costs nothing."""
+    loop = main_loop(targets.get("cortex-m55"))
+    assert loop.count(r"vmlava\.s8") == 8 and loop.loads == 6 and loop.count("le ") == 1
+    assert loop.stores == loop.spills == 0 and len(loop.instructions) <= 20
+
+
+@pytest.mark.parametrize(
+    ("name", "signs", "instruction"),
+    [
+        ("aarch64-dotprod", ("arith.extsi", "arith.extsi"), r"sdot .*\.4b\[\d\]"),
+        ("aarch64-dotprod", ("arith.extui", "arith.extui"), r"udot .*\.4b\[\d\]"),
+        ("aarch64-dotprod", ("arith.extui", "arith.extsi"), r"sdot .*\.4b\[\d\]"),
+        ("aarch64-i8mm", ("arith.extui", "arith.extsi"), r"sudot .*\.4b\[\d\]"),
+        ("aarch64-i8mm", ("arith.extsi", "arith.extui"), r"usdot .*\.4b\[\d\]"),
+    ],
+)
+def test_aarch64_multiplies_by_elements(name: str, signs: tuple[str, str], instruction: str) -> None:
+    """Left-hand bytes of a row are loaded for four groups, and each group is an element of a register."""
+    loop = main_loop(targets.get(name), signs)
+    assert loop.count(instruction) == loop.count(PRODUCTS) >= 16
+    assert loop.count("dup |ld1r ") == loop.stores == loop.spills == 0
+
+
+def test_variants_of_one_file_agree_on_packing(tmp_path: Path) -> None:
+    """Where one of them has no dot products, all read their weights step by step."""
+    import onnx
+    import quantized
+
+    import rillet
+
+    def build(g: quantized.Graph, x: str) -> str:
+        return g.quantize(g("MatMul", g.dequantize(x, 0.1, 3, np.int8), g.weights(64, 16, axis=1)), 0.5, 0, np.int8)
+
+    proto = quantized.model(build, (4, 64), element=onnx.TensorProto.INT8)
+    module = rillet.compile(proto, target=["aarch64-dotprod", "aarch64"])
+    assert sorted(module.targets) == ["aarch64", "aarch64-dotprod"]
