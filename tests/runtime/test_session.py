@@ -132,6 +132,28 @@ def test_the_task_driver_has_no_data_races(request: pytest.FixtureRequest) -> No
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_sessions_on_one_device_have_no_data_races(
+    request: pytest.FixtureRequest, elf: bytes, tmp_path: Path, threads: int
+) -> None:
+    folder = build(request, "c_runtime_tsan", ["concurrent_sessions"], "-DCMAKE_C_FLAGS=-fsanitize=thread -O1")
+    paths = [tmp_path / f"{i}.rlm" for i in range(2)]
+    for path, image in zip(paths, (a.static_add(4000), a.dynamic_add()), strict=True):
+        path.write_bytes(a.module(image, a.library(elf)))
+    command = [str(folder / "tests/session/concurrent_sessions"), str(threads), "40", *map(str, paths)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-6000:]
+
+
+@pytest.mark.timeout(600)
+def test_arguments_that_cannot_be(request: pytest.FixtureRequest, elf: bytes, tmp_path: Path) -> None:
+    runner = build(request, "c_runtime", ["misuse"], "-DRILLET_SANITIZE=ON") / "tests/session/misuse"
+    (tmp_path / "m.rlm").write_bytes(a.module(a.static_add(1000), a.library(elf)))
+    result = subprocess.run([str(runner), str(tmp_path / "m.rlm")], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.timeout(600)
 def test_without_an_operating_system_nothing_of_libc_is_needed(request: pytest.FixtureRequest) -> None:
     """Sessions, the in-order driver and static kernel libraries on bare metal: only mem* remain."""
     options = ("-DRILLET_FREESTANDING=ON", "-DRILLET_BUILD_TESTS=OFF")

@@ -10,6 +10,8 @@
 //   rlt_session_run(session, entry, 1, &input, 1, &output, &error);
 //   ... output->buffer->data, output->dims ...
 //   rlt_buffer_view_release(output), rlt_buffer_view_release(input), rlt_session_release(session);
+//
+// Arguments that are NULL or cannot be are RLT_INVALID_ARGUMENT with a message; out-parameters must be there.
 #ifndef RILLET_SESSION_H_
 #define RILLET_SESSION_H_
 
@@ -59,7 +61,8 @@ uint32_t rlt_session_executable(const rlt_session_t* session);
 rlt_status_t rlt_session_find_export(const rlt_session_t* session, const char* name, rlt_error_t* error,
                                      uint32_t* out_export);
 
-// Makes a view of the caller's memory, which must stay as it is until the view is released; kernels cannot write to it.
+// Makes a view of the caller's memory, which must stay as it is until the view is released and start at a multiple of its
+// elements' size (of 8 for larger ones); kernels cannot write to it.
 rlt_status_t rlt_session_wrap(rlt_session_t* session, rlt_element_type_t element_type, uint32_t rank,
                               const int64_t* dims, const void* data, uint64_t length, rlt_error_t* error,
                               rlt_buffer_view_t** out_view);

@@ -80,8 +80,10 @@ rlt_status_t rlt_session_check_inputs(const rlt_module_export_t* declared, uint3
     return rlt_error_set(error, RLT_INVALID_ARGUMENT, "'%.*s' takes %u inputs, got %u", 64, declared->name,
                          declared->inputs.count, input_count);
   }
+  if (!inputs && input_count > 0) return rlt_error_set(error, RLT_INVALID_ARGUMENT, "'inputs' is NULL");
   for (uint32_t i = 0; i < input_count; ++i) {
     const rlt_module_tensor_t tensor = rlt_module_tensor(declared->inputs, i);
+    if (!inputs[i]) return rlt_error_set(error, RLT_INVALID_ARGUMENT, "input '%.*s' is NULL", 64, tensor.name);
     RLT_RETURN_IF_ERROR(check_input(&tensor, inputs[i], error));
     for (uint32_t axis = 0; axis < tensor.dim_names.count; ++axis) {
       const char* name = dim_name(&tensor, axis);

@@ -50,6 +50,7 @@ static rlt_status_t map_file(const char* path, int file, rlt_allocator_t allocat
 rlt_status_t rlt_session_open(const char* path, const rlt_session_options_t* options, rlt_allocator_t allocator,
                               rlt_error_t* error, rlt_session_t** out_session) {
   *out_session = NULL;
+  if (!path) return rlt_error_set(error, RLT_INVALID_ARGUMENT, "'path' is NULL");
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return file_error(path, strerror(errno), RLT_NOT_FOUND, error);
   mapping_t* mapping = NULL;

@@ -6,6 +6,9 @@
 // Exports with up to this many outputs need no allocation for their results.
 enum { REFS_ON_STACK = 16 };
 
+// Kernels read whole elements of an input; larger ones, complex numbers, in parts.
+enum { MOST_ALIGNMENT = 8 };
+
 // Bytes of a list of nodes that a message may have.
 enum { NODES_LENGTH = 200 };
 
@@ -26,6 +29,10 @@ struct rlt_session_t {
   rlt_hal_module_t* hal;
   rlt_vm_module_t* vm;
 };
+
+static rlt_status_t null_error(const char* argument, rlt_error_t* error) {
+  return rlt_error_set(error, RLT_INVALID_ARGUMENT, "'%s' is NULL", argument);
+}
 
 static void file_destroy(rlt_object_t* object) {
   file_t* file = (file_t*)object;
@@ -179,7 +186,7 @@ rlt_status_t rlt_session_create(const void* data, size_t length, void* owner, vo
   session->allocator = allocator;
   session->file = file;
   session->executable = UINT32_MAX;
-  status = rlt_module_open(data, length, error, &session->module);
+  status = data ? rlt_module_open(data, length, error, &session->module) : null_error("data", error);
   if (!options) options = &defaults;
   if (status == RLT_OK && options->check_constants) status = rlt_module_check_constants(&session->module, error);
   if (status == RLT_OK) status = load(session, options, error);
@@ -194,6 +201,8 @@ rlt_status_t rlt_session_create(const void* data, size_t length, void* owner, vo
 rlt_status_t rlt_session_find_export(const rlt_session_t* session, const char* name, rlt_error_t* error,
                                      uint32_t* out_export) {
   *out_export = 0;
+  if (!session) return null_error("session", error);
+  if (!name) return null_error("name", error);
   for (uint32_t i = 0; i < session->module.exports.count; ++i) {
     if (!rlt_string_equal(rlt_module_export(&session->module, i).name, name)) continue;
     *out_export = i;
@@ -206,6 +215,13 @@ rlt_status_t rlt_session_wrap(rlt_session_t* session, rlt_element_type_t element
                               const int64_t* dims, const void* data, uint64_t length, rlt_error_t* error,
                               rlt_buffer_view_t** out_view) {
   *out_view = NULL;
+  if (!session) return null_error("session", error);
+  if (!dims && rank > 0) return null_error("dims", error);
+  if (!data && length > 0) return null_error("data", error);
+  const size_t size = rlt_element_type_size(element_type);
+  if (size > 0 && (uintptr_t)data % (size > MOST_ALIGNMENT ? MOST_ALIGNMENT : size) != 0) {
+    return rlt_error_set(error, RLT_INVALID_ARGUMENT, "the data is not aligned to its elements");
+  }
   const rlt_buffer_params_t params = {RLT_MEMORY_HOST_VISIBLE, RLT_USAGE_ALL, RLT_ACCESS_READ};
   rlt_buffer_t* buffer = NULL;
   RLT_RETURN_IF_ERROR(rlt_buffer_wrap(params, (void*)(uintptr_t)data, length, NULL, NULL, session->allocator, error,
@@ -322,8 +338,10 @@ static rlt_status_t take_outputs(rlt_session_t* session, const rlt_module_export
 rlt_status_t rlt_session_run(rlt_session_t* session, uint32_t export_ordinal, uint32_t input_count,
                              rlt_buffer_view_t* const* inputs, uint32_t output_count, rlt_buffer_view_t** outputs,
                              rlt_error_t* error) {
-  for (uint32_t i = 0; i < output_count; ++i) outputs[i] = NULL;
   if (error) error->entry = 0;
+  if (!session) return null_error("session", error);
+  if (!outputs && output_count > 0) return null_error("outputs", error);
+  for (uint32_t i = 0; i < output_count; ++i) outputs[i] = NULL;
   if (export_ordinal >= session->module.exports.count) {
     return rlt_error_set(error, RLT_NOT_FOUND, "export %u is not below %u", export_ordinal,
                          session->module.exports.count);
