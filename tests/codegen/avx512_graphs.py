@@ -78,6 +78,10 @@ GRAPHS = {
     "quantized product": "(uint8[7,45] x, uint8[45,35] w1) => (uint8[7,35] y)"
     " { s = Constant<value = float {0.01}>() z = Constant<value = uint8 {131}>() t = Constant<value = float {0.05}>()"
     " y = QLinearMatMul(x, s, z, w1, s, z, t, z) }",
+    "weights of 4 bits for a row": "(float[1,64] x, uint4[64,40] w1, float[2,40] w2, uint4[2,40] w3) => (float[1,40] y)"
+    " { d = DequantizeLinear<axis = 0, block_size = 32>(w1, w2, w3) y = MatMul(x, d) }",
+    "weights of 4 bits for many rows": "(float[21,64] x, int4[64,72] w1, float[4,72] w2) => (float[21,72] y)"
+    " { d = DequantizeLinear<axis = 0, block_size = 16>(w1, w2) y = MatMul(x, d) }",
     "quantization": "(float[5,45] x) => (uint8[5,45] y, float s, uint8 z, float[5,45] d)"
     " { y, s, z = DynamicQuantizeLinear(x) d = DequantizeLinear(y, s, z) }",
     "casts": "(float[3,45] x)"
@@ -140,6 +144,8 @@ def _random(info: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:
     tensor = info.type.tensor_type
     dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     shape = [d.dim_value for d in tensor.shape.dim]
+    if dtype.name in ("int4", "uint4"):
+        return rng.integers(0, 8, shape).astype(dtype)
     if dtype.kind == "b":
         return rng.random(shape) < 0.5
     if dtype.kind in "iu":

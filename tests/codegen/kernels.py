@@ -41,6 +41,43 @@ def reduction(
 }} -> {result}"""
 
 
+def narrow_product(m: int, n: int, blocks: int, block: int) -> str:
+    """``x`` @ ``(q - z) * s`` of unsigned integers of 4 bits, two a byte, with a float ``s`` and an integer ``z`` for
+    each block of the sum: arguments ``[m, blocks, block]``, ``[n / 16, blocks, block, 8]``, ``[n / 16, blocks, 16]``
+    twice.
+    """
+    result, left = tensor([m, n]), tensor([m, blocks, block])
+    words, scales = tensor([n // PACK, blocks, block, PACK // 2], "i8"), tensor([n // PACK, blocks, PACK])
+    zeros = tensor([n // PACK, blocks, PACK], "i8")
+    maps = ["m, b, k", "n floordiv 16, b, k, (n mod 16) floordiv 2", *["n floordiv 16, b, n mod 16"] * 2, "m, n"]
+    affine = ", ".join(f"affine_map<(m, n, b, k)->({e})>" for e in maps)
+    body = f"""{zero_init(result)}
+%c2 = arith.constant 2 : index
+%c4 = arith.constant 4 : index
+%0 = linalg.generic {{indexing_maps=[{affine}],
+    iterator_types=["parallel", "parallel", "reduction", "reduction"]}}
+    ins(%a, %q, %s, %z : {left}, {words}, {scales}, {zeros}) outs(%init : {result}) {{
+^bb0(%x: f32, %byte: i8, %scale: f32, %zero_point: i8, %c: f32):
+  %column = linalg.index 1 : index
+  %place = arith.remui %column, %c2 : index
+  %distance = arith.muli %place, %c4 : index
+  %shift = arith.index_cast %distance : index to i8
+  %moved = arith.shrui %byte, %shift : i8
+  %narrow = arith.trunci %moved : i8 to i4
+  %wide = arith.extui %narrow : i4 to i32
+  %lower = arith.extui %zero_point : i8 to i32
+  %difference = arith.subi %wide, %lower : i32
+  %number = arith.sitofp %difference : i32 to f32
+  %weight = arith.mulf %number, %scale : f32
+  %product = arith.mulf %x, %weight : f32
+  %sum = arith.addf %c, %product : f32
+  linalg.yield %sum : f32
+}} -> {result}
+return %0 : {result}"""
+    arguments = f"%a: {left}, %q: {words}, %s: {scales}, %z: {zeros}"
+    return executable("narrow", arguments, result, body)
+
+
 def zero_init(result: str, element: str = "f32", dynamic: str = "") -> str:
     """``%init``: a tensor of zeros; ``dynamic`` lists the scalars of its dynamic extents."""
     return f"""

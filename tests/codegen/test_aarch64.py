@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from emulated import Emulator
-from kernels import assert_close, conv2d, conv2d_reference, depthwise, depthwise_reference, matmul, pack
+from kernels import assert_close, conv2d, conv2d_reference, depthwise, depthwise_reference, matmul, narrow_product, pack
 
 from rillet import targets
 from rillet.codegen import compile_executable
@@ -34,6 +34,20 @@ def test_matmul(emulator: Emulator, m: int, n: int, k: int) -> None:
     bias = rng.standard_normal(n, np.float32)
     y = _run(emulator, matmul(m, n, k), [a, pack(b), bias], (m, n))
     assert_close(y, np.maximum(a.astype(np.float64) @ b + bias, 0))
+
+
+@pytest.mark.parametrize("m", [1, 13])
+def test_product_with_narrow_weights(emulator: Emulator, m: int) -> None:
+    rng = np.random.default_rng(0)
+    n, blocks, block = 48, 3, 32
+    x = rng.standard_normal((m, blocks, block), np.float32)
+    weights, zeros = rng.integers(0, 16, (blocks, block, n)), rng.integers(0, 16, (blocks, n))
+    scales = rng.uniform(0.5, 1.5, (blocks, n)).astype(np.float32)
+    packed = pack(weights.astype(np.uint8))
+    arguments = [x, packed[..., ::2] | packed[..., 1::2] << 4, pack(scales), pack(zeros.astype(np.uint8))]
+    y = _run(emulator, narrow_product(m, n, blocks, block), arguments, (m, n))
+    wide = (weights - zeros[:, None]) * scales[:, None].astype(np.float64)
+    assert_close(y, np.einsum("mbk,bkn->mn", x, wide))
 
 
 @pytest.mark.parametrize("stride", [1, 2])

@@ -1,0 +1,33 @@
+"""Products whose weights the body makes of integers that share bytes and of parameters for each block of the sum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness import Kernel
+from kernels import assert_close, narrow_product, pack
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-v2"])
+@pytest.mark.parametrize(
+    ("m", "n", "blocks", "block"), [(1, 48, 3, 32), (5, 16, 1, 8), (8, 144, 4, 16), (29, 48, 3, 32)]
+)
+def test_weights_are_made_in_registers_or_in_scratch(target: str, m: int, n: int, blocks: int, block: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((m, blocks, block), np.float32)
+    weights, zeros = rng.integers(0, 16, (blocks, block, n)), rng.integers(0, 16, (blocks, n))
+    scales = rng.uniform(0.5, 1.5, (blocks, n)).astype(np.float32)
+    packed = pack(weights.astype(np.uint8))
+    kernel = Kernel(narrow_product(m, n, blocks, block), target)
+    assert kernel.executable.strategy == "contraction"
+    arguments = [x, packed[..., ::2] | packed[..., 1::2] << 4, pack(scales), pack(zeros.astype(np.uint8))]
+    [y] = kernel(arguments, [((m, n), np.float32)])
+    wide = (weights - zeros[:, None]) * scales[:, None].astype(np.float64)
+    assert_close(y, np.einsum("mbk,bkn->mn", x, wide))
+    assert (kernel.executable.local_memory_size > 0) == (m > 8)
+
+
+def test_other_bits_of_a_byte_are_no_elements() -> None:
+    """A shift by anything but the column's place in the byte is computed as it is written, by another strategy."""
+    text = narrow_product(3, 16, 2, 8).replace("%c4 = arith.constant 4", "%c4 = arith.constant 3")
+    assert Kernel(text).executable.strategy != "contraction"
