@@ -294,7 +294,9 @@ class GraphImporter:
         if onnx.defs.has(proto.op_type, domain):
             return "the op has no implementation for this opset", "convert the model to a newer opset"
         what = f"domain '{domain}' is not known" if domain else "ONNX has no op of this name"
-        if "quantize" in proto.op_type.lower() or proto.op_type.startswith(("QLinear", "QGemm")):
+        if domain and registry.supported(domain):
+            what = f"the op is not among those of domain '{domain}' that are known"
+        if "quantize" in proto.op_type.lower() or proto.op_type.startswith("Q"):
             return (
                 what,
                 "quantize with QuantizeLinear and DequantizeLinear of ONNX (QDQ format; 4 bits from opset 21 on)",
@@ -429,9 +431,10 @@ def _check_attributes(node: Node, entry: registry.Entry) -> None:
     unread = [name for name in node.unread() if name not in entry.ignores]
     if not unread:
         return
-    schema = onnx.defs.get_schema(node.op_type, node.opset, node.proto.domain)
+    known = onnx.defs.has(node.op_type, node.proto.domain)
+    formals = onnx.defs.get_schema(node.op_type, node.opset, node.proto.domain).attributes if known else {}
     for name in unread:
-        default = schema.attributes[name].default_value if name in schema.attributes else None
+        default = formals[name].default_value if name in formals else None
         given = next(a for a in node.proto.attribute if a.name == name)
         if default is None or functions.attribute_value(default) != functions.attribute_value(given):
             raise UnsupportedFeature(

@@ -127,7 +127,7 @@ def dynamic_quantize_linear(node: Node, x: Tensor) -> list[Tensor]:
 # --- integer contractions ---
 
 
-def _shifted(node: Node, x: Tensor, zero_point: Tensor | None, axis: int | None) -> Tensor:
+def shifted(node: Node, x: Tensor, zero_point: Tensor | None, axis: int | None) -> Tensor:
     """x - zero_point in int32; ``axis`` is the dimension of ``x`` that a 1-D zero point runs along."""
     b = node.b
     if zero_point is None or (zero_point.array is not None and not np.any(zero_point.array)):
@@ -142,8 +142,8 @@ def _shifted(node: Node, x: Tensor, zero_point: Tensor | None, axis: int | None)
 def matmul_integer(
     node: Node, a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
 ) -> Tensor:
-    left = _shifted(node, a, a_zero, a.rank - 2 if a.rank > 1 else None)
-    return multiply(node, left, _shifted(node, b, b_zero, b.rank - 1), "int32")
+    left = shifted(node, a, a_zero, a.rank - 2 if a.rank > 1 else None)
+    return multiply(node, left, shifted(node, b, b_zero, b.rank - 1), "int32")
 
 
 @op("ConvInteger", since=10)
@@ -158,18 +158,17 @@ def _convolve_integer(node: Node, x: Tensor, weights: Tensor, x_zero: Tensor | N
     kernel = kernel_of(node, weights.shape[2:])
     weights = b.refine(weights, [*weights.shape[:2], *kernel])
     window = window_of(node, x.shape[2:], kernel)
-    shifted = _shifted(node, x, x_zero, None)
-    padded = b.pad(shifted, [0, 0, *window.low], [0, 0, *window.high])
-    return convolve(node, padded, _shifted(node, weights, w_zero, 0), node.attr("group", 1), window, "int32")
+    padded = b.pad(shifted(node, x, x_zero, None), [0, 0, *window.low], [0, 0, *window.high])
+    return convolve(node, padded, shifted(node, weights, w_zero, 0), node.attr("group", 1), window, "int32")
 
 
 @op("QLinearMatMul", since=10)
 def qlinear_matmul(node: Node, *inputs: Tensor) -> Tensor:
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
-    left = _shifted(node, a, a_zero, a.rank - 2)
-    total = multiply(node, left, _shifted(node, b, b_zero, b.rank - 1), "int32")
+    left = shifted(node, a, a_zero, a.rank - 2)
+    total = multiply(node, left, shifted(node, b, b_zero, b.rank - 1), "int32")
     rows = a_scale if a_scale.rank != 1 or a_scale.shape[0] == 1 else node.b.unsqueeze(a_scale, [1])
-    return _requantize(node, total, rows, b_scale, y_scale, y_zero)
+    return requantize(node, total, rows, b_scale, y_scale, y_zero)
 
 
 @op("QLinearConv", since=10)
@@ -182,10 +181,10 @@ def qlinear_conv(node: Node, *inputs: Tensor) -> Tensor:
         total = b.map_along(lambda v, c: v + c, total.shape, (total, every), (inputs[8], [1]), dtype="int32")
     if w_scale.rank == 1 and w_scale.shape[0] != 1:
         w_scale = b.reshape(w_scale, [w_scale.shape[0], *[1] * (total.rank - 2)])
-    return _requantize(node, total, x_scale, w_scale, y_scale, y_zero)
+    return requantize(node, total, x_scale, w_scale, y_scale, y_zero)
 
 
-def _requantize(node: Node, total: Tensor, a_scale: Tensor, b_scale: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor:
+def requantize(node: Node, total: Tensor, a_scale: Tensor, b_scale: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor:
     """saturate(round(total * a_scale * b_scale / y_scale) + y_zero)"""
 
     def body(v: Scalar, a: Scalar, w: Scalar, y: Scalar, z: Scalar) -> Scalar:
