@@ -30,7 +30,7 @@ PAIR_CYCLES = 0.62  # to multiply a vector of pairs and add the products to a su
 PAIR_CYCLES_IN_ONE = 0.5  # by one
 COMPUTED_OPERATIONS = 4  # that make a right-hand vector of narrow integers: two shifts, a conversion, a product
 MOST_COMPUTED_ROWS = 8  # that compute right-hand vectors as they multiply; more of them share a panel in scratch
-FEW_ROWS, ROW_VECTORS = 2, 8  # where it is not known before how many rows there are; vectors of one
+FEW_ROWS = 2  # that are done row by row where it is not known before how many there are
 SUM_STEPS = 512  # what a part of a long sum of floats is about as long as
 DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken for
 
