@@ -40,7 +40,7 @@ _X86 = _Syntax(
 _SYNTAX = {
     "x86_64": _X86,
     "aarch64": _Syntax(
-        "//", re.compile(r"fn?ml[as]|fn?madd"), re.compile(r"\[sp\b"), re.compile(r"ld"), re.compile(r"st")
+        "//", re.compile(r"fn?ml[as]|fn?madd|[su]{1,2}dot"), re.compile(r"\[sp\b"), re.compile(r"ld"), re.compile(r"st")
     ),
     "arm": _Syntax(
         "@",

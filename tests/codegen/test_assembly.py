@@ -10,7 +10,10 @@ import functools
 import tomllib
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+import quantized
 from assembly import Listing, inner_loops, listings
 
 from benchmarks.kernel_cases import CASES, KernelCase, conv, matmul, pointwise
@@ -31,21 +34,44 @@ WINDOWS = (conv(144, 144, 56, depthwise=True), conv(144, 144, 56, stride=2, dept
 ROWS = tuple(case for case in CASES if case.name.endswith(" 128x384"))
 SMALL = (pointwise(64, 32, 64), matmul(1, 64, 128), conv(16, 16, 8), conv(32, 32, 8, depthwise=True))
 
+
+def quantized_case(name: str, channels: int, filters: int, size: int, kernel: int, group: int = 1) -> KernelCase:
+    """A convolution of bytes whose results are quantized again, channels first outside."""
+
+    def build() -> onnx.ModelProto:
+        def graph(g: quantized.Graph, x: str) -> str:
+            y = g.conv(g.dequantize(x, 0.03, -3, np.int8), channels, filters, kernel, group=group)
+            return g.quantize(y, 0.1, -128, np.int8)
+
+        return quantized.model(graph, (1, channels, size, size), element=onnx.TensorProto.INT8)
+
+    return KernelCase(f"int8 {name}", 0, 0, (1, channels, size, size), build)
+
+
+QUANTIZED = (
+    quantized_case("pointwise 64->64 @8", 64, 64, 8, 1),
+    quantized_case("conv 3x3 16->16 @8", 16, 16, 8, 3),
+    quantized_case("conv 3x3 3->16 @16", 3, 16, 16, 3),
+    quantized_case("depthwise 3x3 32 @8", 32, 32, 8, 3, 32),
+)
+
 KERNELS: dict[str, tuple[KernelCase, ...]] = {
     "x86-64-v2": (*CONTRACTIONS, *WINDOWS),
     "x86-64-v3": (*CONTRACTIONS, *WINDOWS, *ROWS),
     "x86-64-v4": (*CONTRACTIONS, *WINDOWS),
     "aarch64": (*CONTRACTIONS, *WINDOWS),
-    "cortex-m4": SMALL,
-    "cortex-m55": SMALL,
-    "riscv32imf": SMALL,
+    "aarch64-dotprod": QUANTIZED,
+    "cortex-m4": (*SMALL, *QUANTIZED),
+    "cortex-m55": (*SMALL, *QUANTIZED),
+    "riscv32imf": (*SMALL, *QUANTIZED),
 }
 
 
 @functools.cache
 def listing(case: KernelCase, target: str) -> Listing:
-    """The kernel of a case that is one dispatch, its weights packed at compile time."""
-    (only,) = listings(serialize(case.build()), targets.get(target))
+    """The kernel of a case that is one dispatch but for transpositions, its weights packed at compile time."""
+    found = listings(serialize(case.build()), targets.get(target))
+    (only,) = [one for one in found if one.strategy not in ("elementwise", "rowwise")] or found
     return only
 
 
