@@ -3,6 +3,8 @@ sides").
 
 A constant is packed now, in numpy, once for all its users. A computed one is packed by a dispatch of its own where
 enough rows use it to pay for the copy. Depthwise convolutions have no columns and keep their weights as they are.
+Where groups have few columns each, panels would be mostly empty: those of all groups lie side by side instead, so that
+a vector takes several groups (``codegen/cpu/group_columns.py``).
 
 Where instructions multiply several steps of a reduction of 8-bit integers at once, constants hold those together.
 """
@@ -33,7 +35,7 @@ class Options:
 
     A computed operand is packed from ``rows`` rows on, when its columns are not contiguous, or when it has more than
     ``bytes`` bytes: in place its rows lie far apart and compete for the same sets of a cache. Where its size is not
-    known, it counts as large from ``narrow`` panels on.
+    known, it counts as large from ``narrow`` panels on. Groups of up to ``side_by_side`` columns go into no panels.
     """
 
     panel: int = 16
@@ -42,6 +44,7 @@ class Options:
     rows: int = 64
     narrow: int = 4
     bytes: int = 16 * 1024
+    side_by_side: int = 8
 
 
 def run(program: Program, options: Options) -> None:
@@ -54,6 +57,9 @@ def run(program: Program, options: Options) -> None:
             if view is None or roles is None or not _is_packable(view, roles):
                 continue
             with ir.InsertionPoint(op), op.location:
+                if _has_small_groups(view, roles, options):
+                    _lay_side_by_side(program, view, roles, packed)
+                    continue
                 steps = options.steps if _is_narrow(view, roles) and _has_runs(view, roles, options.steps) else 1
                 value = _pack_constant(program, view, roles, options, packed, steps)
                 if value is not None:
@@ -68,6 +74,37 @@ def run(program: Program, options: Options) -> None:
 def _is_packable(view: Structured, roles: Contraction) -> bool:
     """One column loop, the last axis of the result; the operand is indexed by plain loops."""
     return len(roles.n) == 1 and view.init_maps[0][-1] == roles.n[0] and is_projected(view.maps[roles.rhs])
+
+
+def _has_small_groups(view: Structured, roles: Contraction, options: Options) -> bool:
+    """Groups of a power of two of columns, of floats, next to each other in the result; the left operand has them next
+    to what it is summed over."""
+    extents, result, left = view.extents(), view.init_maps[0], view.maps[roles.lhs]
+    columns = extents[roles.n[0]]
+    if len(result) < 2 or result[-2] not in roles.batch or columns > options.side_by_side or columns & (columns - 1):
+        return False
+    element = ir.RankedTensorType(view.inputs[roles.rhs].type).element_type
+    lies_last = left[-1] in roles.k and left[-2:-1] == (result[-2],)
+    return columns > 0 and extents[result[-2]] > 1 and lies_last and isinstance(element, ir.F32Type)
+
+
+def _lay_side_by_side(program: Program, view: Structured, roles: Contraction, packed: dict[object, str]) -> None:
+    """``[K dims.., batch.., N]``, of a constant."""
+    value, map_ = view.inputs[roles.rhs], view.maps[roles.rhs]
+    array, name = constants.array_of(program, value), constants.global_name(value)
+    batch, reduced, column = _axes(map_, roles)
+    order = (*reduced, *batch, column)
+    if array is None or name is None:
+        return
+    made = np.ascontiguousarray(array.transpose(order))
+    type_ = ir.RankedTensorType.get(made.shape, ir.RankedTensorType(value.type).element_type)
+    if (name, order) not in packed:
+        packed[name, order] = constants.declare(program, made, f"{name}_packed", type_)
+    maps: list[Map] = list(view.maps)
+    maps[roles.rhs] = tuple(map_[axis] for axis in order)
+    operands = list(view.op.operands)
+    operands[roles.rhs] = constants.load(packed[name, order], type_)
+    replace(view.op, rebuild_generic(view.op, operands, [r.type for r in view.op.results], maps, view.parallel).results)
 
 
 def _is_narrow(view: Structured, roles: Contraction) -> bool:

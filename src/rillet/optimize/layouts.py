@@ -273,10 +273,8 @@ def _slice(op: ir.Operation, layout: Layout) -> Layout | None:
 
 def _ungroup(op: ir.Operation, layout: Layout) -> Layout | None:
     """The layout of an expansion's source that gives the result ``layout``."""
-    groups = groups_of(op)
-    first = {group[0]: number for number, group in enumerate(groups)}
-    order = [first[axis] for axis in layout if axis in first]
-    return tuple(order) if expanded(op, tuple(order)) == layout else None
+    found = expand_runs(op, layout)
+    return None if found is None else tuple(number for number, _ in found)
 
 
 def _group(op: ir.Operation, layout: Layout) -> Layout | None:

@@ -180,6 +180,21 @@ class Access:
 
 
 @dataclass(frozen=True)
+class GroupedAccess(Access):
+    """A tensor ``[.., groups, elements]`` read at ``[.., loop floordiv columns, element]``: lanes along ``group_loop``
+    take the same element of their group. The form of the groups' axis is zero, ``element_loop`` walks the last one.
+    """
+
+    columns: int = 1
+    group_loop: int = -1
+    element_loop: int = -1
+
+    def uses(self, loop: int) -> bool:
+        """Whether the element depends on ``loop``."""
+        return loop == self.group_loop or super().uses(loop)
+
+
+@dataclass(frozen=True)
 class Bound:
     """An access inside a kernel: element ``base + sum(strides[l] * loop_l)`` of a flat memref."""
 
@@ -314,3 +329,19 @@ def access_of(value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
     turned = _turned(map_.results[-1])
     ways = 1 if turned is None else turned[1]
     return dataclasses.replace(made, together=steps[0][2], steps_axis=steps[0][0], ways=ways)
+
+
+def grouped_access_of(value: ir.Value, map_: ir.AffineMap, count: int) -> GroupedAccess | None:
+    """The access of an operand that is read by groups; None when it is not."""
+    *outer, group, element = map_.results if len(map_.results) > 1 else [None] * 2
+    if not isinstance(group, ir.AffineFloorDivExpr) or not isinstance(element, ir.AffineDimExpr):
+        return None
+    loop, columns = group.lhs, group.rhs
+    if not isinstance(loop, ir.AffineDimExpr) or not isinstance(columns, ir.AffineConstantExpr):
+        return None
+    forms = [substitute(e, loops(count)) for e in (*outer, element)]
+    known = tuple(form for form in forms if form is not None)
+    if len(known) != len(forms):
+        return None
+    axes = (*known[:-1], Form((0,) * count), known[-1])
+    return GroupedAccess(value, axes, columns=columns.value, group_loop=loop.position, element_loop=element.position)

@@ -14,8 +14,8 @@ from rillet.codegen.cpu.dimensions import Dimension, Dimensions
 from rillet.codegen.cpu.dispatch import Dispatch
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
-_OPS = frozenset({"linalg.generic", "linalg.fill", "tensor.empty", "arith.constant"})
-_POSITIONAL = frozenset({"linalg.index", "tensor.extract", "tensor.dim"})
+ROW_MAJOR_OPS = frozenset({"linalg.generic", "linalg.fill", "tensor.empty", "arith.constant"})
+POSITIONAL = frozenset({"linalg.index", "tensor.extract", "tensor.dim"})
 
 
 def collapse(dispatch: Dispatch) -> bool:
@@ -23,9 +23,9 @@ def collapse(dispatch: Dispatch) -> bool:
 
     ``dispatch`` is stale afterwards: analyse the module again.
     """
-    if not all(op.name in _OPS for op in dispatch.tensor_ops):
+    if not all(op.name in ROW_MAJOR_OPS for op in dispatch.tensor_ops):
         return False
-    if any(op.operation.name in _POSITIONAL for g in dispatch.generics for op in g.body.operations):
+    if any(op.operation.name in POSITIONAL for g in dispatch.generics for op in g.body.operations):
         return False
     dimensions = Dimensions(dispatch)
     if not _only_plain_maps(dispatch) or not _distinct(dispatch, dimensions):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
@@ -13,7 +14,7 @@ from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 
 Place = tuple[ir.Value, Index]  # flat memory and an offset into it
-Condition = ir.Value | bool
+Condition: TypeAlias = ir.Value | bool
 
 
 class Padded:

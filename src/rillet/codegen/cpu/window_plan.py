@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.codegen.cpu import access, contraction_form, epilogue, window_tiles
-from rillet.codegen.cpu.access import DYNAMIC, Access, argument_of
+from rillet.codegen.cpu.access import DYNAMIC, Access, GroupedAccess, argument_of
 from rillet.codegen.cpu.body import is_vectorizable
 from rillet.codegen.cpu.combiners import combiners_of
 from rillet.codegen.cpu.contraction_form import Factor, Product
@@ -81,7 +81,7 @@ def plan(dispatch: Dispatch, target: Target) -> Plan | None:
         lanes,
         min(knobs.tile_lines or chosen.lines, window.lines),
     )
-    unrolled = _unrolled(root, tile, window_tiles.unrolled_operations(target))
+    unrolled = _unrolled(root, accesses, tile, window_tiles.unrolled_operations(target))
     split = window_tiles.choose_blocks(target, window, tile).overruled(tile, knobs)
     return Plan(root, after, product, accesses, window, column, row, line, tuple(outer), tile, unrolled, split)
 
@@ -114,7 +114,9 @@ def _operand(which: Access, reduction: dict[int, int], line: int | None, row: in
         lines, rows, line_loops, row_loops = Reach(1, (0,)), Reach(1, (0,)), [], []
     moving = [n for n in reduction if which.uses(n) and n not in (*line_loops, *row_loops)]
     element = ir.RankedTensorType(which.value.type).element_type
-    return Operand(lines, rows, math.prod(reduction[n] for n in moving), storage_bytes(storage_type(element)))
+    others = math.prod(reduction[n] for n in moving)
+    spread = isinstance(which, GroupedAccess)
+    return Operand(lines, rows, others, storage_bytes(storage_type(element)), spread)
 
 
 def _reach(which: Access, reduction: dict[int, int], loop: int | None) -> tuple[Reach, list[int]]:
@@ -160,6 +162,11 @@ def _accesses(dispatch: Dispatch, root: Generic, column: int) -> tuple[Access | 
         if not list(root.body.arguments[number].uses) or _is_splat(value):
             found.append(None)
             continue
+        grouped = access.grouped_access_of(value, map_, len(root.iterators))
+        if grouped is not None and grouped.group_loop == column and argument_of(dispatch, value) is not None:
+            moves = True
+            found.append(grouped)
+            continue
         linear = access.padded_access_of(dispatch, value, map_, len(root.iterators))
         if linear is None or linear.panel or argument_of(dispatch, linear.value) is None or linear.checks(column):
             return None
@@ -177,14 +184,15 @@ def _is_splat(value: ir.Value) -> bool:
     return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "arith.constant"
 
 
-def _unrolled(root: Generic, tile: WindowTile, most: int) -> tuple[int, ...]:
-    """The innermost reduction loops that are small enough to unroll together."""
+def _unrolled(root: Generic, accesses: tuple[Access | None, ...], tile: WindowTile, most: int) -> tuple[int, ...]:
+    """The innermost reduction loops that are small enough to unroll together, and the elements of groups."""
     chosen: list[int] = []
     steps = 1
+    needed = {a.element_loop for a in accesses if isinstance(a, GroupedAccess)}
     for loop in reversed(root.reduction_loops):
         extent = root.loop_extents[loop]
         steps *= extent
-        if extent == DYNAMIC or steps * tile.accumulators > most:
+        if loop not in needed and (extent == DYNAMIC or steps * tile.accumulators > most):
             break
         chosen.append(loop)
     return tuple(reversed(chosen))

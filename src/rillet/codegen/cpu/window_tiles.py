@@ -18,11 +18,12 @@ from rillet.codegen.cpu.tiles import FMA_LATENCY, L2_BYTES_PER_CYCLE, LOAD_PORTS
 from rillet.codegen.knobs import Knobs
 from rillet.targets import Target
 
-UNROLLED_OPERATIONS = 144  # multiply-adds (or whatever the body does) in the unrolled part of a window
+UNROLLED_OPERATIONS = 144
 SMALL_UNROLLED_OPERATIONS = 96  # the same where code must be small
 ACCUMULATORS = 8  # enough to hide the latency of any accumulating op on two ports
 MOST_ACCUMULATORS = 14
 MOST_LINES = 4
+SPREAD_REGISTERS = 4  # of what is spread over lanes, and what it is made of
 # What follows was fitted to 3x3 windows on Zen 3 (docs/decisions/0011-windows.md).
 TILE_CYCLES = 2  # to advance addresses and leave the innermost loop
 LINE_CYCLES = 0.6  # for each line that a tile reads: another address, another stream for the prefetcher
@@ -85,6 +86,7 @@ class Operand:
     rows: Reach
     others: int
     element_bytes: int
+    spread: bool = False  # its elements are spread over lanes in registers before they are used
 
     @property
     def moves(self) -> bool:
@@ -245,7 +247,8 @@ def tiles(target: Target, window: Window, lanes: int) -> Iterator[WindowTile]:
     """The tiles worth considering: sums take part of the registers, and the window is unrolled where lines share it."""
     vectors = min(math.ceil(window.columns / lanes), ACCUMULATORS)
     lines = min(window.lines, MOST_LINES) if target.l2_bytes else 1
-    room = max(1, min(MOST_ACCUMULATORS if target.l2_bytes else ACCUMULATORS, target.tile_registers - 2))
+    temporaries = 2 + SPREAD_REGISTERS * any(operand.spread for operand in window.operands)
+    room = max(1, min(MOST_ACCUMULATORS if target.l2_bytes else ACCUMULATORS, target.tile_registers - temporaries))
     for i, r, v in itertools.product(range(1, lines + 1), range(1, min(window.rows, room) + 1), range(1, vectors + 1)):
         tile = WindowTile(r, v, lanes, i)
         if tile.accumulators <= room and (i == 1 or window.steps * tile.accumulators <= unrolled_operations(target)):

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith
+from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.cpu import access, blocks, contraction_form, epilogue, index, memory, window_plan
-from rillet.codegen.cpu.access import DYNAMIC, Access, argument_of
+from rillet.codegen.cpu.access import DYNAMIC, Access, GroupedAccess, argument_of
 from rillet.codegen.cpu.blocks import Span, column_masks, workgroup_span
 from rillet.codegen.cpu.body import broadcast, inline_body
 from rillet.codegen.cpu.combiners import sum_in_parts
@@ -33,6 +33,7 @@ from rillet.codegen.cpu.window_plan import Plan
 from rillet.targets import Target
 
 Spot = tuple[int, int, int]  # of a tile: line, row, vector
+Loaded = dict[tuple[object, tuple[int, ...], ir.Value | None], ir.Value]  # by operand, how far away, mask
 
 
 class WindowedStrategy:
@@ -101,7 +102,8 @@ class _Input:
         self.strides: list[Index] = [index.product(extents[n + 1 :]) for n in range(len(extents))]
         flat = reshape_memref(kernel.argument(port.binding), [index.product(extents)])
         self.buffer = Buffer.whole(flat, port.type.element_type)
-        step = which.static_stride(column)
+        self.grouped = which if isinstance(which, GroupedAccess) else None
+        step = 1 if self.grouped else which.static_stride(column)
         assert step is not None
         self.step = step
         self.lanes = lanes
@@ -118,24 +120,62 @@ class _Input:
                     coordinate = index.add(coordinate, index.mul(value, form.coefficients[loop]))
             coordinates.append(coordinate)
             total = index.add(total, index.mul(coordinate, stride))
+        if self.grouped:
+            group = index.floordiv(position[self.grouped.group_loop], self.grouped.columns)
+            total = index.add(total, index.mul(group, self.strides[-2]))
         return Base(total, tuple(coordinates))
 
     def shift(self, steps: dict[int, int]) -> tuple[int, ...]:
         """How far each axis moves when loops move by these steps."""
-        return tuple(sum(form.coefficients[loop] * n for loop, n in steps.items()) for form in self.forms)
+        moved = [sum(form.coefficients[loop] * n for loop, n in steps.items()) for form in self.forms]
+        if self.grouped:
+            moved[-2] = steps.get(self.grouped.group_loop, 0) // self.grouped.columns
+        return tuple(moved)
 
-    def load(self, base: Base, shift: tuple[int, ...], mask: ir.Value | None) -> ir.Value:
-        """The element, or vector along the columns, ``shift`` away from ``base``."""
-        offset = base.offset
-        for n, stride in zip(shift, self.strides, strict=True):
-            offset = index.add(offset, index.mul(stride, n))
+    def load(self, base: Base, shift: tuple[int, ...], mask: ir.Value | None, loaded: Loaded) -> ir.Value:
+        """The element, or vector along the columns, ``shift`` away from ``base``; ``loaded``: what was read before."""
+        key = (self, shift, mask)
+        if key not in loaded:
+            loaded[key] = self._load(base, shift, mask, loaded)
+        return loaded[key]
+
+    def _load(self, base: Base, shift: tuple[int, ...], mask: ir.Value | None, loaded: Loaded) -> ir.Value:
+        offset = self._offset(base, shift)
         buffer = self.buffer
+        if self.grouped:
+            groups = self.lanes // self.grouped.columns
+            if groups == 1:
+                return broadcast(memory.load(buffer, [offset], 1), self.lanes)
+            run = self._load_groups(base, (*shift[:-1], 0), groups, mask, loaded)
+            elements = self.grouped.shape[-1]
+            spread = [n // self.grouped.columns * elements + shift[-1] for n in range(self.lanes)]
+            return vector.ShuffleOp(run, run, spread).result
         if self.padded is not None:
             moved = {n: index.add(base.coordinates[n], shift[n]) for n in self.padded.axes}
             flat, offset = self.padded.choose(self.padded.exists(moved), offset)
             buffer = Buffer.whole(flat, buffer.element)
         where: Coordinate = Lane(offset, self.step) if self.step and self.lanes > 1 else offset
         return memory.load(buffer, [where], self.lanes, mask)
+
+    def _offset(self, base: Base, shift: tuple[int, ...]) -> Index:
+        offset = base.offset
+        for n, stride in zip(shift, self.strides, strict=True):
+            offset = index.add(offset, index.mul(stride, n))
+        return offset
+
+    def _load_groups(
+        self, base: Base, shift: tuple[int, ...], groups: int, mask: ir.Value | None, loaded: Loaded
+    ) -> ir.Value:
+        """All elements of a vector's groups, once for all vectors made of them."""
+        assert self.grouped is not None
+        key = (self, (*shift, groups), mask)
+        if key not in loaded:
+            elements, columns = self.grouped.shape[-1], self.grouped.columns
+            run = groups * elements
+            if mask is not None:
+                mask = vector.ShuffleOp(mask, mask, [n // elements * columns for n in range(run)]).result
+            loaded[key] = memory.load(self.buffer, [Lane(self._offset(base, shift))], run, mask)
+        return loaded[key]
 
 
 class _Emitter:
@@ -345,7 +385,7 @@ class _Emitter:
                     moved[plan.row_loop] = r
                 steps.append((j, lead.shift(moved), k, number, moved))
         steps.sort(key=lambda s: (s[1], s[2], s[0], s[3]))
-        loaded: dict[tuple[int, tuple[int, ...], ir.Value | None], ir.Value] = {}
+        loaded: Loaded = {}
         count = len(self.root.results)
         for j, _, k, number, moved in steps:
             operands = []
@@ -353,10 +393,7 @@ class _Emitter:
                 if source is None or base is None:
                     operands.append(self._not_loaded(which))
                     continue
-                key = (which, source.shift(moved), masks[j])
-                if key not in loaded:
-                    loaded[key] = source.load(base, key[1], masks[j])
-                operands.append(loaded[key])
+                operands.append(source.load(base, source.shift(moved), masks[j], loaded))
             where = list(at[spots[number]])
             for loop, step in zip(plan.unrolled, k, strict=True):
                 where[loop] = step
