@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import operator
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from rillet.errors import CompileError, LoadError
 from rillet.executables import entry_facts, executables
 from rillet.frontends import source as source_frontend
 from rillet.frontends.dimensions import pin
-from rillet.ir import Program
+from rillet.ir import Program, turn
 from rillet.ir.image import Image
 from rillet.module import CompiledLibrary, write_module
 from rillet.runtime.module import thread_count
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from rillet.frontends.source import Source
 
 Shape = Sequence[int | str]
-
-# The MLIR bindings keep tables of all contexts without a lock, so compilations take turns (kernels use processes).
-_COMPILING = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -117,7 +113,7 @@ def compile(
         raise CompileError(f"progress must be a function of (finished, total), not {progress!r}")
     _check_threads(threads)
     targets = resolve_targets(target)
-    with _COMPILING:
+    with turn:
         source, inputs = pin(source, inputs, dims)
         if not any(t.runs_here for t in targets):  # the loader takes the best of them that this CPU supports
             return _cross_compile(source, targets, inputs, values, options, progress)
@@ -143,7 +139,7 @@ def cross_compile(
 ) -> CrossModule:
     """Compile a model in order to export it, whatever the machine it is for. See ``compile``."""
     options = _options(jobs, cache, dump_ir, optimize_for_size, tuning)
-    with _COMPILING:
+    with turn:
         source, inputs = pin(source, inputs, dims)
         return _cross_compile(source, resolve_targets(target), inputs, values, options, progress)
 
@@ -198,7 +194,8 @@ def _cross_compile(
     from rillet import export
 
     def build() -> export.Build:
-        return export.build(source, targets[0], inputs, values, options, progress)
+        with turn:
+            return export.build(source, targets[0], inputs, values, options, progress)
 
     if targets[0].is_bare_metal:
         if len(targets) > 1:
@@ -277,11 +274,12 @@ def print_stage(
     """What ``stage`` makes of ``source``, as text: the module, or every kernel's assembly after stage "codegen"."""
     if stage not in pipeline.STAGES:
         raise CompileError(f"unknown stage '{stage}'; stages: {', '.join(pipeline.STAGES)}")
-    source, inputs = pin(source, inputs, dims)
-    if stage != "codegen":
-        return str(lower_until(source, stage, target=target, inputs=inputs).module)
-    parts = executables(lower_until(source, "dispatch", target=target, inputs=inputs))
-    return "\n".join(k.assembly for k in compile_parts(parts, target, CodegenOptions(keep_intermediates=True)))
+    with turn:
+        source, inputs = pin(source, inputs, dims)
+        if stage != "codegen":
+            return str(lower_until(source, stage, target=target, inputs=inputs).module)
+        parts = executables(lower_until(source, "dispatch", target=target, inputs=inputs))
+        return "\n".join(k.assembly for k in compile_parts(parts, target, CodegenOptions(keep_intermediates=True)))
 
 
 def lower_until(source: Source, stage: str, *, target: Target, inputs: Mapping[str, Shape] | None = None) -> Program:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -122,3 +124,34 @@ def test_bare_metal_needs_memory_known_at_compile_time(graph: str, reason: str) 
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> {graph}')
     assert rillet.check(model).supported
     assert rillet.check(model, target="cortex-m4").refused == f"target cortex-m4 has static memory, but {reason}"
+
+
+_THREADS = """
+import sys, threading
+from onnx import parser
+import rillet
+
+TEXT = '<ir_version: 10, opset_import: ["" : 20]> g (float[N,%d] x) => (float[N,%d] y) { t = Softmax(x) y = Gelu(t) }'
+models = [parser.parse_model(TEXT % (k, k)) for k in range(2, 8)]
+modules = [rillet.compile(model, target="aarch64", dims={"N": 1}) for model in models[:2]]
+
+def work(model):
+    for _ in range(5):
+        assert rillet.check(model).supported
+
+threads = [threading.Thread(target=work, args=(model,)) for model in models]
+threads += [threading.Thread(target=rillet.compile, args=(model,)) for model in models]
+threads += [threading.Thread(target=m.export, args=(f"{sys.argv[1]}/{n}",)) for n, m in enumerate(modules)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_threads_take_turns(tmp_path: Path) -> None:
+    """MLIR's tables of contexts have no lock: without turns this crashes."""
+    command = [sys.executable, "-W", "error", "-c", _THREADS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["0", "1"]

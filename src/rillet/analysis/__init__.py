@@ -83,22 +83,24 @@ def check(
     from rillet.frontends.dimensions import pin
     from rillet.frontends.onnx.importer import GraphImporter
     from rillet.frontends.onnx.loader import load_model
+    from rillet.ir import turn
     from rillet.targets import get
 
-    source, inputs = pin(source, inputs, dims)
-    model = load_model(source)
-    importer = GraphImporter(model, inputs)
-    program = importer.run()
-    facts = survey(model, importer.unsupported, inputs or {})
-    if importer.unsupported:
-        return Report(**facts)
-    pipeline.verify(program, "frontend")
-    machine = get(target)
-    refused = refused_inputs(program, machine) if machine.is_bare_metal else ""
-    estimate = _estimate(program, machine)
-    if machine.is_bare_metal and not refused:
-        refused = refused_results(program, machine)
-    return Report(**facts, **estimate, refused=refused)
+    with turn:
+        source, inputs = pin(source, inputs, dims)
+        model = load_model(source)
+        importer = GraphImporter(model, inputs)
+        program = importer.run()
+        facts = survey(model, importer.unsupported, inputs or {})
+        if importer.unsupported:
+            return Report(**facts)
+        pipeline.verify(program, "frontend")
+        machine = get(target)
+        refused = refused_inputs(program, machine) if machine.is_bare_metal else ""
+        estimate = _estimate(program, machine)
+        if machine.is_bare_metal and not refused:
+            refused = refused_results(program, machine)
+        return Report(**facts, **estimate, refused=refused)
 
 
 def _estimate(program: Program, target: Target) -> dict[str, Any]:

@@ -27,6 +27,7 @@ def readme(build: Build, name: str, parts: Parts, layout: str) -> str:
     stack = "not computed" if figures.stack is None else f"{figures.stack:,}"
     code = unknown if figures.code is None else f"{figures.code:,}"
     convention = f", floats in {'floating-point' if target.float_abi == 'hard' else 'integer'} registers"
+    runs = "kernel" if figures.dispatches == 1 else "kernels"
     lines = [
         f"# {name}",
         "",
@@ -51,7 +52,7 @@ def readme(build: Build, name: str, parts: Parts, layout: str) -> str:
         f"| kernels (flash) | {figures.kernels:,} |",
         f"| {'bytecode and runtime' if parts.runtime else 'host program'} (flash) | {code} |",
         "",
-        f"One call runs {figures.dispatches} kernels and {figures.macs:,} multiply-accumulates.",
+        f"One call runs {figures.dispatches} {runs} and {figures.macs:,} multiply-accumulates.",
         "",
         parts.notes,
     ]

@@ -9,6 +9,10 @@ from torch_mlir import ir
 # A context keeps every type, attribute and location that was ever made in it, so it is not used for ever.
 _MOST_USES = 1000
 
+# The MLIR bindings keep tables of all contexts without a lock, so whoever works with one holds this: threads take turns
+# (kernels are compiled in processes).
+turn = threading.RLock()
+
 
 def make_context() -> ir.Context:
     """Return a context that has every dialect loaded and does not start threads of its own.
