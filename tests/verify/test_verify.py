@@ -59,6 +59,85 @@ def test_both_oracles_know_quantization_of_earlier_opsets() -> None:
     assert report.agrees and not report.missing
 
 
+def _set(model: onnx.ModelProto, initializer: str, array: np.ndarray) -> None:
+    kept = [tensor for tensor in model.graph.initializer if tensor.name != initializer]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend([*kept, onnx.numpy_helper.from_array(array, initializer)])
+
+
+_QUANTIZED = parser.parse_model(
+    """<ir_version: 8, opset_import: ["" : 17]> g (float[8,8] x) => (float[8,4] y)
+    <float s = {0.25}, uint8 z = {100}, float t = {0.03125}>
+    { a = Mul(x, t)  q = QuantizeLinear(a, s, z)  d = DequantizeLinear(q, s, z)  m = MatMul(d, w)
+      p = QuantizeLinear(m, s, z)  y = DequantizeLinear(p, s, z) }"""
+)
+_set(_QUANTIZED, "w", np.linspace(-1, 1, 32, dtype=np.float32).reshape(8, 4))
+_TIES = {"x": (np.arange(64, dtype=np.float32).reshape(8, 8) - 20.5) * 8}  # quotients of one half
+
+
+def _compiled_with(monkeypatch: pytest.MonkeyPatch, initializer: str, array: np.ndarray) -> None:
+    """A compiler that has another value for an initializer."""
+    real = rillet.compile
+
+    def broken(model: onnx.ModelProto, **options: Any) -> Any:
+        changed = onnx.ModelProto()
+        changed.CopyFrom(model)
+        _set(changed, initializer, array)
+        return real(changed, **options)
+
+    monkeypatch.setattr(rillet, "compile", broken)
+
+
+def test_a_step_at_a_tie_and_what_follows_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scale one place lower rounds every other tie up instead of to the even integer."""
+    _compiled_with(monkeypatch, "t", np.nextafter(np.float32(0.03125), np.float32(1)))
+    report = verify(_QUANTIZED, feeds=_TIES)
+    why = {f.value: f.explanation for f in (*report.layers, *report.outputs)}
+    assert report.agrees
+    assert "tie of the rounding" in why["q"]
+    assert "differ by a step of quantization before" in why["d"] and "differ by a step" in why["y"]
+    assert report.as_dict()["layers"][1]["explanation"] == why["q"] and not why["a"]
+
+
+@pytest.mark.parametrize(
+    ("initializer", "array", "first"),
+    [
+        ("z", np.uint8(101), "q"),  # one step everywhere
+        ("t", np.float32(0.0314), "a"),
+        ("s", np.float32(0.2501), "d"),  # the quotients are ties, but not what becomes of the integers
+        ("w", np.linspace(-1, 1.01, 32, dtype=np.float32).reshape(8, 4), "m"),
+    ],
+)
+def test_other_differences_of_quantized_models_depart(
+    initializer: str, array: np.ndarray, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _compiled_with(monkeypatch, initializer, np.asarray(array))
+    report = verify(_QUANTIZED, feeds=_TIES)
+    assert not report.agrees
+    assert report.first is not None and report.first.value == first
+
+
+def test_a_defect_behind_a_step_departs(monkeypatch: pytest.MonkeyPatch) -> None:
+    _compiled_with(monkeypatch, "t", np.nextafter(np.float32(0.03125), np.float32(1)))
+    _compiled_with(monkeypatch, "w", np.linspace(-1, 1.01, 32, dtype=np.float32).reshape(8, 4))
+    report = verify(_QUANTIZED, feeds=_TIES)
+    assert report.first is not None and report.first.value == "m"
+
+
+@pytest.mark.parametrize("off", [1.0 + 1e-6, 1.01])
+def test_integer_operators_are_judged_by_their_quotient(off: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]> g (uint8[16,4] x) => (uint8[16,4] y)
+        <float s = {0.5}, uint8 z = {7}, float t = {1.0}, int8 u = {0}>
+        { y = QLinearMatMul(x, s, z, w, s, u, t, z) }"""
+    )
+    _set(model, "w", np.diag([2, 2, 6, 10]).astype(np.int8))
+    _compiled_with(monkeypatch, "t", np.asarray(np.float32(1 / off)))
+    report = verify(model, feeds={"x": np.arange(64, dtype=np.uint8).reshape(16, 4)})
+    assert report.agrees == (off < 1.001)
+    assert report.outputs[0].explanation.endswith("at a tie of the rounding") == report.agrees
+
+
 def test_first_departure(wrong_tanh: None) -> None:
     report = verify(_MODEL, seed=3)
     assert not report.agrees

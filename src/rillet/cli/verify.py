@@ -84,6 +84,13 @@ def _text(report: Report) -> str:
     for finding in (*report.layers, *report.outputs):
         if finding.oracles_disagree and not finding.departs:
             lines.append(f"the oracles disagree: {finding}")
+    explained = [finding for finding in (*report.layers, *report.outputs) if finding.explanation]
+    if explained:
+        first = explained[0]
+        lines.append(
+            f"{counted(len(explained), 'value')} with a step of quantization at a tie of its rounding, or that follow "
+            f"from such; the first: {first.op} '{first.node}': {first.explanation}"
+        )
     if report.first is None:
         worst = max((d.max_abs for f in report.outputs for d in f.differences.values()), default=0.0)
         lines.append(f"all agree; the outputs' largest absolute error is {worst:.3g}")

@@ -13,6 +13,7 @@ from rillet.errors import CompileError, RilletError
 from rillet.samples import sample_inputs
 from rillet.verify.difference import Difference, difference
 from rillet.verify.oracles import ORACLES, OracleError
+from rillet.verify.steps import Judge
 from rillet.verify.submodel import reads, submodel, value_types
 
 if TYPE_CHECKING:
@@ -26,18 +27,22 @@ _BATCH = 64  # intermediate values that one compilation exposes
 
 @dataclass(frozen=True)
 class Finding:
-    """One value compared: ``differences`` by oracle, and ``between`` the two oracles where both computed it."""
+    """One value compared: ``differences`` by oracle, and ``between`` the two oracles where both computed it.
+
+    ``explanation``: why a value that differs is right, as `rillet.verify.steps` judges quantized models.
+    """
 
     node: str
     op: str
     value: str
     differences: Mapping[str, Difference]
     between: Difference | None = None
+    explanation: str = ""
 
     @property
     def departs(self) -> bool:
-        """Whether Rillet agrees with no oracle."""
-        return bool(self.differences) and not any(d.agrees for d in self.differences.values())
+        """Whether Rillet agrees with no oracle, without an explanation."""
+        return bool(self.differences) and not self.explanation and not any(d.agrees for d in self.differences.values())
 
     @property
     def oracles_disagree(self) -> bool:
@@ -50,6 +55,7 @@ class Finding:
             "value": self.value,
             "departs": self.departs,
             "oracles_disagree": self.oracles_disagree,
+            "explanation": self.explanation,
             "differences": {name: d.as_dict() for name, d in self.differences.items()},
         }
 
@@ -116,11 +122,14 @@ def verify(
     values = sample_inputs(module.inputs, feeds, sizes, seed)
     names = [output.name for output in model.graph.output]
     missing: dict[str, str] = {}
-    findings = tuple(_compare(model, module, values, names, missing))
+    judge = Judge(model)
     if not layers:
-        return Report(findings, (), missing, values)
+        return Report(tuple(_compare(model, module, values, names, missing, judge)), (), missing, values)
     inner = [n for n in _intermediate(model) if n not in names]
-    return Report(findings, tuple(_layers(model, values, inner, inputs, missing)), missing, values)
+    # Inner values first: what differs in them explains what differs in the outputs.
+    found = tuple(_layers(model, values, inner, inputs, missing, judge))
+    known = _inputs_of(model, names, values, inputs) if judge.found_steps else values
+    return Report(tuple(_compare(model, module, values, names, missing, judge, known)), found, missing, values)
 
 
 def bisect(model: onnx.ModelProto, feeds: Feeds, finding: Finding) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
@@ -141,7 +150,7 @@ def bisect(model: onnx.ModelProto, feeds: Feeds, finding: Finding) -> tuple[onnx
         own = {i.name: values[i.name] for i in part.graph.input}
         if len(part.graph.node) >= len(whole.graph.node):
             return whole, {i.name: feeds[i.name] for i in whole.graph.input}
-        if any(f.departs for f in _compare(part, _compile(part, None), own, wanted, {})):
+        if any(f.departs for f in _compare(part, _compile(part, None), own, wanted, {}, Judge(part))):
             return part, own
         depth *= 2
 
@@ -165,19 +174,51 @@ def _layers(
     names: Sequence[str],
     inputs: Mapping[str, Sequence[int | str]] | None,
     missing: dict[str, str],
+    judge: Judge,
 ) -> Iterator[Finding]:
     """Compare intermediate values, ``_BATCH`` for each compilation."""
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        exposed = submodel(model, batch, (), value_types(model))
-        own = {i.name: feeds[i.name] for i in exposed.graph.input if i.name in feeds}
-        shapes = {name: shape for name, shape in (inputs or {}).items() if name in own}
-        yield from _compare(exposed, _compile(exposed, shapes), own, batch, missing)
+        exposed, module, own = _exposed(model, [*batch, *_read_by(model, batch)], feeds, inputs)
+        yield from _compare(exposed, module, own, batch, missing, judge)
+
+
+def _exposed(
+    model: onnx.ModelProto, names: Sequence[str], feeds: Feeds, inputs: Mapping[str, Sequence[int | str]] | None
+) -> tuple[onnx.ModelProto, Module, Feeds]:
+    """The part of the model that computes ``names``, compiled, and its inputs."""
+    part = submodel(model, names, (), value_types(model))
+    own = {i.name: feeds[i.name] for i in part.graph.input if i.name in feeds}
+    return part, _compile(part, {name: shape for name, shape in (inputs or {}).items() if name in own}), own
+
+
+def _read_by(model: onnx.ModelProto, names: Sequence[str]) -> list[str]:
+    """What the nodes that make ``names`` read of the values of other nodes that can be outputs."""
+    wanted = {n for node in model.graph.node if not set(names).isdisjoint(node.output) for n in reads(node)}
+    return [n for n in _intermediate(model) if n in wanted and n not in names]
+
+
+def _inputs_of(
+    model: onnx.ModelProto, names: Sequence[str], feeds: Feeds, inputs: Mapping[str, Sequence[int | str]] | None
+) -> Feeds:
+    """The model's inputs, and what the nodes that make its outputs read."""
+    wanted = _read_by(model, names)
+    if not wanted:
+        return feeds
+    _, module, own = _exposed(model, wanted, feeds, inputs)
+    return {**feeds, **module.run({spec.name: own[spec.name] for spec in module.inputs})}
 
 
 def _compare(
-    model: onnx.ModelProto, module: Module, feeds: Feeds, names: Sequence[str], missing: dict[str, str]
+    model: onnx.ModelProto,
+    module: Module,
+    feeds: Feeds,
+    names: Sequence[str],
+    missing: dict[str, str],
+    judge: Judge,
+    known: Feeds | None = None,
 ) -> Iterator[Finding]:
+    """Rillet's values and the oracles'; ``known``: values that nodes read, besides those that the module returns."""
     own = {spec.name: feeds[spec.name] for spec in module.inputs}
     actual = module.run(own)
     expected: dict[str, Mapping[str, Any]] = {}
@@ -197,7 +238,10 @@ def _compare(
         between = difference(first, others[0]) if others else None
         found = {oracle: difference(actual[name], array) for oracle, array in arrays.items()}
         node = nodes.get(name)
-        yield Finding(node.name if node else name, node.op_type if node else "input", name, found, between)
+        why = ""
+        if not any(d.agrees for d in found.values()):
+            why = judge.explanation(name, np.asarray(actual[name]), {**feeds, **(known or {}), **actual}, found)
+        yield Finding(node.name if node else name, node.op_type if node else "input", name, found, between, why)
 
 
 def _first_oracle(model: onnx.ModelProto, feeds: Feeds) -> Mapping[str, Any]:
