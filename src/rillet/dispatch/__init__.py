@@ -53,7 +53,7 @@ def passes(panel: int, steps: tuple[int, int] = (1, 1), compact: bool = False, s
     """
     packing = pack_rhs.Options(panel=panel, steps=steps[0], ways=steps[1])
     if compact:
-        packing = dataclasses.replace(packing, bytes=128 * 1024, side_by_side=0)  # copies take memory
+        packing = dataclasses.replace(packing, bytes=128 * 1024, side_by_side=0, longest=8 * 1024)  # copies take memory
     options = {
         "pack-rhs": packing,
         "pack-block-weights": pack_block_weights.Options(panel=panel, share=not compact),

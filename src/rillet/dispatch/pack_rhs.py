@@ -25,13 +25,11 @@ from rillet.ir.rewrite import rebuild_generic, replace, run_upstream, sweep_cons
 from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, is_projected, structured, walk
 
 
-_MOST_STEPS = 16384  # rows of a register tile in scratch are a part of L2
-
-
 @dataclass(frozen=True)
 class Options:
     """``panel``: columns of a panel (the target's ``pack_n``). ``steps`` and ``ways``: how many steps of 8-bit integers
-    lie together, and in what order (``pack_k`` and ``pack_k_ways``).
+    lie together, and in what order (``pack_k`` and ``pack_k_ways``), of ``longest`` at most: kernels copy rows of a
+    register tile to scratch, where they should be a part of L2.
 
     A computed operand is packed from ``rows`` rows on, when its columns are not contiguous, or when it has more than
     ``bytes`` bytes: in place its rows lie far apart and compete for the same sets of a cache. Where its size is not
@@ -41,6 +39,7 @@ class Options:
     panel: int = 16
     steps: int = 1
     ways: int = 1
+    longest: int = 16 * 1024
     rows: int = 64
     narrow: int = 4
     bytes: int = 16 * 1024
@@ -60,7 +59,7 @@ def run(program: Program, options: Options) -> None:
                 if _has_small_groups(view, roles, options):
                     _lay_side_by_side(program, view, roles, packed)
                     continue
-                steps = options.steps if _is_narrow(view, roles) and _has_runs(view, roles, options.steps) else 1
+                steps = options.steps if _is_narrow(view, roles) and _has_runs(view, roles, options) else 1
                 value = _pack_constant(program, view, roles, options, packed, steps)
                 if value is not None:
                     _use(view, roles, value, options, steps)
@@ -114,17 +113,22 @@ def _is_narrow(view: Structured, roles: Contraction) -> bool:
     return len(view.inputs) == 2 and types == ["i8", "i8", "i32"] and is_extended_product(view, roles)
 
 
-def _has_runs(view: Structured, roles: Contraction, steps: int) -> bool:
+def _has_runs(view: Structured, roles: Contraction, options: Options) -> bool:
     """Whether the innermost loop of the reduction is one of the left operand's axes and no less than half as long as
     what it is filled up to. Pairs need not be filled up: they are made in registers as well.
     """
-    extents = view.extents()
+    extents, steps = view.extents(), options.steps
     reduced = sorted((*roles.k, *roles.window))
     innermost, extent = reduced[-1], extents[reduced[-1]]
     if steps == 2 and extent % 2 and any(extents[d] != 1 for d in reduced[:-1]):
         return False
-    longest = DYNAMIC not in [extents[d] for d in reduced] and _product([extents[d] for d in reduced]) <= _MOST_STEPS
-    return longest and innermost in view.maps[roles.lhs] and 2 * extent >= -(-extent // steps) * steps
+    total = _product([extents[d] for d in reduced])
+    return (
+        total is not None
+        and total <= options.longest
+        and innermost in view.maps[roles.lhs]
+        and 2 * extent >= -(-extent // steps) * steps
+    )
 
 
 def _axes(map_: Map, roles: Contraction) -> tuple[list[int], list[int], int]:
