@@ -1,4 +1,4 @@
-"""NonMaxSuppression: a sort of each class's scores, then a greedy selection, both on the device."""
+"""NonMaxSuppression: a sort of each class's scores above the threshold, then a greedy selection, both on the device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.loops import for_range, read_extent, scalar_of, store
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.onnx.sorting import argsort
+from rillet.frontends.onnx.sorting import argsort_keys, sort_keys
 from rillet.frontends.scalars import Scalar, constant, convert, maximum, minimum, select
 from rillet.frontends.tensors import Tensor
 
@@ -29,17 +29,17 @@ def non_max_suppression(
         raise InvalidNode(f"boxes and scores have ranks {boxes.rank} and {scores.rank}, not 3")
     batches, classes, count = scores.shape
     rows = e.mul(batches, classes)
-    table = b.value(b.reshape(scores, [rows, count]))
+    table = b.reshape(scores, [rows, count])
+    values = b.value(table)
     corners = b.value(boxes)
     zero = constant(0, "int64")
     most = zero if limit is None else convert(b.scalar(limit), "int64")
     overlap = _threshold(node, iou_threshold)
     lowest = None if score_threshold is None else _threshold(node, score_threshold)
 
-    def better(row: Scalar, i: Scalar, j: Scalar) -> Scalar:
-        return _score(node, table, row, i) > _score(node, table, row, j)
-
-    order = b.value(argsort(b, rows, count, better))
+    chosen = None if lowest is None else lambda row, i: b.element(values, table.dtype, [row, i]) > lowest
+    positions, sizes = argsort_keys(b, sort_keys(b, table, descending=True), chosen)
+    order = b.value(positions)
     per_batch = scalar_of(classes)
     capacity = e.mul(rows, count)
 
@@ -56,16 +56,15 @@ def non_max_suppression(
                 covered = _iou_exceeds(node, boxes, corners, batch, convert(box, "index"), other, overlap)
                 return (Scalar(free, "bool") & ~covered).value
 
-            free = Scalar(for_range(base, place, [constant(True, "bool").value], against)[0], "bool")
-            kept = free & (convert(place - base, "int64") < most)
-            if lowest is not None:
-                kept = kept & (_score(node, table, row, convert(box, "index")) > lowest)
+            wanted = convert(place - base, "int64") < most
+            free = for_range(base, select(wanted, place, base), [constant(True, "bool").value], against)[0]
+            kept = Scalar(free, "bool") & wanted
             # Written after the last kept row; a candidate that is dropped is overwritten by the next one.
             for column, value in enumerate((convert(batch, "int64"), convert(row % per_batch, "int64"), box)):
                 found = store(value, "int64", found, [place, column])
             return [found, store(convert(place, "int64") + convert(kept, "int64"), "int64", total, [0])]
 
-        return for_range(0, count, [found, total], candidate)
+        return for_range(0, convert(b.element(sizes, "int64", [row]), "index"), [found, total], candidate)
 
     state = [b.empty("int64", [capacity, 3]), b.init(0, "int64", [1])]
     found, total = for_range(0, rows, state, one_class)
@@ -74,10 +73,6 @@ def non_max_suppression(
 
 def _threshold(node: Node, value: Tensor | None) -> Scalar:
     return constant(0.0, "float32") if value is None else convert(node.b.scalar(value), "float32")
-
-
-def _score(node: Node, table: ir.Value, row: Scalar, box: Scalar) -> Scalar:
-    return node.b.element(table, "float32", [row, box])
 
 
 def _iou_exceeds(

@@ -11,10 +11,12 @@ from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.loops import for_each, for_range, read_extent, store
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.onnx.sorting import argsort, rank_matrix
+from rillet.frontends.onnx.sorting import argsort, argsort_keys, rank_matrix, smallest_keys, sort_keys
 from rillet.frontends.scalars import Scalar, constant, convert, select
 from rillet.frontends.tensors import Tensor
 from rillet.ir.builders import Extent
+
+_FEW = 32  # so few are faster inserted one by one than sorted
 
 
 @op("TopK", until=9)
@@ -35,13 +37,14 @@ def _top_k(node: Node, x: Tensor, k: Extent) -> list[Tensor]:
         raise InvalidNode(f"k is {k}, but axis {axis} has {x.shape[axis]} elements")
     matrix, order, rows = rank_matrix(b, x, axis)
     source = b.value(matrix)
-    largest = node.attr("largest", 1)
-
-    def before(row: Scalar, i: Scalar, j: Scalar) -> Scalar:
-        u, v = b.element(source, x.dtype, [row, i]), b.element(source, x.dtype, [row, j])
-        return u > v if largest else u < v
-
-    positions = b.slice(argsort(b, rows, matrix.shape[1], before), [0, 0], [rows, k])
+    keys = sort_keys(b, matrix, descending=bool(node.attr("largest", 1)))
+    length = matrix.shape[1]
+    bounds = [n for n in (k, length) if isinstance(n, int)]
+    b.require("le", k, length, "{0} elements are to be chosen of {1}")
+    if bounds and 0 < min(bounds) <= _FEW:
+        positions = smallest_keys(b, keys, min(bounds), k)
+    else:
+        positions = b.slice(argsort_keys(b, keys)[0], [0, 0], [rows, k])
     chosen = b.value(positions)
 
     def pick(at: list[Scalar]) -> Scalar:
