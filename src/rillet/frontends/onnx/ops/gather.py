@@ -21,8 +21,12 @@ def position(index: Scalar, extent: Scalar) -> Scalar:
 @op("Gather")
 def gather(node: Node, data: Tensor, indices: Tensor) -> Tensor:
     """data[..., indices, ...] along ``axis``; a constant scalar index is a slice."""
+    return gather_along(node, data, indices, node.axis(node.attr("axis", 0), data.rank))
+
+
+def gather_along(node: Node, data: Tensor, indices: Tensor, axis: int) -> Tensor:
+    """``gather`` along a non-negative axis."""
     b = node.b
-    axis = node.axis(node.attr("axis", 0), data.rank)
     if indices.array is not None and indices.array.size == 1:
         single = _slice(node, data, axis, int(indices.array.reshape(-1)[0]))
         return b.reshape(single, [*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]])

@@ -85,7 +85,7 @@ def centered(node: Node, x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor
     return deviation, mu, variance
 
 
-@op("LayerNormalization", since=17)
+@op("LayerNormalization")  # ONNX Runtime's optimizer writes it into models of opsets before 17, too
 def layer_normalization(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> list[Tensor | None]:
     """Over the dimensions from ``axis`` on; also returns mean and 1/sqrt(variance + epsilon) when they are used.
 
@@ -99,7 +99,7 @@ def layer_normalization(node: Node, x: Tensor, scale: Tensor, bias: Tensor | Non
     source = b.cast(x, stash) if stash == "float64" else x
     deviation, mu, variance = centered(node, source, axes)
     inverse = b.map(lambda v: 1.0 / scalars.sqrt(v + epsilon), variance)
-    result = _scale_rows(node, x, deviation, inverse, axis, scale, bias)
+    result = scale_rows(node, x, deviation, inverse, axis, scale, bias)
     statistics_shape = [*x.shape[:axis], *[1] * len(axes)]
     extra = [
         b.reshape(b.cast(t, stash), statistics_shape) if node.wants(i) else None for i, t in ((1, mu), (2, inverse))
@@ -107,7 +107,7 @@ def layer_normalization(node: Node, x: Tensor, scale: Tensor, bias: Tensor | Non
     return [result, *extra][: node.output_count]
 
 
-def _scale_rows(
+def scale_rows(
     node: Node, x: Tensor, deviation: Tensor, inverse: Tensor, axis: int, scale: Tensor, bias: Tensor | None
 ) -> Tensor:
     """deviation * inverse (a value for each row) * scale + bias (both broadcast to the trailing dimensions)."""
@@ -133,14 +133,18 @@ def _scale_rows(
 @op("RMSNormalization", since=23)
 def rms_normalization(node: Node, x: Tensor, scale: Tensor) -> Tensor:
     """x / sqrt(mean(x^2) + epsilon) * scale over the dimensions from ``axis`` on."""
-    b = node.b
     axis = node.axis(node.attr("axis", -1), x.rank)
+    inverse = inverse_root_mean_square(node, x, axis, float(node.attr("epsilon", 1e-5)))
+    return scale_rows(node, x, x, inverse, axis, scale, None)
+
+
+def inverse_root_mean_square(node: Node, x: Tensor, axis: int, epsilon: float) -> Tensor:
+    """1 / sqrt(mean(x^2) + epsilon) over the dimensions from ``axis`` on, which disappear."""
+    b = node.b
     axes = list(range(axis, x.rank))
-    epsilon = float(node.attr("epsilon", 1e-5))
     squares = b.reduce(x, axes, 0, lambda v, acc: acc + v * v)
     count = count_of(node, x, axes)
-    inverse = b.map(lambda v: 1.0 / scalars.sqrt(v / convert(count, v.dtype) + epsilon), squares)
-    return _scale_rows(node, x, x, inverse, axis, scale, None)
+    return b.map(lambda v: 1.0 / scalars.sqrt(v / convert(count, v.dtype) + epsilon), squares)
 
 
 @op("InstanceNormalization", since=6)

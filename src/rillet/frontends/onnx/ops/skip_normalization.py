@@ -1,0 +1,114 @@
+"""Normalizations that ONNX Runtime's transformer optimizer writes: of sums with a residual, of embeddings, without mean.
+
+Source: github.com/microsoft/onnxruntime, docs/ContribOperators.md. The sums are kept in the type of their operands,
+since they are results as well.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from rillet.frontends import scalars
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.ops.gather import gather_along
+from rillet.frontends.onnx.ops.normalization import centered, inverse_root_mean_square, scale_rows
+from rillet.frontends.onnx.registry import op
+from rillet.frontends.scalars import convert
+from rillet.frontends.tensors import Tensor
+from rillet.ir.builders import Extent
+
+_DOMAIN = "com.microsoft"
+
+
+@op("SimplifiedLayerNormalization", ignores=["stash_type"])  # in ONNX's own domain, though ONNX does not have it
+@op("SimplifiedLayerNormalization", domain=_DOMAIN, ignores=["stash_type"])
+def simplified_layer_normalization(node: Node, x: Tensor, scale: Tensor) -> list[Tensor | None]:
+    """x / sqrt(mean(x^2) + epsilon) * scale over the dimensions from ``axis`` on, and that inverse root."""
+    axis = node.axis(node.attr("axis", -1), x.rank)
+    inverse = inverse_root_mean_square(node, x, axis, float(node.attr("epsilon", 1e-5)))
+    result = node.b.cast(scale_rows(node, x, x, inverse, axis, scale, None), scale.dtype)
+    kept: list[Extent] = [*x.shape[:axis], *[1] * (x.rank - axis)]
+    return [result, node.b.reshape(inverse, kept) if node.wants(1) else None][: node.output_count]
+
+
+@op("SkipLayerNormalization", domain=_DOMAIN)
+def skip_layer_normalization(
+    node: Node, x: Tensor, skip: Tensor, gamma: Tensor, beta: Tensor | None = None, bias: Tensor | None = None
+) -> list[Tensor | None]:
+    """LayerNormalization of x + skip (+ bias) over the last dimension, and the sum."""
+    total = _sum(node, x, skip, bias)
+    return _results(node, _layer_normalized(node, total, gamma, beta), total)
+
+
+@op("SkipSimplifiedLayerNormalization", domain=_DOMAIN)
+def skip_simplified_layer_normalization(
+    node: Node, x: Tensor, skip: Tensor, gamma: Tensor, bias: Tensor | None = None
+) -> list[Tensor | None]:
+    """RMSNormalization of x + skip (+ bias) over the last dimension, and the sum."""
+    total = _sum(node, x, skip, bias)
+    axis = total.rank - 1
+    inverse = inverse_root_mean_square(node, total, axis, float(node.attr("epsilon", 1e-12)))
+    return _results(node, scale_rows(node, total, total, inverse, axis, gamma, None), total)
+
+
+def _sum(node: Node, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
+    """x + skip + bias in the shape of ``x``."""
+    if skip.rank > x.rank or not 2 <= x.rank <= 3:
+        raise InvalidNode(f"an input of rank {x.rank} and a skip of rank {skip.rank}; both have 2 or 3 dimensions")
+    terms = [x, skip] if bias is None else [x, skip, bias]
+    return node.b.map(lambda *values: reduce(lambda a, c: a + c, values), *terms, shape=x.shape)
+
+
+def _layer_normalized(node: Node, x: Tensor, gamma: Tensor, beta: Tensor | None) -> Tensor:
+    epsilon = float(node.attr("epsilon", 1e-12))
+    deviation, _, variance = centered(node, x, [x.rank - 1])
+    inverse = node.b.map(lambda v: 1.0 / scalars.sqrt(v + epsilon), variance)
+    return scale_rows(node, x, deviation, inverse, x.rank - 1, gamma, beta)
+
+
+def _results(node: Node, result: Tensor, total: Tensor) -> list[Tensor | None]:
+    if node.wants(1) or node.wants(2):
+        raise UnsupportedFeature("the statistics that training saves", "export the model for inference")
+    return [result, None, None, total][: node.output_count]
+
+
+@op("EmbedLayerNormalization", domain=_DOMAIN)
+def embed_layer_normalization(
+    node: Node,
+    ids: Tensor,
+    segments: Tensor | None,
+    words: Tensor,
+    places: Tensor,
+    types: Tensor | None,
+    gamma: Tensor,
+    beta: Tensor,
+    mask: Tensor | None = None,
+    positions: Tensor | None = None,
+) -> list[Tensor | None]:
+    """LayerNormalization of the sum of a word's, its position's and its segment's embedding; how many positions of
+    each sequence the mask holds; and the sum.
+    """
+    b = node.b
+    node.attr("mask_index_type", 0)  # what output 1 is for: it is what it is
+    if (segments is None) != (types is None):
+        raise InvalidNode("segment_ids and segment_embedding come together or not at all")
+    terms = [gather_along(node, words, ids, 0)]
+    if positions is None:
+        terms.append(b.slice_axis(places, 0, 0, ids.shape[1]))
+    else:
+        terms.append(gather_along(node, places, positions, 0))
+    if segments is not None and types is not None:
+        terms.append(gather_along(node, types, segments, 0))
+    total = b.map(lambda *values: reduce(lambda a, c: a + c, values), *terms, shape=terms[0].shape)
+    counts = _counts(node, ids, mask) if node.wants(1) else None
+    return [_layer_normalized(node, total, gamma, beta), counts, total][: node.output_count]
+
+
+def _counts(node: Node, ids: Tensor, mask: Tensor | None) -> Tensor:
+    """How many ones each row of the mask has."""
+    b = node.b
+    if mask is None:
+        return b.fill(0, "int32", [ids.shape[0]])
+
+    return b.reduce(mask, [1], 0, lambda v, acc: acc + convert(v == 1, "int32"), dtype="int32")
