@@ -20,6 +20,7 @@ from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.padding import Condition
 from rillet.codegen.cpu.tiles import Tile, choose_sum_part, choose_unroll
+from rillet.targets import Target
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,9 @@ def _nest(
 
         return _in_parts(kernel, axis.extent, part, accumulators, around)
     trip = axis.extent if isinstance(axis.extent, int) else None
-    unroll = kernel.dispatch.knobs.unroll or choose_unroll(trip, tile, operands.run)
+    unroll = kernel.dispatch.knobs.unroll or choose_unroll(
+        trip, tile, operands.run, few_registers(kernel.target, accumulators[0].type)
+    )
     if operands.pairs is not None:
         unroll = 2
     whole = index.mul(index.floordiv(axis.extent, unroll), unroll)
@@ -255,6 +258,12 @@ def multiply_add(kernel: Kernel, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Va
     if not kernel.target.fma:
         return arith.AddFOp(c, arith.MulFOp(a, b).result).result
     return vector.FMAOp(a, b, c).result if is_vector else math.FmaOp(a, b, c).result
+
+
+def few_registers(target: Target, sums: ir.Type) -> bool:
+    """Whether sums of this type share their registers with addresses and with products of their own: scalar integers
+    where no instruction multiplies and adds them."""
+    return isinstance(sums, ir.IntegerType) and target.arch == "riscv32"
 
 
 def element_type(value: ir.Value) -> ir.Type:

@@ -250,15 +250,16 @@ def copies(tile: Tile, m: int, n: int) -> int:
     return rows * columns
 
 
-def choose_unroll(trip: int | None, tile: Tile, run: int = 0) -> int:
+def choose_unroll(trip: int | None, tile: Tile, run: int = 0, few: bool = False) -> int:
     """How many k steps one iteration of the inner loop does; divides ``trip`` when that is known and possible.
 
     A few dozen multiply-adds an iteration hide the loop's own instructions; more only cost compile time and code size.
-    Where the left-hand side is read in runs of ``run`` elements, it is one run or two.
+    Where the left-hand side is read in runs of ``run`` elements, it is one run or two. With ``few`` registers there is
+    half of it: LLVM loads and multiplies the factors of all steps first.
     """
     if run and (trip is None or trip >= run):
         return run if tile.rows * tile.vectors * run > 24 else 2 * run
-    wanted = max(1, min(8, round(24 / (tile.rows * tile.vectors))))
+    wanted = max(1, min(8, round((12 if few else 24) / (tile.rows * tile.vectors))))
     if trip is None:
         return wanted
     if trip <= 2 * wanted:
