@@ -67,14 +67,17 @@ def selu(node: Node, x: Tensor) -> Tensor:
 @op("Gelu", since=20)
 def gelu(node: Node, x: Tensor) -> Tensor:
     """x/2 (1 + erf(x/sqrt 2)), or its tanh approximation."""
+    return node.b.map(gelu_by_tanh if node.attr("approximate", "none") == "tanh" else gelu_of, x)
 
-    def exact(v: Scalar) -> Scalar:
-        return v * 0.5 * (scalars.erf(v * math.sqrt(0.5)) + 1.0)
 
-    def approximate(v: Scalar) -> Scalar:
-        return v * 0.5 * (tanh((v + v * v * v * 0.044715) * math.sqrt(2 / math.pi)) + 1.0)
+def gelu_of(v: Scalar) -> Scalar:
+    """v/2 (1 + erf(v/sqrt 2))"""
+    return v * 0.5 * (scalars.erf(v * math.sqrt(0.5)) + 1.0)
 
-    return node.b.map(approximate if node.attr("approximate", "none") == "tanh" else exact, x)
+
+def gelu_by_tanh(v: Scalar) -> Scalar:
+    """``gelu_of`` as v/2 (1 + tanh(sqrt(2/pi) (v + 0.044715 v^3)))"""
+    return v * 0.5 * (tanh((v + v * v * v * 0.044715) * math.sqrt(2 / math.pi)) + 1.0)
 
 
 def softplus_of(v: Scalar) -> Scalar:

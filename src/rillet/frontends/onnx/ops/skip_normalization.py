@@ -1,4 +1,4 @@
-"""Normalizations that ONNX Runtime's transformer optimizer writes: of sums with a residual, of embeddings, without mean.
+"""Normalizations that ONNX Runtime's transformer optimizer writes: of sums, of embeddings, without a mean.
 
 Source: github.com/microsoft/onnxruntime, docs/ContribOperators.md. The sums are kept in the type of their operands,
 since they are results as well.

@@ -1,0 +1,73 @@
+"""Activations and sums with a bias that ONNX Runtime's optimizers write (domain ``com.microsoft``).
+
+Source: github.com/microsoft/onnxruntime, docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rillet.frontends import scalars
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.ops.activation import gelu_by_tanh, gelu_of, hard_sigmoid_of
+from rillet.frontends.onnx.registry import op
+from rillet.frontends.scalars import Scalar, maximum, minimum, select, sigmoid
+from rillet.frontends.tensors import Tensor
+
+_DOMAIN = "com.microsoft"
+
+
+@op("Gelu", domain=_DOMAIN)
+def gelu(node: Node, x: Tensor) -> Tensor:
+    return node.b.map(gelu_of, x)
+
+
+@op("BiasGelu", domain=_DOMAIN)
+def bias_gelu(node: Node, x: Tensor, bias: Tensor) -> Tensor:
+    return node.b.map(lambda v, c: gelu_of(v + c), x, bias, shape=x.shape)
+
+
+@op("FastGelu", domain=_DOMAIN)
+def fast_gelu(node: Node, x: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The tanh approximation of Gelu, of x + bias."""
+    if bias is None:
+        return node.b.map(gelu_by_tanh, x)
+    return node.b.map(lambda v, c: gelu_by_tanh(v + c), x, bias, shape=x.shape)
+
+
+@op("QuickGelu", domain=_DOMAIN)
+def quick_gelu(node: Node, x: Tensor) -> Tensor:
+    """x * sigmoid(alpha * x)"""
+    alpha = float(node.attr("alpha", 1.702))
+    return node.b.map(lambda v: v * sigmoid(v * alpha), x)
+
+
+@op("BiasAdd", domain=_DOMAIN)
+def bias_add(node: Node, x: Tensor, bias: Tensor, skip: Tensor) -> Tensor:
+    """x + bias + skip"""
+    return node.b.map(lambda v, c, s: v + c + s, x, bias, skip, shape=x.shape)
+
+
+# Activations by name, and how many parameters each takes.
+_ACTIVATIONS: dict[str, tuple[int, Callable[..., Scalar]]] = {
+    "Relu": (0, lambda v: maximum(v, 0)),
+    "Sigmoid": (0, sigmoid),
+    "Tanh": (0, scalars.tanh),
+    "LeakyRelu": (1, lambda v, alpha: select(v < 0, v * alpha, v)),
+    "HardSigmoid": (2, hard_sigmoid_of),
+    "Clip": (2, lambda v, low, high: minimum(maximum(v, low), high)),
+}
+
+
+def fused_activation(node: Node, name: str, parameters: Sequence[float]) -> Callable[[Scalar], Scalar] | None:
+    """The activation that a node applies to its result; None where it has none."""
+    if not name:
+        return None
+    if name not in _ACTIVATIONS:
+        raise UnsupportedFeature(f"activation '{name}'", f"it may be one of {', '.join(_ACTIVATIONS)}")
+    count, body = _ACTIVATIONS[name]
+    if len(parameters) < count:
+        raise InvalidNode(f"activation '{name}' takes {count} parameters; {len(parameters)} are given")
+    given = [float(p) for p in parameters[:count]]
+    return lambda v: body(v, *given)
