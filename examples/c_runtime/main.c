@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   if (rlt_session_find_export(session, "main", &error, &entry) != RLT_OK) return fail(&error);
   const rlt_module_tensor_t input = rlt_module_tensor(rlt_module_export(rlt_session_module(session), entry).inputs, 0);
   int64_t dims[RLT_VIEW_MAX_RANK];
+  if (input.dims.count > RLT_VIEW_MAX_RANK) return fprintf(stderr, "'%s' has too many dimensions\n", input.name), 1;
   uint64_t length = rlt_element_type_size(input.dtype);
   for (uint32_t i = 0; i < input.dims.count; ++i) {
     dims[i] = rlt_module_dim(input.dims, i) < 0 ? 1 : rlt_module_dim(input.dims, i);  // -1: dynamic

@@ -248,6 +248,7 @@ def test_advice_speaks_the_language_of_its_reader(dynamic, tmp_path, capsys):
     assert main(["export", str(dynamic), "--target", "cortex-m4", "-o", str(tmp_path / "out")]) == 1
     error = capsys.readouterr().err
     assert "input 'x' [N, 4]: --shape x=1x4" in error and "inputs=" not in error
+    assert "all of 'N': --dim N=1" in error
     with pytest.raises(rillet.CompileError, match=r"input 'x' \[N, 4\]: inputs=\{'x': \(1, 4\)\}") as caught:
         rillet.compile(dynamic, target="cortex-m4")
     assert "--shape" not in str(caught.value)

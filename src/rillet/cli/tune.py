@@ -88,7 +88,9 @@ def handle(options: argparse.Namespace) -> int:
         _Display() as display,
     ):
         result = search.run(seconds, display.show)
-    known.merged(result.record).save(path)
+    # What another search has added in the meantime stays.
+    latest = Record.load(path) if path.exists() else Record()
+    latest.merged(result.record).save(path)
     if options.json:
         print_json(_facts(result, path))
         return 0

@@ -85,7 +85,8 @@ def build(
 def require_static_inputs(program: Program, target: Target) -> None:
     """Raise ``CompileError`` listing every input with a dynamic dimension, or naming one that holds strings."""
     attributes = program.main().attributes
-    dynamic = []
+    dynamic: list[str] = []
+    named: list[str] = []
     for attribute in ir.ArrayAttr(attributes["arg_attrs"]) if "arg_attrs" in attributes else ():
         spec = ir.DictAttr(attribute)
         if "rillet.dims" not in spec:
@@ -102,10 +103,16 @@ def require_static_inputs(program: Program, target: Target) -> None:
             shape = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
             pinned = advice(f"inputs={{'{name}': {shape}}}", f"--shape {name}={'x'.join(sizes)}")
             dynamic.append(f"input '{name}' [{', '.join(dims)}]: {pinned}")
+            named += [d for d in dims if not d.isdecimal() and d != "?"]
+    shared = [
+        f"all of '{name}': {advice(f'dims={{{name!r}: 1}}', f'--dim {name}=1')}"
+        for name in dict.fromkeys(named)
+        if named.count(name) > 1
+    ]
     if dynamic:
         raise CompileError(
             f"target {target.name} has static memory, so every input needs a fixed shape; pin them, for example:\n  "
-            + "\n  ".join(dynamic)
+            + "\n  ".join([*dynamic, *shared])
         )
 
 
