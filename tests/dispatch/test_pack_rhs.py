@@ -146,3 +146,35 @@ def test_steps_of_wider_integers_lie_one_after_the_other() -> None:
         NARROW.format(k=8, type="i16"), dispatch.passes(16, (2, 1)), until="pack-rhs", constants={"w": array}
     )
     check(str(program.module), "// CHECK: ml_program.global_load_const @w_packed : tensor<2x8x16xi16>")
+
+
+def test_steps_lie_in_the_order_that_instructions_take() -> None:
+    """Steps 0, 2, 1, 3 of a column, and a group that is filled up with zeros."""
+    array = np.arange(6 * 4, dtype=np.int8).reshape(6, 4)
+    program = lower(
+        NARROW.format(k=6, type="i8").replace("x20x", "x4x"),
+        dispatch.passes(4, (4, 2)),
+        until="pack-rhs",
+        constants={"w": array},
+    )
+    text = str(program.module)
+    check(
+        text,
+        """
+        // CHECK: d2 floordiv 4, d1 mod 4, (d2 mod 2) * 2 + (d2 floordiv 2) mod 2)>
+        // CHECK: ml_program.global_load_const @w_packed : tensor<1x2x4x4xi8>
+        """,
+    )
+    packed = program.constants["w_packed"]
+    np.testing.assert_array_equal(packed[0, 0], array[[0, 2, 1, 3]].T)
+    np.testing.assert_array_equal(packed[0, 1], np.array([array[4], 0 * array[4], array[5], 0 * array[5]]).T)
+
+
+def test_few_steps_are_not_filled_up() -> None:
+    program = lower(
+        NARROW.format(k=6, type="i8"),
+        dispatch.passes(8, (16, 1)),
+        until="pack-rhs",
+        constants={"w": np.zeros((6, 20), np.int8)},
+    )
+    assert "floordiv 16" not in str(program.module)

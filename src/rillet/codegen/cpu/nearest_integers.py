@@ -13,13 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith
+from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.cpu import intrinsics
 from rillet.codegen.cpu.body import constant
 from rillet.codegen.cpu.clamps import constant_number
 from rillet.targets import Target
 
+_LANES = 4  # of an MVE register
 _LARGEST = 2**24  # integers up to here are floats
 _SCALING = ("arith.mulf", "arith.addf", "arith.subf", "arith.negf")
 _FROM_INTEGERS = ("arith.sitofp", "arith.uitofp")
@@ -28,8 +29,7 @@ _LIMITS = {"arith.minimumf": arith.MinSIOp, "arith.maximumf": arith.MaxSIOp}
 
 @dataclass(frozen=True)
 class Requantization:
-    """``conversion`` converts ``roundeven(rounded) + shift``, clamped by ``limits`` (inner first: operation, number).
-    """
+    """``conversion`` converts ``roundeven(rounded) + shift``, clamped by ``limits`` (operation, number)."""
 
     conversion: ir.Operation
     rounded: ir.Value
@@ -45,7 +45,7 @@ def run(module: ir.Module, target: Target) -> None:
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         match = match_requantization(op) if op.name == "arith.fptosi" else None
-        if match is not None and _is_made_of_integer(match.rounded):
+        if match is not None and _is_taken(match):
             found.append(match)
         return ir.WalkResult.ADVANCE
 
@@ -54,6 +54,13 @@ def run(module: ir.Module, target: Target) -> None:
         with ir.InsertionPoint(match.conversion), match.conversion.location:
             match.conversion.results[0].replace_all_uses_with(_in_integers(match, target))
         match.conversion.erase()
+
+
+def _is_taken(match: Requantization) -> bool:
+    """Whether what is beyond the integers that all are floats ends at a limit, and vectors fill registers."""
+    type_ = match.rounded.type
+    whole = not isinstance(type_, ir.VectorType) or (len(type_.shape) == 1 and type_.shape[0] % _LANES == 0)
+    return whole and set(_LIMITS) == {name for name, _ in match.limits} and _is_made_of_integer(match.rounded)
 
 
 def match_requantization(conversion: ir.Operation) -> Requantization | None:
@@ -93,11 +100,25 @@ def _in_integers(match: Requantization, target: Target) -> ir.Value:
 def _nearest(x: ir.Value, type_: ir.Type, target: Target) -> ir.Value:
     """Saturating, and to even at ties."""
     if isinstance(type_, ir.VectorType):
-        signed = constant(0, ir.IntegerType.get_signless(32))
-        return intrinsics.call(f"llvm.arm.mve.vcvtn.{_suffix(type_)}.v4f32", type_, signed, x)
+        return _nearest_vector(x, ir.VectorType(type_))
     if target.arch == "arm":
         return arith.BitcastOp(type_, intrinsics.call("llvm.arm.vcvtr.f32", ir.F32Type.get(), x)).result
     return intrinsics.call("llvm.lrint.i32.f32", type_, x)
+
+
+def _nearest_vector(x: ir.Value, type_: ir.VectorType) -> ir.Value:
+    """A register at a time."""
+    signed = constant(0, ir.IntegerType.get_signless(32))
+    register = ir.VectorType.get([_LANES], type_.element_type)
+    if type_ == register:
+        return intrinsics.call("llvm.arm.mve.vcvtn.v4i32.v4f32", register, signed, x)
+    total: ir.Value | None = None
+    for start in range(0, type_.shape[0], _LANES):
+        part = vector.ShuffleOp(x, x, list(range(start, start + _LANES))).result
+        made = intrinsics.call("llvm.arm.mve.vcvtn.v4i32.v4f32", register, signed, part)
+        total = made if total is None else vector.ShuffleOp(total, made, list(range(start + _LANES))).result
+    assert total is not None
+    return total
 
 
 def _is_made_of_integer(value: ir.Value) -> bool:
