@@ -19,7 +19,7 @@ _DOMAIN = "com.microsoft"
 
 @op("FusedMatMul", "TransposeMatMul", domain=_DOMAIN)
 def fused_matmul(node: Node, a: Tensor, b: Tensor) -> Tensor:
-    """alpha * A' @ B', each with its last two dimensions swapped, or its first moved behind the batch, where told so."""
+    """alpha * A' @ B': of each the last two dimensions may be swapped, and the first moved behind the batch."""
     alpha = float(node.attr("alpha", 1.0))
     left, right = _turned(node, a, "A"), _turned(node, b, "B")
     product = multiply(node, left, right)

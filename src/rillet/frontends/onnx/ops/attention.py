@@ -1,0 +1,159 @@
+"""softmax(scale * Q K' + ...) V over heads, for the attention operators of ONNX Runtime.
+
+Queries that share the keys and values of a group are rows of one product, so that keys and values are never repeated.
+What changes the scores (a cap, biases, masks) is one elementwise operation in the epilogue of the first product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from torch_mlir import ir
+from torch_mlir.dialects import linalg
+
+from rillet.frontends import scalars
+from rillet.frontends.errors import InvalidNode
+from rillet.frontends.onnx.contraction import contract
+from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.ops.reduction import softmax_of
+from rillet.frontends.scalars import Scalar, convert, maximum, tanh
+from rillet.frontends.tensors import Tensor
+from rillet.ir import builders
+from rillet.ir.builders import Expr
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a score is, as index scalars: the position of its query in the sequence, and that of its key."""
+
+    query: Scalar
+    key: Scalar
+
+
+# A score as it is after one more step; the scalars are the elements of the step's operands.
+Body: TypeAlias = Callable[..., Scalar]
+
+
+@dataclass(frozen=True)
+class Step:
+    """``score = body(score, place, *elements)``. Each operand has the dimensions that its letters name, in order: batch
+    ``b``, head ``n``, query ``s``, key ``t``; those of extent 1 that broadcast are left out.
+    """
+
+    body: Body
+    operands: Sequence[tuple[Tensor, str]] = ()
+
+
+def heads(node: Node, x: Tensor, count: int, what: str) -> Tensor:
+    """[batch, sequence, count x width] as [batch, sequence, count, width]."""
+    if x.rank != 3:
+        raise InvalidNode(f"{what} has rank {x.rank}; it has the dimensions batch, sequence and width")
+    width = x.shape[2]
+    if isinstance(width, int) and width % count:
+        raise InvalidNode(f"{what} is {width} wide, which {count} heads do not divide")
+    return node.b.reshape(x, [*x.shape[:2], count, node.b.extents.floordiv(width, count)])
+
+
+def bias_step(node: Node, bias: Tensor) -> Step:
+    """Add a bias of [batch or 1, heads or 1, queries, keys]."""
+    if bias.rank != 4:
+        raise InvalidNode(f"the attention bias has rank {bias.rank}; it has the dimensions batch, heads, queries, keys")
+    kept = [a for a in range(4) if bias.shape[a] != 1]
+    letters = "".join("bnst"[a] for a in kept)
+    operand = bias if len(kept) == 4 else node.b.drop_unit_dims(bias, kept)
+    return Step(lambda v, _, c: v + convert(c, v.dtype), [(operand, letters)])
+
+
+def attend(
+    node: Node,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    steps: Sequence[Step] = (),
+    softcap: float = 0.0,
+    sink: Tensor | float | None = None,
+) -> Tensor:
+    """Attention of ``q`` [batch, queries, heads, width] to ``k`` and ``v`` [batch, groups, keys, width], as
+    [batch, queries, heads x width of ``v``].
+
+    A ``scale`` of 0 stands for 1 / sqrt(width). ``sink``, one number for all or one for each head, is the score of a
+    key without value.
+    """
+    b, e = node.b, node.b.extents
+    batch, queries, count, width = q.shape
+    groups = k.shape[1]
+    if not isinstance(count, int) or not isinstance(groups, int) or not isinstance(width, int) or count % groups:
+        raise InvalidNode(f"{count} heads of width {width} do not divide into {groups} groups")
+    share = count // groups
+    rows = e.mul(queries, share)
+    split = b.reshape(q, [batch, queries, groups, share, width])
+    left = b.reshape(b.transpose(split, [0, 2, 1, 3, 4]), [batch, groups, rows, width])
+    dtype = scalars.compute_dtype(q.dtype)
+    scores = contract(b, ["bgrd", "bgtd"], "bgrt", [left, k], dtype)
+    factor = scale if scale != 0.0 else 1 / math.sqrt(width)
+    scores = _adjusted(node, scores, share, factor, softcap, steps)
+    weights = softmax_of(node, scores, 3) if sink is None else _with_sink(node, scores, share, sink)
+    result = b.cast(contract(b, ["bgrt", "bgte"], "bgre", [weights, v], dtype), q.dtype)
+    depth = v.shape[3]
+    split = b.transpose(b.reshape(result, [batch, groups, queries, share, depth]), [0, 2, 1, 3, 4])
+    return b.reshape(split, [batch, queries, e.mul(count, depth)])
+
+
+def _exprs(share: int) -> dict[str, Expr]:
+    """Which head, query, ... the loops (batch, group, row, key) of the scores stand for; rows are queries x share."""
+    b, g, r, t = builders.dims(4)
+    if share == 1:
+        return {"b": b, "n": g, "s": r, "t": t}
+    mod, floor = ir.AffineExpr.get_mod(r, share), ir.AffineExpr.get_floor_div(r, share)
+    return {"b": b, "n": g * share + mod, "s": floor, "t": t}
+
+
+def _adjusted(node: Node, scores: Tensor, share: int, factor: float, softcap: float, steps: Sequence[Step]) -> Tensor:
+    b = node.b
+    exprs = _exprs(share)
+    loops = builders.dims(4)
+    operands = [(t, [exprs[letter] for letter in letters]) for step in steps for t, letters in step.operands]
+
+    def body(score: Scalar, *values: Scalar) -> Scalar:
+        score = score * factor
+        if softcap:
+            score = tanh(score / softcap) * softcap
+        row, key = (Scalar(linalg.IndexOp(axis).result, "index") for axis in (2, 3))
+        place = Place(row if share == 1 else row // share, key)
+        rest = list(values)
+        for step in steps:
+            score = step.body(score, place, *rest[: len(step.operands)])
+            del rest[: len(step.operands)]
+        return score
+
+    output = (b.empty(scores.dtype, scores.shape), loops, scores.dtype, scores.shape)
+    return b.generic([(scores, loops), *operands], [output], "pppp", body)[0]
+
+
+def _with_sink(node: Node, scores: Tensor, share: int, sink: Tensor | float) -> Tensor:
+    """exp(x - m) / (exp(sink - m) + sum of exp(x - m)) along rows, m the largest of x and the sink."""
+    b = node.b
+    dtype = scores.dtype
+    every, kept = range(4), [0, 1, 2]
+    loops = builders.dims(3)
+    row = scores.shape[:3]
+    operands: list[tuple[Tensor, Sequence[Expr]]] = []
+    if isinstance(sink, Tensor):
+        operands = [(sink, [_exprs(share)["n"]])]
+
+    def along_rows(body: Callable[..., Scalar], *tensors: Tensor) -> Tensor:
+        def wrapped(*values: Scalar) -> Scalar:
+            own = convert(values[len(tensors)], dtype) if operands else scalars.constant(float(sink), dtype)  # type: ignore[arg-type]
+            return body(*values[: len(tensors)], own)
+
+        output = (b.empty(dtype, row), loops, dtype, row)
+        return b.generic([*((t, loops) for t in tensors), *operands], [output], "ppp", wrapped)[0]
+
+    peak = along_rows(maximum, b.reduce(scores, [3], -math.inf, lambda v, acc: maximum(acc, v)))
+    powers = b.map_along(lambda v, m: scalars.exp(v - m), scores.shape, (scores, every), (peak, kept), dtype=dtype)
+    total = along_rows(lambda t, m, s: t + scalars.exp(s - m), b.reduce(powers, [3], 0, lambda v, acc: acc + v), peak)
+    return b.map_along(lambda v, t: v / t, scores.shape, (powers, every), (total, kept), dtype=dtype)
