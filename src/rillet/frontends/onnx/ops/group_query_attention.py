@@ -1,0 +1,210 @@
+"""GroupQueryAttention of ONNX Runtime (domain ``com.microsoft``), which exporters of large language models write.
+
+Source: github.com/microsoft/onnxruntime, docs/ContribOperators.md. Each sequence of the batch has a length of its own
+with the new positions, ``seqlens_k + 1``; the new ones come behind what is left of the past, which may be a buffer with
+room for more. The present has the room of either, zeros where nothing is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.onnx.loops import for_each, fresh, scalar_of, store
+from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.ops.attention import Place, Step, attend, bias_step, heads
+from rillet.frontends.onnx.ops.normalization import inverse_root_mean_square, scale_rows
+from rillet.frontends.onnx.ops.rotary_embedding import angles, rotate
+from rillet.frontends.onnx.registry import op
+from rillet.frontends.scalars import Scalar, constant, convert, maximum, select
+from rillet.frontends.tensors import Tensor
+from rillet.ir.builders import Extent
+
+
+# Without a quantized cache, an output of scores, or weights of norms.
+_WITHOUT_EFFECT = ["kv_cache_bit_width", "qk_output", "qk_norm_epsilon", "q_norm_epsilon", "k_norm_epsilon"]
+
+
+@dataclass(frozen=True)
+class _Lengths:
+    """``old``: int64 [batch], the positions of each sequence that are kept of the past; ``whole``: with the new ones;
+    ``longest``: the longest of these.
+    """
+
+    old: Tensor
+    whole: Tensor
+    longest: Extent
+
+
+@op("GroupQueryAttention", domain="com.microsoft", ignores=_WITHOUT_EFFECT)
+def group_query_attention(
+    node: Node,
+    query: Tensor,
+    key: Tensor | None,
+    value: Tensor | None,
+    past_key: Tensor | None,
+    past_value: Tensor | None,
+    seqlens_k: Tensor,
+    total_length: Tensor,
+    cosines: Tensor | None = None,
+    sines: Tensor | None = None,
+    positions: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    head_sink: Tensor | None = None,
+    k_scale: Tensor | None = None,
+    v_scale: Tensor | None = None,
+    q_norm: Tensor | None = None,
+    k_norm: Tensor | None = None,
+    query_seqlens: Tensor | None = None,
+) -> list[Tensor]:
+    """Attention in which ``num_heads`` / ``kv_num_heads`` queries share a key, and the present keys and values."""
+    b = node.b
+    _check(node, k_scale, v_scale)
+    if (past_key is None) != (past_value is None):
+        raise InvalidNode("past_key and past_value come together or not at all")
+    q, k, v = _operands(node, query, key, value)
+    lengths = _lengths(node, q.shape[1], seqlens_k, total_length, query_seqlens)
+    if (q_norm is None) != (k_norm is None):
+        raise InvalidNode("q_norm_weight and k_norm_weight come together or not at all")
+    if q_norm is not None and k_norm is not None:
+        q, k = _normalized(node, q, q_norm, "q"), _normalized(node, k, k_norm, "k")
+    if node.attr("do_rotary", 0):
+        if cosines is None or sines is None:
+            raise InvalidNode("do_rotary needs the caches of cosines and sines")
+        where = _positions(node, q.shape[1], lengths, positions)
+        turns = angles(node, q, where, [cosines, sines])
+        interleaved = bool(node.attr("rotary_interleaved", 0))
+        q, k = (rotate(node, t, turns, interleaved) for t in (q, k))
+    else:
+        node.attr("rotary_interleaved", 0)
+    keys = _present(node, past_key, k, lengths)
+    values = _present(node, past_value, v, lengths)
+    steps = [] if attention_bias is None else [bias_step(node, attention_bias)]
+    steps.append(_mask(node, lengths))
+    sink = head_sink if head_sink is not None else 0.0 if node.attr("smooth_softmax", -1) == 1 else None
+    node.attr("smooth_softmax", -1)  # with sinks given it says nothing more
+    scale, softcap = float(node.attr("scale", 0.0)), float(node.attr("softcap", 0.0))
+    seen_keys, seen_values = (b.slice_axis(t, 2, 0, lengths.longest) for t in (keys, values))
+    result = attend(node, q, seen_keys, seen_values, scale, steps, softcap, sink)
+    return [result, keys, values][: node.output_count]
+
+
+def _check(node: Node, k_scale: Tensor | None, v_scale: Tensor | None) -> None:
+    quantized = {node.attr(f"{n}_quant_type", "NONE") for n in "kv"} != {"NONE"}
+    if quantized or k_scale is not None or v_scale is not None:
+        raise UnsupportedFeature("a quantized cache", "keep keys and values as floats")
+    if node.attr("sliding_window_cache", 0):
+        raise UnsupportedFeature("sliding_window_cache", "give the cache room for the whole sequence")
+    if node.wants(3):
+        raise UnsupportedFeature("the scores as an output", "remove output 'output_qk'")
+
+
+def _operands(node: Node, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values of [batch, sequence, heads, width]."""
+    count, groups = node.attr("num_heads"), node.attr("kv_num_heads")
+    if count % groups:
+        raise InvalidNode(f"{count} heads do not divide into {groups} groups")
+    if (key is None) != (value is None):
+        raise InvalidNode("key and value come together or not at all")
+    if key is not None and value is not None:
+        kv = [heads(node, t, groups, what) for t, what in ((key, "the key"), (value, "the value"))]
+        return heads(node, query, count, "the query"), *kv  # type: ignore[return-value]
+    packed = heads(node, query, count + 2 * groups, "the packed query")
+    offsets = ((0, count), (count, groups), (count + groups, groups))
+    return tuple(node.b.slice_axis(packed, 2, offset, size) for offset, size in offsets)  # type: ignore[return-value]
+
+
+def _lengths(
+    node: Node, new: Extent, seqlens_k: Tensor, total_length: Tensor, query_seqlens: Tensor | None
+) -> _Lengths:
+    b = node.b
+    if seqlens_k.rank == 2:
+        seqlens_k = b.squeeze(seqlens_k, [1])
+    if seqlens_k.rank != 1:
+        raise InvalidNode(f"seqlens_k has rank {seqlens_k.rank}; it has a number for each sequence")
+    whole = b.map(lambda v: convert(v, "int64") + 1, seqlens_k, dtype="int64")
+    if query_seqlens is None:
+        count = scalar_of(new)
+        old = b.map(lambda v: maximum(v - convert(count, "int64"), 0), whole)
+    else:
+        old = b.map(lambda v, n: v - convert(n, "int64"), whole, query_seqlens)
+    (longest,) = b.extents_of(total_length, "total_sequence_length", 1)
+    if isinstance(longest, ir.Value):
+        b.extents.declare(longest)
+    b.require("ge", longest, new, "total_sequence_length is {0}, but there are {1} new positions")
+    return _Lengths(old, whole, longest)
+
+
+def _normalized(node: Node, x: Tensor, weight: Tensor, which: str) -> Tensor:
+    """RMSNormalization of each head."""
+    epsilon = float(node.attr(f"{which}_norm_epsilon", node.attr("qk_norm_epsilon", 1e-6)))
+    return scale_rows(node, x, x, inverse_root_mean_square(node, x, 3, epsilon), 3, weight, None)
+
+
+def _positions(node: Node, new: Extent, lengths: _Lengths, given: Tensor | None) -> Tensor:
+    """The position of each new element, [batch, sequence]: those given, but of a prompt only the first is read."""
+    b = node.b
+    shape = [lengths.old.shape[0], new]
+    source = b.value(lengths.old if given is None else given)
+    dtype = "int64" if given is None else given.dtype
+    is_prompt = convert(scalar_of(lengths.longest), "int64") == convert(scalar_of(new), "int64")
+
+    def body(at: list[Scalar]) -> Scalar:
+        step = convert(at[1], "int64")
+        if given is None:
+            return b.element(source, dtype, [at[0]]) + step
+        counted = convert(b.element(source, dtype, [0, 0]), "int64") + step
+        return select(is_prompt, counted, convert(b.element(source, dtype, at), "int64"))
+
+    return b.indexed("int64", shape, body)
+
+
+def _present(node: Node, past: Tensor | None, new: Tensor, lengths: _Lengths) -> Tensor:
+    """[batch, groups, room, width]: what is kept of ``past``, then ``new`` [batch, sequence, groups, width], then 0."""
+    b, e = node.b, node.b.extents
+    if past is None:
+        turned = b.transpose(new, [0, 2, 1, 3])
+        return b.pad(turned, [0] * 4, [0, 0, e.sub(lengths.longest, new.shape[1]), 0])
+    if past.rank != 4:
+        raise InvalidNode(f"the past has rank {past.rank}; it is batch x heads x positions x width")
+    old = b.value(lengths.old)
+
+    def kept(at: list[Scalar]) -> Scalar:
+        is_kept = convert(at[2], "int64") < b.element(old, "int64", [at[0]])
+        return select(is_kept, b.element(source, past.dtype, at), constant(0, past.dtype))
+
+    source = b.value(past)
+    room = e.maximum(lengths.longest, past.shape[2])
+    cleared = b.indexed(past.dtype, past.shape, kept)
+    whole = b.pad(cleared, [0] * 4, [0, 0, e.sub(room, past.shape[2]), 0])
+    added = b.value(new)
+
+    def append(at: list[Scalar], state: ir.Value) -> ir.Value:
+        batch, position, group, feature = at
+        target = position + convert(b.element(old, "int64", [batch]), "index")
+        return store(b.element(added, new.dtype, at), past.dtype, state, [batch, group, target, feature])
+
+    return b.tensor(for_each(new.shape, [fresh(b, whole)], append)[0], past.dtype, whole.shape)
+
+
+def _mask(node: Node, lengths: _Lengths) -> Step:
+    """No key behind its query, or after the end; of a window only the nearest ones."""
+    window, causal = node.attr("local_window_size", -1), node.attr("causal", 1)
+    if not causal and window > 0:
+        raise InvalidNode("a window needs causal=1")
+
+    def body(score: Scalar, place: Place, limit: Scalar) -> Scalar:
+        key = convert(place.key, "int64")
+        if causal:
+            last = limit + convert(place.query, "int64")
+            is_seen = key <= last
+            if window > 0:
+                is_seen = is_seen & (key > last - window)
+        else:
+            is_seen = key < limit
+        return select(is_seen, score, constant(-math.inf, score.dtype))
+
+    return Step(body, [(lengths.old if causal else lengths.whole, "b")])
