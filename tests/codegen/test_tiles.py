@@ -257,3 +257,8 @@ def test_tiles_of_paired_products_are_taller_than_wide() -> None:
 def test_paired_steps_as_measured(rows: int, vectors: int, cycles: float) -> None:
     """Hand-written loops on Zen 3."""
     assert tiles.pair_cycles(V3, Tile(rows, vectors, 8), 512) == pytest.approx(cycles, rel=0.1)
+
+
+def test_tiles_of_paired_products_do_not_cut_panels() -> None:
+    tile = tiles.choose_tile(V3, 1, 1000, 1280, element_bytes=1, accumulator_bytes=4, paired=True)
+    assert tile.rows == 1 and tile.columns % V3.pack_n == 0

@@ -230,6 +230,7 @@ def choose_tile(
         Tile(rows, vectors, lanes)
         for rows in range(1, min(m, target.tile_registers) + 1)
         for vectors in range(1, min(math.ceil(n / lanes), 8) + 1)
+        if not paired or vectors * lanes >= n or _shares_no_panel(target, vectors * lanes)
         if fits(target, rows, vectors, spread, paired, computed)
     ]
     cost = {
@@ -241,6 +242,11 @@ def choose_tile(
         (tile for tile in candidates if cost[tile] <= bound),
         key=lambda t: (copies(t, m, n), -t.rows * t.vectors, cost[t], t.vectors),
     )
+
+
+def _shares_no_panel(target: Target, columns: int) -> bool:
+    """Whether tiles begin and end with packed panels, or with equal parts of one."""
+    return columns % target.pack_n == 0 or target.pack_n % columns == 0
 
 
 def copies(tile: Tile, m: int, n: int) -> int:
