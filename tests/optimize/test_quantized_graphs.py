@@ -172,6 +172,20 @@ def test_other_parameters_are_quantized_anew() -> None:
     assert sum("math.roundeven" in [op.name for op in v.body_ops()] for v in views(program)) == 2
 
 
+def test_parts_of_a_concatenation_are_quantized_by_themselves() -> None:
+    """Those that have the parameters of the whole stay as they are."""
+
+    def build(g: Graph, x: str) -> str:
+        x = g.q(x, 0.04, 100)
+        other = g.q(g("Sigmoid", x), 0.004, 0)
+        return g.quantize(g("Concat", x, other, axis=1), 0.04, 100)
+
+    program = optimized(build, (6, 8))
+    (whole,) = [op for op in walk(program.main()) if op.name == "tensor.concat"]
+    assert [str(ir.RankedTensorType(v.type).element_type) for v in whole.operands] == ["i8", "i8"]
+    assert sum("math.roundeven" in [op.name for op in v.body_ops()] for v in views(program)) == 3  # input, other, anew
+
+
 def test_a_clamp_between_equal_parameters_is_one_of_integers() -> None:
     program = optimized(lambda g, x: g.quantize(g("Relu", g.q(x, 0.04, 100)), 0.04, 100), (6, 8))
     assert [[op.name for op in v.body_ops()] for v in views(program)][-1] == ["arith.maxui"]

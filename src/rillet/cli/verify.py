@@ -82,7 +82,7 @@ def _text(report: Report) -> str:
         f"{counted(len(report.outputs), 'output')} and {counted(len(report.layers), 'value')} of nodes compared"
     )
     for finding in (*report.layers, *report.outputs):
-        if finding.oracles_disagree and not finding.departs:
+        if finding.oracles_disagree and not finding.departs and not finding.explanation:
             lines.append(f"the oracles disagree: {finding}")
     explained = [finding for finding in (*report.layers, *report.outputs) if finding.explanation]
     if explained:

@@ -109,10 +109,15 @@ def clone_body(
     if not terminator:
         operations = operations[:-1]
     with ir.InsertionPoint(target):
-        for op in operations:
-            clone = op.operation.clone()
-            remap(clone, mapping)
-            mapping.update(zip(op.operation.results, clone.results, strict=True))
+        clone_operations([op.operation for op in operations], mapping)
+
+
+def clone_operations(ops: Sequence[ir.Operation], mapping: dict[ir.Value, ir.Value]) -> None:
+    """Clone ``ops`` at the insertion point; ``mapping`` says what their operands stand for, and gets their results."""
+    for op in ops:
+        clone = op.clone()
+        remap(clone, mapping)
+        mapping.update(zip(op.results, clone.results, strict=True))
 
 
 def remap(op: ir.Operation, mapping: Mapping[ir.Value, ir.Value]) -> None:

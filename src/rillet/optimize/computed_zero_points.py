@@ -16,7 +16,7 @@ from torch_mlir.dialects import arith
 from rillet.ir import Program, builders, constants
 from rillet.ir.contraction import contraction
 from rillet.ir.extents import extents
-from rillet.ir.rewrite import defining, erase_dead, generic_like, replace, sweep_constants
+from rillet.ir.rewrite import clone_operations, defining, erase_dead, generic_like, replace, sweep_constants
 from rillet.ir.structured import Structured, is_permutation, is_projected, structured, walk
 from rillet.optimize.dequantization import dequantization, parameter, widened
 from rillet.optimize.evaluate import along, signed, unsigned
@@ -132,11 +132,7 @@ def _unshifted(view: Structured, number: int, left: _Shifted) -> ir.Value:
     def body(arguments: list[ir.Value]) -> ir.Value:
         mapping: dict[ir.Value, ir.Value] = dict(zip(view.body.arguments, arguments, strict=True))
         mapping[view.body.arguments[number]] = widened(arguments[number], left.is_signed)
-        for inner in view.body_ops():
-            clone = inner.clone()
-            for place, operand in enumerate(clone.operands):
-                clone.operands[place] = mapping.get(operand, operand)
-            mapping.update(zip(inner.results, clone.results, strict=True))
+        clone_operations(view.body_ops(), mapping)
         return mapping[view.yielded()[0]]
 
     return generic_like(view, inputs, view.inits[0], body)

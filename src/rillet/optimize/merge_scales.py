@@ -18,7 +18,7 @@ from torch_mlir.dialects import arith
 
 from rillet.ir import Program, builders, constants
 from rillet.ir.extents import extents
-from rillet.ir.rewrite import erase_dead, fused_location, sweep_constants
+from rillet.ir.rewrite import clone_operations, erase_dead, fused_location, sweep_constants
 from rillet.ir.structured import Structured, is_permutation, is_projected, structured, walk
 from rillet.optimize.affine_form import Affine, fits_f32
 from rillet.optimize.dequantization import parameter
@@ -263,13 +263,13 @@ def _made(
     def body(*arguments: ir.Value) -> ir.Value:
         mapping = {first.body.arguments[variable]: arguments[0]}
         mapping.update({value: arguments[number] for value, number in places.items()})
-        _clone(prefix, mapping)
+        clone_operations(prefix, mapping)
         x = mapping[prefix[-1].results[0]]
         for name, make in _STEPS:
             if name in numbers:
                 x = make(x, arguments[numbers[name]]).result
         mapping[last.value] = x
-        _clone(last.rest, mapping)
+        clone_operations(last.rest, mapping)
         result = last.view.yielded()[0]
         return mapping.get(result, result)
 
@@ -289,14 +289,6 @@ def _needed(
     used = {v for op in prefix for v in op.operands}
     found = _parameters(view, _arrays(program, view), variable)
     return {value: array for value, array in found.items() if value in used}
-
-
-def _clone(ops: list[ir.Operation], mapping: dict[ir.Value, ir.Value]) -> None:
-    for op in ops:
-        clone = op.clone()
-        for number, operand in enumerate(clone.operands):
-            clone.operands[number] = mapping.get(operand, operand)
-        mapping.update(zip(op.results, clone.results, strict=True))
 
 
 def _ranked(array: np.ndarray, rank: int) -> np.ndarray:

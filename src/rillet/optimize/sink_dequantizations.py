@@ -16,20 +16,18 @@ from dataclasses import replace
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
 from rillet.ir import Program, builders, constants
 from rillet.ir.extents import box, extents, margins, mixed, padding_value
-from rillet.ir.rewrite import blocks, defining, erase_dead
+from rillet.ir.rewrite import blocks, clone_operations, defining, erase_dead, generic_like, rebuild_generic
 from rillet.ir.structured import (
     DYNAMIC,
     Structured,
     captures,
     copy_permutation,
     is_permutation,
-    iterators_attr,
     linear_form,
-    maps_attr,
     structured,
 )
 from rillet.optimize.dequantization import Dequantization, dequantization, dequantize, same_parameters
@@ -53,6 +51,10 @@ def _sink(program: Program, op: ir.Operation) -> None:
     same = clamped(program, view) if view is not None else None
     if same is not None:
         op.results[0].replace_all_uses_with(same)
+        return
+    joined = _quantized_parts(program, view) if view is not None else None
+    if joined is not None:
+        op.results[0].replace_all_uses_with(joined)
         return
     if view is None:
         move = _MOVES.get(op.name)
@@ -134,25 +136,8 @@ def _remade(op: ir.Operation, value: Dequantization) -> ir.Value:
     """A generic that hands on the elements of its operand 0, of the integers instead."""
     view = structured(op)
     assert view is not None
-    element = ir.RankedTensorType(value.source.type).element_type
-    output = builders.empty(_shape(op), element)
-    loops = view.loops
-    new = ir.Operation.create(
-        "linalg.generic",
-        results=[output.type],
-        operands=[value.source, *view.inputs[1:], output],
-        attributes={
-            "indexing_maps": maps_attr(loops, view.maps),
-            "iterator_types": iterators_attr(view.parallel),
-            "operandSegmentSizes": op.attributes["operandSegmentSizes"],
-        },
-        regions=1,
-    )
-    elements = [ir.RankedTensorType(v.type).element_type for v in new.operands]
-    block = new.regions[0].blocks.append(*elements, arg_locs=[op.location] * len(elements))
-    with ir.InsertionPoint(block):
-        linalg.YieldOp([block.arguments[0]])
-    return new.results[0]
+    output = builders.empty(_shape(op), ir.RankedTensorType(value.source.type).element_type)
+    return generic_like(view, [value.source, *view.inputs[1:]], output, lambda arguments: arguments[0])
 
 
 def _copy(program: Program, op: ir.Operation) -> Dequantization | None:
@@ -187,36 +172,24 @@ def _gather(program: Program, view: Structured) -> Dequantization | None:
     kept = _kept_axes(view, extraction, value) if value is not None else None
     if value is None or kept is None:
         return None
-    element = ir.RankedTensorType(value.source.type).element_type
-    output = builders.empty(_shape(view.op), element)
-    operands = [*view.inputs, output]
-    new = ir.Operation.create(
-        "linalg.generic",
-        results=[output.type],
-        operands=operands,
-        attributes={name: view.op.attributes[name] for name in _GENERIC},
-        regions=1,
-    )
-    elements = [ir.RankedTensorType(v.type).element_type for v in operands]
-    block = new.regions[0].blocks.append(*elements, arg_locs=[view.op.location] * len(elements))
-    mapping = dict(zip(view.body.arguments, block.arguments, strict=True))
-    with ir.InsertionPoint(block):
-        for inner in view.body_ops():
-            if inner == extraction:
-                places = [mapping.get(v, v) for v in list(inner.operands)[1:]]
-                mapping[inner.results[0]] = tensor.ExtractOp(value.source, places).result
-                continue
-            clone = inner.clone()
-            for number, operand in enumerate(clone.operands):
-                clone.operands[number] = mapping.get(operand, operand)
-            mapping.update(zip(inner.results, clone.results, strict=True))
-        linalg.YieldOp([mapping[extraction.results[0]]])
+    output = builders.empty(_shape(view.op), ir.RankedTensorType(value.source.type).element_type)
+
+    def body(arguments: list[ir.Value]) -> ir.Value:
+        mapping: dict[ir.Value, ir.Value] = dict(zip(view.body.arguments, arguments, strict=True))
+        ops = view.body_ops()
+        at = ops.index(extraction)
+        clone_operations(ops[:at], mapping)
+        places = [mapping.get(v, v) for v in list(extraction.operands)[1:]]
+        mapping[extraction.results[0]] = tensor.ExtractOp(value.source, places).result
+        return mapping[extraction.results[0]]
+
+    new = generic_like(view, view.inputs, output, body)
     rank = len(view.init_maps[0])
 
     def parameters(array: np.ndarray) -> np.ndarray:
         return along(array.reshape([array.shape[axis] for axis in kept]), list(kept.values()), range(rank))
 
-    return _at(value, new.results[0], parameters)
+    return _at(value, new, parameters)
 
 
 def _kept_axes(view: Structured, extraction: ir.Operation, value: Dequantization) -> dict[int, int] | None:
@@ -240,9 +213,6 @@ def _kept_axes(view: Structured, extraction: ir.Operation, value: Dequantization
     return kept if len(set(kept.values())) == len(kept) else None
 
 
-_GENERIC = ("indexing_maps", "iterator_types", "operandSegmentSizes")
-
-
 def _slice(program: Program, op: ir.Operation) -> Dequantization | None:
     value = dequantization(program, op.operands[0])
     same_rank = ir.RankedTensorType(op.operands[0].type).rank == ir.RankedTensorType(op.results[0].type).rank
@@ -262,14 +232,38 @@ def _concat(program: Program, op: ir.Operation) -> Dequantization | None:
     return _uniform(first, builders.concat([v.source for v in values if v is not None], axis, _shape(op)))
 
 
+def _quantized_parts(program: Program, view: Structured) -> ir.Value | None:
+    """What quantizes a concatenation of tensors with parameters of their own: each part is quantized by itself, and the
+    integers are concatenated.
+    """
+    result = ir.RankedTensorType(view.op.results[0].type)
+    element = result.element_type
+    if not view.is_elementwise or len(view.inits) != 1 or view.init_is_read():
+        return None
+    if not isinstance(element, ir.IntegerType) or not 1 < element.width <= 8:
+        return None
+    wide = [n for n, m in enumerate(view.input_maps) if m]
+    joined = defining(view.inputs[wide[0]]) if len(wide) == 1 else None
+    if joined is None or joined.name != "tensor.concat" or len(list(joined.results[0].uses)) != 1:
+        return None
+    if view.maps[wide[0]] != view.init_maps[0] or any(dequantization(program, v) is None for v in joined.operands):
+        return None
+    parts = []
+    for value in joined.operands:
+        operands = list(view.op.operands)
+        operands[wide[0]], operands[-1] = value, builders.empty(extents(value), element)
+        part = rebuild_generic(view.op, operands, [operands[-1].type], view.maps, view.parallel)
+        own = structured(part)
+        same = clamped(program, own) if own is not None else None
+        parts.append(part.results[0] if same is None else same)
+    return builders.concat(parts, ir.IntegerAttr(joined.attributes["dim"]).value, _shape(view.op))
+
+
 def _expand(program: Program, op: ir.Operation) -> Dequantization | None:
-    value = dequantization(program, op.operands[0])
+    value = _reshaped(program, op, op.results[0])
     if value is None:
         return None
-    groups = groups_of(op)
-    target = ir.RankedTensorType(op.results[0].type).shape
-    if not value.is_uniform and DYNAMIC in target:
-        return None
+    groups, target = groups_of(op), ir.RankedTensorType(op.results[0].type).shape
 
     def parameters(array: np.ndarray) -> np.ndarray:
         shape = [1] * len(target)
@@ -283,13 +277,10 @@ def _expand(program: Program, op: ir.Operation) -> Dequantization | None:
 
 
 def _collapse(program: Program, op: ir.Operation) -> Dequantization | None:
-    value = dequantization(program, op.operands[0])
+    value = _reshaped(program, op, op.operands[0])
     if value is None:
         return None
-    groups = groups_of(op)
-    before = ir.RankedTensorType(op.operands[0].type).shape
-    if not value.is_uniform and DYNAMIC in before:
-        return None
+    groups, before = groups_of(op), ir.RankedTensorType(op.operands[0].type).shape
 
     def parameters(array: np.ndarray) -> np.ndarray:
         varying = [any(array.shape[axis] != 1 for axis in group) for group in groups]
@@ -299,6 +290,16 @@ def _collapse(program: Program, op: ir.Operation) -> Dequantization | None:
 
     shape = ir.RankedTensorType(op.results[0].type).shape
     return _at(value, builders.collapse_shape(value.source, groups, shape), parameters)
+
+
+def _reshaped(program: Program, op: ir.Operation, longer: ir.Value) -> Dequantization | None:
+    """What a reshape moves, where its parameters can be reshaped too: those of axes need their extents, which
+    ``longer`` of operand and result has.
+    """
+    value = dequantization(program, op.operands[0])
+    if value is None or (not value.is_uniform and DYNAMIC in ir.RankedTensorType(longer.type).shape):
+        return None
+    return value
 
 
 # --- maxima ---
@@ -325,18 +326,8 @@ def _maximum(program: Program, view: Structured) -> Dequantization | None:
     inputs = [integers]
     for other in view.inputs[1:]:  # shape only
         inputs.append(builders.empty(extents(other), element))
-    new = ir.Operation.create(
-        "linalg.generic",
-        results=[output.type],
-        operands=[*inputs, output],
-        attributes={name: view.op.attributes[name] for name in _GENERIC},
-        regions=1,
-    )
-    elements = [element] * (len(inputs) + 1)
-    block = new.regions[0].blocks.append(*elements, arg_locs=[view.op.location] * len(elements))
-    with ir.InsertionPoint(block):
-        linalg.YieldOp([largest(block.arguments[0], block.arguments[len(inputs)]).result])
-    return _uniform(value, new.results[0])
+    new = generic_like(view, inputs, output, lambda a: largest(a[0], a[-1]).result)
+    return _uniform(value, new)
 
 
 def _keeps_largest(view: Structured) -> bool:
