@@ -138,6 +138,15 @@ def test_windows_in_place_and_padded(emulator: Emulator, zero: int) -> None:
         check(emulator, targets.get("aarch64-dotprod"), (2, 5, 6, 8), 12, 3, padding, signs, zero)
 
 
+def test_workgroups_share_the_columns(emulator: Emulator) -> None:
+    """Each finds out by itself what is added to its columns' sums."""
+    target, signs = targets.get("aarch64-dotprod"), ("arith.extui", "arith.extsi")
+    text, *_ = convolution(target, (1, 12, 12, 64), 200, 3, 1, signs, 128)
+    grid = compile_executable(text, target).grid
+    assert grid is not None and grid[0] > 1 and grid[1] > 1
+    check(emulator, target, (1, 12, 12, 64), 200, 3, 1, signs, 128)
+
+
 def main_loop(target: Target, signs: tuple[str, str] = BOTH[0], rows: int = 20, outputs: int = 16) -> InnerLoop:
     text, *_ = convolution(target, (1, rows, 1, 64), outputs, 1, 0, signs)
     compiled = compile_executable(text, target, _KEEP)

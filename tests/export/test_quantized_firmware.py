@@ -49,10 +49,11 @@ def network(dtype: type) -> quantized.Build:
         d = g.q(g.conv(y, 16, 16, group=16), 0.08, middle, dtype)
         p = g.q(g.conv(d, 16, 16, 1), 0.1, middle + 9, dtype)
         y = g.q(g("Relu", g("Add", p, y)), 0.1, low, dtype)
-        y = g.q(g("Relu", g.conv(y, 16, 10, 3)), 0.3, low, dtype)
-        y = g.q(g("GlobalAveragePool", g.q(g.conv(y, 10, 21, 1), 0.4, middle, dtype)), 0.2, middle, dtype)
+        y = g.q(g("Relu", g.conv(y, 16, 16, 3, group=2)), 0.2, low, dtype)
+        y = g.q(g("Relu", g.conv(y, 16, 10, 3)), 0.8, low, dtype)
+        y = g.q(g("GlobalAveragePool", g.q(g.conv(y, 10, 21, 1), 0.9, middle, dtype)), 0.4, middle, dtype)
         y = g("Gemm", g("Flatten", y), g.weights(10, 21), g.array(np.linspace(-1, 1, 10, dtype=np.float32)), transB=1)
-        return g.quantize(y, 0.2, middle, dtype)
+        return g.quantize(y, 0.4, middle, dtype)
 
     return build
 
