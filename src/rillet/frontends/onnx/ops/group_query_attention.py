@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
+from torch_mlir.dialects import linalg
 
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.loops import for_each, fresh, scalar_of, store
@@ -22,7 +23,6 @@ from rillet.frontends.onnx.registry import op
 from rillet.frontends.scalars import Scalar, constant, convert, maximum, select
 from rillet.frontends.tensors import Tensor
 from rillet.ir.builders import Extent
-
 
 # Without a quantized cache, an output of scores, or weights of norms.
 _WITHOUT_EFFECT = ["kv_cache_bit_width", "qk_output", "qk_norm_epsilon", "q_norm_epsilon", "k_norm_epsilon"]
@@ -170,16 +170,15 @@ def _present(node: Node, past: Tensor | None, new: Tensor, lengths: _Lengths) ->
         return b.pad(turned, [0] * 4, [0, 0, e.sub(lengths.longest, new.shape[1]), 0])
     if past.rank != 4:
         raise InvalidNode(f"the past has rank {past.rank}; it is batch x heads x positions x width")
-    old = b.value(lengths.old)
 
-    def kept(at: list[Scalar]) -> Scalar:
-        is_kept = convert(at[2], "int64") < b.element(old, "int64", [at[0]])
-        return select(is_kept, b.element(source, past.dtype, at), constant(0, past.dtype))
+    def kept(v: Scalar, length: Scalar) -> Scalar:
+        position = convert(Scalar(linalg.IndexOp(2).result, "index"), "int64")
+        return select(position < length, v, 0)
 
-    source = b.value(past)
     room = e.maximum(lengths.longest, past.shape[2])
-    cleared = b.indexed(past.dtype, past.shape, kept)
+    cleared = b.map_along(kept, past.shape, (past, range(4)), (lengths.old, [0]), dtype=past.dtype)
     whole = b.pad(cleared, [0] * 4, [0, 0, e.sub(room, past.shape[2]), 0])
+    old = b.value(lengths.old)
     added = b.value(new)
 
     def append(at: list[Scalar], state: ir.Value) -> ir.Value:
