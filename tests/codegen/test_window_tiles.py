@@ -85,6 +85,18 @@ def test_reads_from_beyond_l2_go_along_few_streams() -> None:
     assert cycles[ample][0] > cycles[ample][1]
 
 
+def test_parts_of_lines_that_share_few_sets_are_avoided() -> None:
+    # 512 channels of f32 are 32 lines: two sets of 64, which hold 16 lines. A tile of 2x7 touches 36 of them.
+    narrow, wide = WindowTile(7, 1, 8, 2), WindowTile(2, 2, 8, 2)
+    crowded, spread = convolution(14, 14, 512), convolution(14, 14, 528)
+    better = [
+        window_tiles.window_cycles(V3, w, narrow) < window_tiles.window_cycles(V3, w, wide) for w in (crowded, spread)
+    ]
+    assert better == [False, True]
+    assert window_tiles.choose_tile(V3, crowded, 8).vectors == 2
+    assert window_tiles.choose_tile(V3, convolution(28, 28, 128, kernel=5, stride=2), 8).rows < 7
+
+
 def test_an_out_of_order_core_runs_the_chains_of_several_tiles_side_by_side() -> None:
     short = convolution(2, 2, 64)
     tile = WindowTile(1, 1, 1, 1)

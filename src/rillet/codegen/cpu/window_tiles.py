@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rillet.codegen.cpu.tiles import FMA_LATENCY, L2_BYTES_PER_CYCLE, LOAD_PORTS, Tile, workgroups
+from rillet.codegen.cpu.tiles import FMA_LATENCY, L2_BYTES_PER_CYCLE, LINE_BYTES, LOAD_PORTS, Tile, workgroups
 from rillet.codegen.knobs import Knobs
 from rillet.targets import Target
 
@@ -33,6 +33,8 @@ REORDERED = 256  # instructions that an out-of-order core looks ahead; as many c
 # Of the time that vectors take from L2, what does not hide behind arithmetic: of those that no tile read before, and of
 # those that L1 lost in the meantime.
 EXPOSED_NEW, EXPOSED_AGAIN = 0.65, 0.7
+L1_WAYS = 8
+CONFLICT_CYCLES = 2.5  # of a line that L1's sets do not keep until the next tile takes what is left of it
 BEYOND_L2_BYTES_PER_CYCLE = 17
 OVERLAP_CYCLES = 0.1  # of the shorter of both, arithmetic and memory beyond L2
 STREAM_CYCLES = 14  # until the prefetchers of a core follow another stream of reads from beyond L2
@@ -143,6 +145,7 @@ def tile_cycles(target: Target, window: Window, tile: WindowTile) -> float:
     busy = max(arithmetic, loads, _chain_cycles(target, window, tile, read + reloads)) + RELOAD_CYCLES * reloads
     waiting = _exposed(target, window, tile) * _vector_bytes(target) / L2_BYTES_PER_CYCLE
     lines = sum(operand.lines.positions(tile.lines) for operand in window.operands if operand.moves)
+    waiting += CONFLICT_CYCLES * _conflicts(target, window, tile)
     core = busy + waiting + TILE_CYCLES + LINE_CYCLES * lines + STORE_CYCLES * tile.accumulators
     memory = _beyond_l2_cycles(target, window, tile)
     return max(core, memory) + OVERLAP_CYCLES * min(core, memory)
@@ -210,6 +213,25 @@ def _exposed(target: Target, window: Window, tile: WindowTile) -> float:
         new += fresh
         again += (column if stays else operand.elements(tile.lines, tile.rows)) - fresh if not line_stays else 0
     return (EXPOSED_NEW * new + EXPOSED_AGAIN * again) * tile.vectors
+
+
+def _conflicts(target: Target, window: Window, tile: WindowTile) -> int:
+    """Cache lines that a tile takes a part of, and that are gone when the next one takes another part.
+
+    Positions next to each other are all columns apart, lines all of their positions; where both are multiples of a
+    power of two of cache lines, what a tile reads shares as many sets fewer.
+    """
+    sets = target.l1d_bytes // (LINE_BYTES * L1_WAYS)
+    lost = 0
+    for operand in window.operands:
+        pitch = window.columns * operand.element_bytes
+        if not target.l2_bytes or not operand.moves or pitch % LINE_BYTES:
+            continue
+        apart = math.gcd(pitch // LINE_BYTES, sets)
+        touched = operand.lines.positions(tile.lines) * operand.rows.positions(tile.rows)
+        if tile.columns * operand.element_bytes < LINE_BYTES and touched > L1_WAYS * sets // apart:
+            lost += touched
+    return lost
 
 
 def window_cycles(target: Target, window: Window, tile: WindowTile) -> float:
