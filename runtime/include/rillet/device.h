@@ -24,7 +24,11 @@ typedef struct rlt_device_vtable_t {
 
 // Memory for intermediate values that nobody uses now; the next invocation of any program on the device takes it. As many
 // idle blocks are kept; more only come to be when more invocations run at the same time.
+#ifdef RLT_FREESTANDING
 enum { RLT_TRANSIENT_POOL_MAX_IDLE = 8 };
+#else
+enum { RLT_TRANSIENT_POOL_MAX_IDLE = 32 };
+#endif
 typedef struct rlt_transient_pool_t {
   rlt_atomic_pointer_t idle[RLT_TRANSIENT_POOL_MAX_IDLE];
 } rlt_transient_pool_t;

@@ -1,10 +1,17 @@
 // The driver "cpu-sync": runs commands in order on the calling thread.
 #include "drivers/cpu_common.h"
 
+// Executions at the same time that keep their scratch for the next.
+#ifdef RLT_FREESTANDING
+enum { IDLE_SCRATCHES = 1 };
+#else
+enum { IDLE_SCRATCHES = 32 };
+#endif
+
 typedef struct sync_device_t {
   rlt_device_t base;
-  rlt_atomic_pointer_t idle_scratch;  // rlt_cpu_scratch_t of the last execution, for the next
-  rlt_dispatch_observer_t observer;   // begin is NULL when nobody observes
+  rlt_atomic_pointer_t idle[IDLE_SCRATCHES];  // rlt_cpu_scratch_t
+  rlt_dispatch_observer_t observer;           // begin is NULL when nobody observes
 } sync_device_t;
 
 static void scratch_free(rlt_cpu_scratch_t* scratch, rlt_allocator_t allocator) {
@@ -15,7 +22,9 @@ static void scratch_free(rlt_cpu_scratch_t* scratch, rlt_allocator_t allocator) 
 
 static void sync_destroy(rlt_device_t* base) {
   sync_device_t* device = (sync_device_t*)base;
-  scratch_free((rlt_cpu_scratch_t*)rlt_atomic_take_pointer(&device->idle_scratch), base->allocator);
+  for (int i = 0; i < IDLE_SCRATCHES; ++i) {
+    scratch_free((rlt_cpu_scratch_t*)rlt_atomic_take_pointer(&device->idle[i]), base->allocator);
+  }
   rlt_allocator_free(base->allocator, device);
 }
 
@@ -43,7 +52,8 @@ static rlt_status_t run_all(const rlt_dispatch_observer_t* observer, const rlt_c
 static rlt_status_t sync_execute(rlt_device_t* base, const rlt_command_buffer_t* commands,
                                  rlt_buffer_t* const* buffers, rlt_semaphore_list_t done, rlt_error_t* error) {
   sync_device_t* device = (sync_device_t*)base;
-  void* block = rlt_atomic_take_pointer(&device->idle_scratch);
+  void* block = NULL;
+  for (int i = 0; i < IDLE_SCRATCHES && !block; ++i) block = rlt_atomic_take_pointer(&device->idle[i]);
   rlt_status_t status = RLT_OK;
   if (!block) status = rlt_allocator_allocate(base->allocator, sizeof(rlt_cpu_scratch_t), error, &block);
   if (status != RLT_OK) return rlt_cpu_finish(status, done, error);
@@ -55,7 +65,9 @@ static rlt_status_t sync_execute(rlt_device_t* base, const rlt_command_buffer_t*
     rlt_cpu_resolve(commands, buffers, addresses);
     status = run_all(&device->observer, commands, addresses, scratch->block, error);
   }
-  if (!rlt_atomic_put_pointer(&device->idle_scratch, scratch)) scratch_free(scratch, base->allocator);
+  bool kept = false;
+  for (int i = 0; i < IDLE_SCRATCHES && !kept; ++i) kept = rlt_atomic_put_pointer(&device->idle[i], scratch);
+  if (!kept) scratch_free(scratch, base->allocator);
   return rlt_cpu_finish(status, done, error);
 }
 

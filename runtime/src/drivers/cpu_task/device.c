@@ -24,7 +24,7 @@ enum { LEARNED_PIECE, LEARNED_EXECUTIONS, LEARNED_SHARED, LEARNED_ALONE };
 // Each thread claims about this many times from a command, to balance the end.
 enum { CLAIMS_PER_THREAD = 8 };
 // Executions at the same time that keep their scratch for the next.
-enum { IDLE_SCRATCHES = 8 };
+enum { IDLE_SCRATCHES = 32 };
 
 typedef struct execution_t {
   rlt_cpu_scratch_t scratch;
