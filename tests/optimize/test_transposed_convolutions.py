@@ -149,3 +149,20 @@ def test_phases_of_integers(case: str) -> None:
     (actual,) = evaluate(program, [x])
     apart = np.abs(actual.astype(int) - expected.astype(int))
     assert apart.max() <= 1 and np.mean(apart) < 0.002
+
+
+def test_dequantized_images_of_float_filters_are_not_spread_out() -> None:
+    def build(g: quantized.Graph, x: str) -> str:
+        w = g.array(g.random.standard_normal((8, 16, 4, 4)).astype(np.float32))
+        return g("ConvTranspose", g.q(x, 0.05, 113), w, strides=[2, 2], pads=[1] * 4)
+
+    model = quantized.model(build, (1, 8, 5, 6))
+    x = np.random.default_rng(1).uniform(-4, 6, (1, 8, 5, 6)).astype(np.float32)
+    (expected,) = evaluate(import_model(model), [x])
+    program = import_model(model)
+    for step in optimize.PASSES:
+        step(program)
+    views = [view for op in walk(program.main()) if (view := structured(op)) is not None]
+    assert sum((r := contraction(v)) is not None and r.is_convolution for v in views) == 4
+    (actual,) = evaluate(program, [x])
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-6 * np.abs(expected).max())

@@ -15,6 +15,7 @@ that meet none of its elements besides: a constant for each channel.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ from rillet.ir.extents import box, margins, padding_value
 from rillet.ir.rewrite import defining, erase_dead, rebuild_generic, replace, sweep_constants
 from rillet.ir.shapes import runs
 from rillet.ir.structured import DYNAMIC, Structured, is_projected, linear_form, structured, walk
-from rillet.optimize.dequantization import parameter
+from rillet.optimize.dequantization import dequantization, dequantize, parameter
 from rillet.optimize.evaluate import compute, known, signed
 from rillet.optimize.followers import follower
 
@@ -136,7 +137,9 @@ def _spread(program: Program, op: ir.Operation) -> _Spread | None:
     start = defining(view.inits[0])
     if weights is None or not is_projected(view.maps[roles.rhs]) or start is None or start.name != "linalg.fill":
         return None
-    inserted, low, around = _unpadded(view.inputs[roles.lhs])
+    # Dequantized integers that no integer contraction took are spread out as integers.
+    narrow = dequantization(program, view.inputs[roles.lhs])
+    inserted, low, around = _unpadded(view.inputs[roles.lhs] if narrow is None else narrow.source)
     op_ = defining(inserted)
     if op_ is None or op_.name != "tensor.insert_slice":
         return None
@@ -153,8 +156,17 @@ def _spread(program: Program, op: ir.Operation) -> _Spread | None:
         return None
     before = [a + b for a, b in zip(low, offsets, strict=True)]  # type: ignore[operator]
     axes = _axes(view, roles, shape, before, strides)  # type: ignore[arg-type]
+    if axes is None:
+        return None
+    if narrow is not None:
+        zero = narrow.of(0.0)
+        if zero is None or (zero - int(padding)) % narrow.count:
+            return None
+        with ir.InsertionPoint(op), op.location:
+            source, value = dequantize(program, dataclasses.replace(narrow, source=source)), start.operands[0]
+        return _Spread(view, roles, source, value, value, weights, axes, None) if _number(value) == 0 else None
     lost = _products(view, roles, weights, padding) if padding != 0 else None
-    if axes is None or (padding != 0 and lost is None):
+    if padding != 0 and lost is None:
         return None
     return _Spread(view, roles, source, between.operands[0], start.operands[0], weights, axes, lost)
 
