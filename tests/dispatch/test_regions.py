@@ -76,6 +76,15 @@ def test_a_sum_of_two_contractions_joins_the_later_one() -> None:
     assert names(both, (32, 16)) == {"matmul": 2, "elementwise": 1}
 
 
+def test_what_a_contraction_does_not_lead_to_is_not_written_by_it() -> None:
+    def shared_bias(g: Graph, x: str) -> str:
+        bias = g("Sin", x)
+        total = g("Add", g("MatMul", x, g.weights(8, 8)), bias)
+        return g("MatMul", total, g("Transpose", bias))  # reads the bias, too
+
+    assert names(shared_bias, (8, 8)) == {"elementwise": 1, "matmul": 2}
+
+
 def test_no_cycle_between_dispatches() -> None:
     """y = a * f(a) with a matrix product in f: the product cannot join the dispatch that makes ``a``."""
 

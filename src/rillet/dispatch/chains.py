@@ -106,7 +106,7 @@ def _pays(passed: int, tiles: int, shared: int, scratch: int, extents: Sequence[
     last of which a block is a part of.
     """
     total = math.inf if extents[-1] == DYNAMIC else extents[-1]
-    rows = min(MOST_ROWS, scratch // tiles, total)
+    rows = min(MOST_ROWS, scratch // max(tiles, 1), total)
     if rows < min(FEWEST_ROWS, total):
         return False
     is_one_block = rows == total and len(extents) == 1

@@ -167,7 +167,7 @@ def worthwhile(group: Group, edges: list[Edge], limits: Limits) -> bool:
     if Kind.MOVE in group.kinds and not group.kinds <= {Kind.MOVE, Kind.ELEMENTWISE}:
         return False
     has_reduction = Kind.REDUCTION in group.kinds
-    if Kind.ROOT in group.kinds and (has_reduction or sum(n.kind is Kind.ROOT for n in group.nodes) > 1):
+    if Kind.ROOT in group.kinds and (has_reduction or not _gives_from_root(group)):
         return False
     if not has_reduction:
         return not group.loose
@@ -178,6 +178,19 @@ def worthwhile(group: Group, edges: list[Edge], limits: Limits) -> bool:
     if any(n.kind is Kind.REDUCTION for n in group.loose) or not _reads_by_rows(group):
         return False
     return all(_shares_data(n, group) for n in group.loose if n.kind is Kind.ELEMENTWISE)
+
+
+def _gives_from_root(group: Group) -> bool:
+    """Whether the group has one root, and all that it gives is computed from that.
+
+    Code generation follows the root's result: for any other result it would have to leave the register tiles.
+    """
+    root, *more = (n for n in group.nodes if n.kind is Kind.ROOT)
+    known = set(root.result_maps)
+    for node in group.nodes:
+        if any(v in known for v, _ in node.operands):
+            known.update(node.result_maps)
+    return not more and all(v in known for v in group.given)
 
 
 def _turns_while_computing(group: Group, edges: list[Edge], limits: Limits) -> bool:

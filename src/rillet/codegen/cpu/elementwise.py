@@ -211,9 +211,16 @@ class _Rows:
         end = index.minimum(index.add(start, self.block), inner)
         if isinstance(inner, int) and inner <= self.block:
             start, end = 0, inner
-        with self.kernel.loop(first, last) as row:
-            where = index.delinearize(row.iv, outer)
+        if all(isinstance(e, int) for e in outer[1:]):
+            with self.kernel.loop(first, last) as row:
+                self._row(index.delinearize(row.iv, outer), start, end)
+            return
+        # Rows may be short, and divisions by what is known at run time only are slow: coordinates are counted.
+        begin = index.delinearize(first, [index.maximum(e, 1) for e in outer])  # there may be no rows at all
+        with self.kernel.loop(first, last, carried=[index.value(c) for c in begin]) as row:
+            where = [0 if isinstance(c, int) else v for c, v in zip(begin, row.carried, strict=True)]
             self._row(where, start, end)
+            row.yield_(*(index.value(c) for c in index.successor(where, outer)))
 
     def _row(self, where: list[Index], start: Index, end: Index) -> None:
         if not self.group.type.rank:

@@ -108,6 +108,23 @@ def delinearize(linear: Index, extents: list[Index] | tuple[Index, ...]) -> list
     return coordinates[::-1]
 
 
+def successor(coordinates: list[Index], extents: list[Index] | tuple[Index, ...]) -> list[Index]:
+    """The row-major coordinates of the next position: what ``delinearize`` gives for it, without divisions."""
+    following: list[Index] = []
+    carry: Index = 1
+    for axis in reversed(range(len(extents))):
+        if axis and _is_one(extents[axis]):
+            following.append(0)
+            continue
+        raised = add(coordinates[axis], carry)
+        if axis:
+            wraps = arith.CmpIOp(arith.CmpIPredicate.eq, value(raised), value(extents[axis])).result
+            raised = arith.SelectOp(wraps, value(0), value(raised)).result
+            carry = arith.SelectOp(wraps, value(1), value(0)).result
+        following.append(raised)
+    return following[::-1]
+
+
 def linearize(coordinates: list[Index] | tuple[Index, ...], extents: list[Index] | tuple[Index, ...]) -> Index:
     """The row-major position of ``coordinates`` in a space of these extents."""
     linear: Index = 0

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, memref, scf
 
@@ -22,6 +23,7 @@ from rillet.codegen.cpu.dispatch import Dispatch, Port
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.knobs import Choice
 from rillet.errors import CompileError
+from rillet.ir import dtypes
 from rillet.targets import Target
 
 if TYPE_CHECKING:
@@ -253,7 +255,10 @@ class Kernel:
         return memref.ViewOp(type_, scratch, index.value(offset), []).result
 
     def constant_run(self, length: int, element: ir.Type, value: ir.Attribute) -> ir.Value:
-        """Read-only memory of ``length`` elements equal to ``value``, at the current insertion point (body only)."""
+        """Read-only memory of ``length`` elements equal to ``value``, at the current insertion point (body only).
+
+        ``element`` is the type in which they lie in memory.
+        """
         type_ = ir.MemRefType.get([length], element)
         name = f"{self.dispatch.name}__run{self._runs}"
         self._runs += 1
@@ -262,7 +267,7 @@ class Kernel:
             memref.GlobalOp(
                 name,
                 type_,
-                initial_value=ir.DenseElementsAttr.get_splat(tensor, value),
+                initial_value=ir.DenseElementsAttr.get_splat(tensor, _stored(value, element)),
                 constant=True,
                 sym_visibility="private",
             )
@@ -352,6 +357,18 @@ def storage_type(element: ir.Type) -> ir.Type:
         # As integers: LLVM moves vectors of small floats about by way of f32 conversions that may be library calls.
         return ir.IntegerType.get_signless(max(8, element.width))
     return element
+
+
+def _stored(value: ir.Attribute, stored: ir.Type) -> ir.Attribute:
+    """A scalar constant as its bits, where an element of its type lies in memory as an integer."""
+    type_ = value.type  # type: ignore[attr-defined]
+    if type_ == stored:
+        return value
+    if isinstance(type_, ir.IntegerType):
+        return ir.IntegerAttr.get(stored, ir.IntegerAttr(value).value)
+    narrow = next(t.numpy for t in dtypes.by_code.values() if t.mlir == str(type_))
+    bits = np.array(ir.FloatAttr(value).value, narrow).view(f"i{narrow.itemsize}")
+    return ir.IntegerAttr.get(stored, int(bits))
 
 
 def storage_bytes(stored: ir.Type) -> int:
