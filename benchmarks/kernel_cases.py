@@ -102,12 +102,21 @@ def pointwise(m: int, k: int, n: int) -> KernelCase:
 
 
 def conv(
-    inputs: int, outputs: int, size: int, *, kernel: int = 3, stride: int = 1, depthwise: bool = False
+    inputs: int,
+    outputs: int,
+    size: int,
+    *,
+    kernel: int = 3,
+    stride: int = 1,
+    depthwise: bool = False,
+    groups: int = 1,
 ) -> KernelCase:
     """A convolution with bias and ReLU whose input is ``size`` x ``size`` before padding; the padding is part of it."""
     padded, out = size + kernel - 1, -(-size // stride)
     kind = f"depthwise {kernel}x{kernel}" if depthwise else f"conv {kernel}x{kernel}"
     name = f"{kind} {inputs}" + ("" if depthwise else f"->{outputs}") + f" @{size}" + (f" s{stride}" * (stride > 1))
+    name += f" g{groups}" * (groups > 1)
+    groups = inputs if depthwise else groups
 
     def build(channels_last: bool) -> onnx.ModelProto:
         g = GraphBuilder(name)
@@ -115,14 +124,13 @@ def conv(
         if channels_last:
             x = g.op("Transpose", [x], "in", perm=[0, 3, 1, 2])
             g.channels[x] = inputs
-        groups = inputs if depthwise else 1
         y = g.conv(x, "conv", outputs, (kernel, kernel), stride=(stride, stride), groups=groups, bias=True)
         y = g.relu(y, "relu")
         if channels_last:
             y = g.op("Transpose", [y], "out", perm=[0, 2, 3, 1])
         return g.build({"z": (y, (1, out, out, outputs) if channels_last else (1, outputs, out, out))})
 
-    per_output = kernel * kernel * (1 if depthwise else inputs)
+    per_output = kernel * kernel * inputs // groups
     weights = outputs * per_output
     return KernelCase(
         name,
@@ -208,6 +216,7 @@ CASES: tuple[KernelCase, ...] = (
     conv(64, 64, 56),
     conv(256, 256, 14),
     conv(3, 64, 224, kernel=7, stride=2),
+    conv(128, 128, 56, groups=32),
     *(pointwise(*shape) for shape in _POINTWISE),
     *(conv(channels, channels, size, stride=stride, depthwise=True) for channels, size, stride in _DEPTHWISE),
     *(rowwise("softmax", shape, lambda g, x: g.op("Softmax", [x], "softmax", axis=-1)) for shape in _ROWWISE_SHAPES),
