@@ -71,7 +71,7 @@ def chain_from(first: Group, graph: Graph, scratch: int) -> Chain | None:
             break
         extended = _extended(union, user, value, graph)
         row = None if extended is None else _row(value, graph.producers[value], extended, root, loops[-1])
-        if extended is None or row is None:
+        if extended is None or row is None or _reads_by_row(user, extended, extended.rows[root][loops[-1]]):
             break
         rows[value] = row
         union = extended
@@ -172,6 +172,12 @@ def _continues(chain: Group, user: Group, value: ir.Value, edges: list[Edge]) ->
     own = chain.rows[root]
     rows = all(own[n] is not None for n in (*roles.batch, *roles.m))
     return only and rows and root.view.inputs[roles.lhs] == value and own[roles.n[0]] is None
+
+
+def _reads_by_row(user: Group, chain: Group, row: int | None) -> bool:
+    """Whether a contraction's right-hand side is another one for each row of a block: all rows must share it."""
+    roles, root = _roles(user), user.root()
+    return roles is not None and root is not None and row in [chain.rows[root][n] for n in roles.batch]
 
 
 def _row(value: ir.Value, producer: Node, chain: Group, root: Node, loop: int) -> _Row | None:
