@@ -283,6 +283,8 @@ def _collapse(program: Program, op: ir.Operation) -> Dequantization | None:
     groups, before = groups_of(op), ir.RankedTensorType(op.operands[0].type).shape
 
     def parameters(array: np.ndarray) -> np.ndarray:
+        if not groups:  # one element becomes a scalar
+            return array.reshape(())
         varying = [any(array.shape[axis] != 1 for axis in group) for group in groups]
         whole = [before[a] if v else 1 for v, group in zip(varying, groups, strict=True) for a in group]
         sizes = [int(np.prod([before[a] for a in group])) if v else 1 for v, group in zip(varying, groups, strict=True)]
