@@ -45,9 +45,7 @@ def test_every_unsupported_node_is_listed() -> None:
 def test_another_form_of_quantization_is_advised(op_type: str) -> None:
     proto = model([helper.make_node(op_type, ["x"], ["y"], name="q", domain="com.microsoft")], X, ["y"])
     proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
-    with pytest.raises(
-        UnsupportedError, match=r"'q'.*not among those of domain 'com.microsoft'.*; quantize with"
-    ):
+    with pytest.raises(UnsupportedError, match=r"'q'.*not among those of domain 'com.microsoft'.*; quantize with"):
         import_model(proto)
 
 

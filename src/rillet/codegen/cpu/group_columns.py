@@ -1,9 +1,9 @@
 """Makes one axis of the groups of a grouped contraction and their few columns each.
 
-With four output channels a group a vector of eight would be half empty. ``(.., g, o)`` becomes ``(.., j)`` with
-``j = g * columns + o`` wherever it occurs; the left operand, which has ``(.., g, c)``, is read at ``j floordiv
-columns``: a vector along ``j`` takes the elements of several groups, each of them spread over its group's lanes. What is
-left is a windowed reduction whose left operand is spread, as if it were a depthwise convolution.
+With four output channels a group a vector of eight would be half empty. ``(.., g, o)`` becomes ``(.., j)`` with ``j =
+g * columns + o`` wherever it occurs; the left operand, which has ``(.., g, c)``, is read at ``j floordiv columns``: a
+vector along ``j`` takes the elements of several groups, each of them spread over its group's lanes. What is left is a
+windowed reduction whose left operand is spread, as if it were a depthwise convolution.
 """
 
 from __future__ import annotations
