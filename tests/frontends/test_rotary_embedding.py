@@ -35,11 +35,9 @@ FROM_3 = np.broadcast_to(np.arange(3, 8), (2, 5))
 PARTIAL = {"num_heads": 3, "rotary_embedding_dim": 8}
 # Name → input, positions, those of each element, declared shapes, attributes.
 CASES: dict[str, tuple] = {
-    "halves": (f32(2, 5, 24), PAIRS, PAIRS, {"x": ["B", "S", 24], "positions": ["B", "S"]}, {}),
     "neighbours": (f32(2, 5, 24), PAIRS, PAIRS, {"x": ["B", "S", 24], "positions": ["B", "S"]}, {"interleaved": 1}),
     "from one position": (f32(2, 5, 24), np.array([3]), FROM_3, {"x": ["B", "S", 24]}, {"num_heads": 3}),
     "heads in front": (f32(2, 3, 5, 8), PAIRS, PAIRS, {"x": ["B", 3, "S", 8]}, {}),
-    "a part": (f32(2, 5, 36), PAIRS, PAIRS, {}, PARTIAL),
     "a part, neighbours": (f32(2, 3, 5, 12), PAIRS, PAIRS, {}, {**PARTIAL, "interleaved": 1}),
 }  # fmt: skip
 
