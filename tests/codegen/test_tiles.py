@@ -12,7 +12,7 @@ V2, V3, V4, ARM = (targets.get(n) for n in ("x86-64-v2", "x86-64-v3", "x86-64-v4
 
 
 def _tile(target: targets.Target, m: int, n: int, k: int) -> Tile:
-    return tiles.choose_tile(target, m, n, k, element_bytes=4, accumulator_bytes=4)
+    return tiles.choose_tile(target, m, n, k)
 
 
 @pytest.mark.parametrize("target", [V2, V3, V4, ARM])
@@ -43,14 +43,14 @@ def test_a_single_row_keeps_many_vectors_in_flight() -> None:
 
 def test_streaming_a_panel_from_l2_costs_wide_tiles_most() -> None:
     wide = Tile(1, 8, 8)
-    assert tiles.step_cycles(V3, wide, 4096, 4) > tiles.step_cycles(V3, wide, 16, 4)
-    assert tiles.step_cycles(V3, Tile(6, 2, 8), 4096, 4) < 1.1 * tiles.step_cycles(V3, Tile(6, 2, 8), 16, 4)
+    assert tiles.step_cycles(V3, wide, 4096) > tiles.step_cycles(V3, wide, 16)
+    assert tiles.step_cycles(V3, Tile(6, 2, 8), 4096) < 1.1 * tiles.step_cycles(V3, Tile(6, 2, 8), 16)
 
 
 def test_whole_lines_pass_between_the_caches() -> None:
     """24 columns are a line and a half: tiles of 21 x 24 read two lines a step, as those of 32 columns do."""
-    long, short = (tiles.step_cycles(V3, Tile(3, 3, 8), k, 4) for k in (3072, 16))
-    wide_long, wide_short = (tiles.step_cycles(V3, Tile(3, 4, 8), k, 4) for k in (3072, 16))
+    long, short = (tiles.step_cycles(V3, Tile(3, 3, 8), k) for k in (3072, 16))
+    wide_long, wide_short = (tiles.step_cycles(V3, Tile(3, 4, 8), k) for k in (3072, 16))
     assert long - short == pytest.approx(wide_long - wide_short)
     assert _tile(V3, 21, 3072, 768) == Tile(6, 2, 8)
 
@@ -78,11 +78,18 @@ def test_unrolling_stays_moderate(trip: int | None, tile: Tile) -> None:
 def test_blocks_are_whole_tiles_and_cover_everything(m: int, n: int, k: int) -> None:
     tile = _tile(V3, m, n, k)
     blocks = tiles.choose_blocks(
-        V3, tile, batches=1, m=m, n=n, k=k, left_bytes=4 * m * k, right_bytes=4 * n * k, element_bytes=4
+        V3,
+        tile,
+        batches=1,
+        m=m,
+        n=n,
+        k=k,
+        left_bytes=4 * m * k,
+        right_bytes=4 * n * k,
     )
     assert blocks.rows % tile.rows == 0 and blocks.columns % tile.columns == 0
     workgroups = -(-m // blocks.rows) * -(-n // blocks.columns)
-    cycles = tiles.grid_cycles(V3, tile, m, n, k, 4) / workgroups
+    cycles = tiles.grid_cycles(V3, tile, m, n, k) / workgroups
     many = workgroups >= tiles.MANY_WORKGROUPS
     assert workgroups >= 2 and cycles < 2.5 * (tiles.MANY_CYCLES if many else tiles.WORKGROUP_CYCLES)
 
@@ -91,26 +98,20 @@ def test_blocks_are_whole_tiles_and_cover_everything(m: int, n: int, k: int) -> 
 @pytest.mark.parametrize(("n", "workgroups"), [(32, 1), (128, 2), (1024, 4)])
 def test_contractions_are_split_as_they_are_long(n: int, workgroups: int) -> None:
     tile = _tile(V3, 36, n, 128)
-    blocks = tiles.choose_blocks(
-        V3, tile, batches=1, m=36, n=n, k=128, left_bytes=18432, right_bytes=512 * n, element_bytes=4
-    )
+    blocks = tiles.choose_blocks(V3, tile, batches=1, m=36, n=n, k=128, left_bytes=18432, right_bytes=512 * n)
     assert -(-36 // blocks.rows) * -(-n // blocks.columns) == workgroups
 
 
 def test_one_core_gets_one_workgroup() -> None:
     alone = dataclasses.replace(V3, threads=False)
     tile = _tile(alone, 256, 256, 256)
-    blocks = tiles.choose_blocks(
-        alone, tile, batches=1, m=256, n=256, k=256, left_bytes=1 << 18, right_bytes=1 << 18, element_bytes=4
-    )
+    blocks = tiles.choose_blocks(alone, tile, batches=1, m=256, n=256, k=256, left_bytes=1 << 18, right_bytes=1 << 18)
     assert blocks.rows >= 256 and blocks.columns >= 256
 
 
 def test_batches_are_split_first() -> None:
     tile = _tile(V3, 128, 128, 32)
-    blocks = tiles.choose_blocks(
-        V3, tile, batches=12, m=128, n=128, k=32, left_bytes=16384, right_bytes=16384, element_bytes=4
-    )
+    blocks = tiles.choose_blocks(V3, tile, batches=12, m=128, n=128, k=32, left_bytes=16384, right_bytes=16384)
     assert blocks.batches < 12 and blocks.rows >= 128 and blocks.columns >= 128
 
 
@@ -124,16 +125,16 @@ def test_reduction_blocks_leave_room_in_l2() -> None:
 
 def test_rows_that_lie_apart_share_sets_of_l1() -> None:
     """A context of attention over 128 keys, 32 wide: each row of the values is a part of a longer one."""
-    apart, packed = (tiles.step_cycles(V3, Tile(4, 2, 8), 128, 4, apart=a) for a in (True, False))
+    apart, packed = (tiles.step_cycles(V3, Tile(4, 2, 8), 128, tiles.Factors(apart=a)) for a in (True, False))
     assert apart > packed
-    tile = tiles.choose_tile(V3, 128, 32, 128, element_bytes=4, accumulator_bytes=4, apart=True)
+    tile = tiles.choose_tile(V3, 128, 32, 128, tiles.Factors(apart=True))
     assert (tile.rows, tile.vectors) == (6, 2)
 
 
 def test_pairs_of_products_keep_one_product_under_way() -> None:
-    assert tiles.fits(V3, 6, 2, paired=True)
-    assert not tiles.fits(V3, 4, 3, paired=True)
-    assert tiles.fits(V4, 9, 3, paired=True)
+    assert tiles.fits(V3, 6, 2, tiles.Factors(paired=True))
+    assert not tiles.fits(V3, 4, 3, tiles.Factors(paired=True))
+    assert tiles.fits(V4, 9, 3, tiles.Factors(paired=True))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_spreading_pays_where_loads_do_not_broadcast_and_columns_repay_it() -> N
     assert tiles.spreads(V2, 196, 64, 1) and not tiles.spreads(V2, 196, 16, 1) and not tiles.spreads(V3, 196, 64, 1)
     assert not tiles.spreads(V2, 196, 64, 1 << 20)
     # Measured: 4 x 8 reaches 71 to 80 % of the peak; with 5 x 8 or 3 x 12 sums go through the stack.
-    tile = tiles.choose_tile(V2, 1024, 1024, 1024, element_bytes=4, accumulator_bytes=4, spread=True)
+    tile = tiles.choose_tile(V2, 1024, 1024, 1024, tiles.Factors(spread=True))
     assert tile == Tile(4, 2, 4)
 
 
@@ -193,7 +194,6 @@ def test_panels_of_l2_are_passed_by_all_row_tiles() -> None:
             k=k,
             left_bytes=left,
             right_bytes=right,
-            element_bytes=4,
             panels=panels,
         ).rows_outer
 
@@ -217,7 +217,6 @@ def test_column_tiles_that_share_lines_of_a_residual_follow_each_other(
         k=k,
         left_bytes=4 * m * k,
         right_bytes=4 * n * k,
-        element_bytes=4,
         residual=residual,
     )
     assert blocks.rows_outer == expected
@@ -225,7 +224,7 @@ def test_column_tiles_that_share_lines_of_a_residual_follow_each_other(
 
 @pytest.mark.parametrize(("m", "n", "first", "inner"), [(2048, 2048, 2048, 1), (49, 512, 3, 1536), (5, 33, 7, 3)])
 def test_blocks_of_spread_rows_leave_room_in_l2(m: int, n: int, first: int, inner: int) -> None:
-    tile = tiles.choose_tile(V2, m, n, first * inner, element_bytes=4, accumulator_bytes=4, spread=True)
+    tile = tiles.choose_tile(V2, m, n, first * inner, tiles.Factors(spread=True))
     part, blocks = tiles.choose_spread_blocks(V2, tile, m, n, first, inner, accumulator_bytes=4)
     assert 0 <= part < first
     steps = (part or first) * inner
@@ -238,7 +237,7 @@ def test_blocks_of_spread_rows_leave_room_in_l2(m: int, n: int, first: int, inne
 def test_guessed_extents_of_any_product_are_split_in_bounded_time() -> None:
     big = 128**5
     blocks = tiles.choose_blocks(
-        V3, Tile(6, 2, 8), batches=1, m=big, n=128, k=big, left_bytes=4 * big, right_bytes=512 * big, element_bytes=4
+        V3, Tile(6, 2, 8), batches=1, m=big, n=128, k=big, left_bytes=4 * big, right_bytes=512 * big
     )
     assert -(-big // blocks.rows) * -(-128 // blocks.columns) <= 2 * tiles.MOST_WORKGROUPS
 
@@ -246,7 +245,7 @@ def test_guessed_extents_of_any_product_are_split_in_bounded_time() -> None:
 def test_tiles_of_paired_products_are_taller_than_wide() -> None:
     """Broadcasts are loads, whereas vectors of bytes are widened by shuffles."""
     for m, n, k in ((196, 96, 576), (12544, 96, 16), (49, 1280, 320), (3136, 144, 24)):
-        tile = tiles.choose_tile(V3, m, n, k, element_bytes=1, accumulator_bytes=4, paired=True)
+        tile = tiles.choose_tile(V3, m, n, k, tiles.Factors(1, paired=True))
         assert tile.rows >= 2 * tile.vectors == 4
 
 
@@ -260,5 +259,5 @@ def test_paired_steps_as_measured(rows: int, vectors: int, cycles: float) -> Non
 
 
 def test_tiles_of_paired_products_do_not_cut_panels() -> None:
-    tile = tiles.choose_tile(V3, 1, 1000, 1280, element_bytes=1, accumulator_bytes=4, paired=True)
+    tile = tiles.choose_tile(V3, 1, 1000, 1280, tiles.Factors(1, paired=True))
     assert tile.rows == 1 and tile.columns % V3.pack_n == 0

@@ -35,7 +35,7 @@ CHOICES = [
 def test_register_tiles(problem: tuple[int, int, int, bool], avx2: tuple[int, int], avx512: tuple[int, int]) -> None:
     m, n, k, gather = problem
     for target, expected in ((V3, avx2), (V4, avx512)):
-        tile = tiles.choose_tile(target, m, n, k, element_bytes=4, accumulator_bytes=4, gather=gather)
+        tile = tiles.choose_tile(target, m, n, k, tiles.Factors(gather=gather))
         assert (tile.rows, tile.vectors) == expected, target.name
 
 
@@ -48,7 +48,7 @@ def test_the_choice_is_within_the_models_own_margin(
     for target, (rows, vectors) in ((V3, avx2), (V4, avx512)):
         lanes = target.lanes(32)
         cost = {
-            (r, v): tiles.grid_cycles(target, tiles.Tile(r, v, lanes), m, n, k, 4, gather)
+            (r, v): tiles.grid_cycles(target, tiles.Tile(r, v, lanes), m, n, k, tiles.Factors(gather=gather))
             for r in range(1, min(m, 32) + 1)
             for v in range(1, 9)
             if tiles.fits(target, r, v) and (v - 1) * lanes < n

@@ -40,7 +40,7 @@ def test_tiles_fit_the_registers_and_come_by_modelled_time() -> None:
     shapes = [(k.tile_rows, k.tile_vectors) for k in group]
     assert 4 <= len(shapes) == len(set(shapes)) <= 12 and (6, 2) not in shapes
     assert all(tiles.fits(V3, rows, vectors) for rows, vectors in shapes)
-    cost = [tiles.grid_cycles(V3, tiles.Tile(*shape, 8), 784, 96, 64, 4) for shape in shapes]
+    cost = [tiles.grid_cycles(V3, tiles.Tile(*shape, 8), 784, 96, 64) for shape in shapes]
     assert cost == sorted(cost)
 
 
@@ -59,7 +59,7 @@ def test_of_paired_products_tiles_and_splits_are_searched() -> None:
     paired = Choice(PRODUCT.problem | {"element_bytes": 1, "together": 2}, dataclasses.replace(PRODUCT.knobs, unroll=2))
     groups = space.groups("contraction", paired, V3)
     shapes = [(k.tile_rows, k.tile_vectors) for k in next(groups)]
-    assert (4, 2) in shapes and all(tiles.fits(V3, *shape, paired=True) for shape in shapes)
+    assert (4, 2) in shapes and all(tiles.fits(V3, *shape, tiles.Factors(paired=True)) for shape in shapes)
     splits = groups.send(paired)
     assert splits and all(k.row_tiles and k.unroll == 2 for k in splits)
     with pytest.raises(StopIteration):

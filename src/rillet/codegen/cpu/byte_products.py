@@ -103,7 +103,7 @@ class NeonProducts(ByteProducts):
 
     def tile(self, target: Target, m: int, n: int, groups: int) -> Tile:
         """As for floats: a group of a column takes four bytes, a sum too."""
-        return tiles.choose_tile(target, m, n, groups, element_bytes=4, accumulator_bytes=4)
+        return tiles.choose_tile(target, m, n, groups)
 
     def left(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
         """Four bytes each, in all quarters of a register."""

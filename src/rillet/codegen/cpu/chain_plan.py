@@ -18,7 +18,7 @@ from rillet.codegen.cpu.contraction_form import Contraction, recognize
 from rillet.codegen.cpu.dimensions import Dimension
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.kernel import storage_bytes, storage_type
-from rillet.codegen.cpu.tiles import SPLIT_CYCLES, grid_cycles
+from rillet.codegen.cpu.tiles import SPLIT_CYCLES, Factors, grid_cycles
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.targets import Target
 
@@ -304,6 +304,6 @@ def _is_long(contractions: Sequence[contraction_plan.Plan], rows: int, target: T
             contraction_plan.guess_extent(c.extents[c.column_loop]),
             contraction_plan.guess(plan.reductions),
         )
-        element_bytes = contraction_plan.element_bytes(contraction_plan.element(c, c.right))
-        cycles += grid_cycles(target, plan.tile, rows, columns, depth, element_bytes)
+        factors = Factors(contraction_plan.element_bytes(contraction_plan.element(c, c.right)))
+        cycles += grid_cycles(target, plan.tile, rows, columns, depth, factors)
     return target.threads and cycles >= SPLIT_CYCLES

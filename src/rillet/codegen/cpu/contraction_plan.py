@@ -145,19 +145,16 @@ def plan_for(
         return None
     spread = blockable and not pairs and not groups and tiles.spreads(target, m, n, guess(reductions[1:]))
     sums_are_integers = isinstance(contraction.product.accumulator_type, ir.IntegerType)
-    chosen = tiles.choose_tile(
-        target.with_integer_sums() if sums_are_integers else target,
-        m,
-        n,
-        k,
+    factors = tiles.Factors(
         element_bytes=right_bytes,
-        accumulator_bytes=accumulator_bytes,
         gather=len(rows) > 1,
         spread=spread,
-        paired=pairs is not None,
         apart=not right.panel and not pack,
+        paired=pairs is not None,
         computed=computes and not pack,
     )
+    registers = target.with_integer_sums() if sums_are_integers else target
+    chosen = tiles.choose_tile(registers, m, n, k, factors, accumulator_bytes=accumulator_bytes)
     if computes and not pack and chosen.rows == 1:
         chosen = _one_panel(chosen, right)
     if groups:
@@ -174,10 +171,9 @@ def plan_for(
         k=k,
         left_bytes=left_bytes * math.prod(map(guess_extent, left.shape)) // guess(batches),
         right_bytes=right_bytes * n * k,
-        element_bytes=right_bytes,
+        factors=factors,
         panels=right.panel > 0,
         residual=bool(residuals),
-        paired=pairs is not None,
     )
     if pairs:
         blocks = _in_l2(blocks, tile, right_bytes * k, target)

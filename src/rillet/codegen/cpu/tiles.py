@@ -75,9 +75,22 @@ class Blocks:
         )
 
 
-def fits(
-    target: Target, rows: int, vectors: int, spread: bool = False, paired: bool = False, computed: bool = False
-) -> bool:
+@dataclass(frozen=True)
+class Factors:
+    """How the factors of products come to the units that multiply them, other than as floats of a packed panel."""
+
+    element_bytes: int = 4  # of a right-hand element in memory
+    gather: bool = False  # left-hand rows have addresses of their own
+    spread: bool = False  # left-hand elements fill vectors
+    apart: bool = False  # right-hand rows are no packed panel, so that they share sets of L1
+    paired: bool = False  # two steps of 8-bit integers at a time: see ``pair_cycles``
+    computed: bool = False  # right-hand vectors are converted and scaled
+
+
+FLOATS = Factors()
+
+
+def fits(target: Target, rows: int, vectors: int, factors: Factors = FLOATS) -> bool:
     """Whether accumulators, one step's right-hand vectors and the left-hand elements under way fit the registers.
 
     With a single row each right-hand vector is used once, as a memory operand, and needs no register of its own.
@@ -87,10 +100,10 @@ def fits(
     it in its own register, which becomes the sum's: there must be as many again. Pairs of products are multiplied and
     added apart, one under way. Right-hand vectors that are computed are in registers, beside a constant.
     """
-    if paired:
+    if factors.paired:
         product = 0 if target.accumulates_pairs else 1
         return rows * vectors + vectors + 1 + product <= target.tile_registers
-    if computed:
+    if factors.computed:
         return rows * vectors + vectors + 3 <= target.tile_registers
     if vectors == 1 and rows > 1 and target.fma and not target.fma_by_element and 2 * rows > target.tile_registers:
         return False
@@ -98,35 +111,24 @@ def fits(
     left = 1 if target.arch == "x86_64" or target.tile_registers < 32 else 3
     if target.fma_by_element:
         left = rows
-    product = 0 if target.fma else 4 if spread else 2
+    product = 0 if target.fma else 4 if factors.spread else 2
     return rows * vectors + held + left + product <= target.tile_registers
 
 
-def step_cycles(
-    target: Target,
-    tile: Tile,
-    k: int,
-    element_bytes: int,
-    spread: bool = False,
-    apart: bool = False,
-    computed: bool = False,
-) -> float:
-    """Cycles of one k step of ``tile`` inside a loop of ``k`` steps; ``spread``: left-hand elements fill vectors;
-    ``apart``: right-hand rows are no packed panel, so that they share sets of L1; ``computed``: right-hand vectors are
-    converted and scaled.
-    """
+def step_cycles(target: Target, tile: Tile, k: int, factors: Factors = FLOATS) -> float:
+    """Cycles of one k step of ``tile`` inside a loop of ``k`` steps."""
     operations = 1 if target.fma else 2
-    made = COMPUTED_OPERATIONS * tile.vectors if computed else 0
+    made = COMPUTED_OPERATIONS * tile.vectors if factors.computed else 0
     arithmetic = (tile.rows * tile.vectors * operations + made) / target.fma_ports
     rows_read = tile.rows / tile.lanes if target.fma_by_element else tile.rows
     loads = (rows_read + tile.vectors) / LOAD_PORTS
     # What passes between the caches are whole lines, also where neighbouring tiles share them.
-    panel_bytes = math.ceil(tile.columns * element_bytes / LINE_BYTES) * LINE_BYTES
-    is_streamed = target.l2_bytes and k * panel_bytes > target.l1d_bytes // (8 if apart else 2)
+    panel_bytes = math.ceil(tile.columns * factors.element_bytes / LINE_BYTES) * LINE_BYTES
+    is_streamed = target.l2_bytes and k * panel_bytes > target.l1d_bytes // (8 if factors.apart else 2)
     streamed = panel_bytes / L2_BYTES_PER_CYCLE if is_streamed else 0.0
     # Without fused multiply-add there are no three-operand instructions and no broadcasting loads either (SSE): a
     # product is a copy, a multiplication and an addition, a broadcast a load and a shuffle.
-    per_product, per_broadcast = (1, 1) if target.fma else (3, 1 if spread else 2)
+    per_product, per_broadcast = (1, 1) if target.fma else (3, 1 if factors.spread else 2)
     issue = (tile.vectors + per_broadcast * rows_read + per_product * tile.rows * tile.vectors) / ISSUE_WIDTH
     terms = (arithmetic, loads, issue, FMA_LATENCY)
     busiest = max(*terms, streamed)
@@ -153,40 +155,18 @@ def pair_cycles(target: Target, tile: Tile, k: int) -> float:
     return busiest + STREAMING_LOSS * streamed
 
 
-def tile_cycles(
-    target: Target,
-    tile: Tile,
-    k: int,
-    element_bytes: int,
-    gather: bool,
-    spread: bool = False,
-    apart: bool = False,
-    paired: bool = False,
-    computed: bool = False,
-) -> float:
+def tile_cycles(target: Target, tile: Tile, k: int, factors: Factors = FLOATS) -> float:
     """Cycles of one whole tile, address computation and stores included."""
     sums = tile.rows * tile.vectors
-    if paired:  # rows are looked for once for all columns
+    if factors.paired:  # rows are looked for once for all columns
         return math.ceil(k / 2) * pair_cycles(target, tile, k) + TILE_OVERHEAD + sums
     # Few sums are stored while the next tile's multiply-adds begin (measured; in-order cores have no such overlap).
     waiting = 0 if target.is_bare_metal else max(0, sums - FMA_LATENCY * target.fma_ports)
-    setup = TILE_OVERHEAD + sums + SUM_OVERHEAD * waiting + (GATHER_OVERHEAD * tile.rows if gather else 0)
-    return k * step_cycles(target, tile, k, element_bytes, spread, apart, computed) + setup
+    setup = TILE_OVERHEAD + sums + SUM_OVERHEAD * waiting + (GATHER_OVERHEAD * tile.rows if factors.gather else 0)
+    return k * step_cycles(target, tile, k, factors) + setup
 
 
-def grid_cycles(
-    target: Target,
-    tile: Tile,
-    m: int,
-    n: int,
-    k: int,
-    element_bytes: int,
-    gather: bool = False,
-    spread: bool = False,
-    apart: bool = False,
-    paired: bool = False,
-    computed: bool = False,
-) -> float:
+def grid_cycles(target: Target, tile: Tile, m: int, n: int, k: int, factors: Factors = FLOATS) -> float:
     """Cycles of an ``m`` x ``n`` x ``k`` contraction tiled by ``tile``, with smaller tiles at the ends of rows and
     columns.
     """
@@ -195,11 +175,7 @@ def grid_cycles(
     row_parts = [(full_rows, tile.rows), (1, tail_rows)]
     column_parts = [(full_columns, tile.vectors), (1, math.ceil(tail_columns / tile.lanes))]
     return sum(
-        row_count
-        * column_count
-        * tile_cycles(
-            target, Tile(rows, vectors, tile.lanes), k, element_bytes, gather, spread, apart, paired, computed
-        )
+        row_count * column_count * tile_cycles(target, Tile(rows, vectors, tile.lanes), k, factors)
         for row_count, rows in row_parts
         for column_count, vectors in column_parts
         if row_count and rows and column_count and vectors
@@ -211,14 +187,9 @@ def choose_tile(
     m: int,
     n: int,
     k: int,
+    factors: Factors = FLOATS,
     *,
-    element_bytes: int,
-    accumulator_bytes: int,
-    gather: bool = False,
-    spread: bool = False,
-    paired: bool = False,
-    apart: bool = False,
-    computed: bool = False,
+    accumulator_bytes: int = 4,
 ) -> Tile:
     """The register tile with the lowest modelled time for an ``m`` x ``n`` x ``k`` contraction.
 
@@ -230,13 +201,10 @@ def choose_tile(
         Tile(rows, vectors, lanes)
         for rows in range(1, min(m, target.tile_registers) + 1)
         for vectors in range(1, min(math.ceil(n / lanes), 8) + 1)
-        if not paired or vectors * lanes >= n or _shares_no_panel(target, vectors * lanes)
-        if fits(target, rows, vectors, spread, paired, computed)
+        if not factors.paired or vectors * lanes >= n or _shares_no_panel(target, vectors * lanes)
+        if fits(target, rows, vectors, factors)
     ]
-    cost = {
-        tile: grid_cycles(target, tile, m, n, k, element_bytes, gather, spread, apart, paired, computed)
-        for tile in candidates
-    }
+    cost = {tile: grid_cycles(target, tile, m, n, k, factors) for tile in candidates}
     bound = 1.02 * min(cost.values())
     return min(
         (tile for tile in candidates if cost[tile] <= bound),
@@ -308,19 +276,17 @@ def choose_blocks(
     k: int,
     left_bytes: int,
     right_bytes: int,
-    element_bytes: int,
+    factors: Factors = FLOATS,
     panels: bool = True,
     residual: bool = False,
-    paired: bool = False,
 ) -> Blocks:
     """How a contraction is split over workgroups.
 
     ``left_bytes`` and ``right_bytes`` are the operands' sizes for one batch, ``panels``: the right one is packed;
-    ``residual``: the epilogue reads a large tensor; ``paired``: see ``pair_cycles``. Batches are split first; then the
-    rows x columns grid that is even and reads little: every row block reads the whole right-hand side, every column
-    block the whole left-hand side.
+    ``residual``: the epilogue reads a large tensor. Batches are split first; then the rows x columns grid that is even
+    and reads little: every row block reads the whole right-hand side, every column block the whole left-hand side.
     """
-    cycles = batches * grid_cycles(target, tile, m, n, k, element_bytes, paired=paired)
+    cycles = batches * grid_cycles(target, tile, m, n, k, factors)
     wanted = workgroups(target, cycles)
     batch_blocks = min(batches, wanted)
     wanted = math.ceil(wanted / batch_blocks)
@@ -348,7 +314,9 @@ def choose_blocks(
     passed_from_l2 = panels and target.l2_bytes > 0
     rows_outer = right_block <= target.l1d_bytes // 2 or (not passed_from_l2 and left_block > 3 * target.l2_bytes // 4)
     # Column tiles that share cache lines follow each other where those come from far away and the columns are in L2.
-    rows_outer |= residual and tile.columns * element_bytes % LINE_BYTES > 0 and right_block <= target.l2_bytes // 4
+    rows_outer |= (
+        residual and tile.columns * factors.element_bytes % LINE_BYTES > 0 and right_block <= target.l2_bytes // 4
+    )
     return Blocks(math.ceil(batches / batch_blocks), rows, columns, rows_outer)
 
 
