@@ -200,6 +200,12 @@ REFUSED: dict[str, tuple] = {
     "a key": ({"v": None}, {}, "key and value come together"),
     "a norm": ({"q_norm": f32(WIDTH)}, {}, "q_norm_weight and k_norm_weight come together"),
     "lengths": ({"lens": np.zeros((1, 1, 1), np.int32)}, {}, "seqlens_k has rank 3"),
+    "heads of the past": (
+        {"past_key": f32(1, 3, 4, WIDTH), "past_value": f32(1, 3, 4, WIDTH)},
+        {},
+        "dimensions 3 and 2 of its inputs must",
+    ),
+    "new keys": ({"k": f32(1, 3, GROUPS * WIDTH)}, {}, "dimensions 3 and 2 of its inputs must be equal"),
     "past": ({"past_key": f32(2, 4, WIDTH), "past_value": f32(2, 4, WIDTH)}, {}, "the past has rank 3"),
 }
 

@@ -22,7 +22,7 @@ from rillet.frontends.onnx.ops.reduction import softmax_of
 from rillet.frontends.scalars import Scalar, convert, maximum, tanh
 from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
-from rillet.ir.builders import Expr
+from rillet.ir.builders import Expr, Extent
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,11 @@ def heads(node: Node, x: Tensor, count: int, what: str) -> Tensor:
     return node.b.reshape(x, [*x.shape[:2], count, node.b.extents.floordiv(width, count)])
 
 
-def bias_step(node: Node, bias: Tensor) -> Step:
-    """Add a bias of [batch or 1, heads or 1, queries, keys]."""
+def bias_step(node: Node, bias: Tensor, shape: Sequence[Extent]) -> Step:
+    """Add a bias of [batch or 1, heads or 1, queries, keys] to scores of ``shape``."""
     if bias.rank != 4:
         raise InvalidNode(f"the attention bias has rank {bias.rank}; it has the dimensions batch, heads, queries, keys")
+    bias = node.b.refine(bias, [1 if own == 1 else whole for own, whole in zip(bias.shape, shape, strict=True)])
     kept = [a for a in range(4) if bias.shape[a] != 1]
     letters = "".join("bnst"[a] for a in kept)
     operand = bias if len(kept) == 4 else node.b.drop_unit_dims(bias, kept)

@@ -8,6 +8,7 @@ room for more. The present has the room of either, zeros where nothing is.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -66,7 +67,7 @@ def group_query_attention(
     if (past_key is None) != (past_value is None):
         raise InvalidNode("past_key and past_value come together or not at all")
     q, k, v = _operands(node, query, key, value)
-    lengths = _lengths(node, q.shape[1], seqlens_k, total_length, query_seqlens)
+    lengths = _lengths(node, q.shape[:2], seqlens_k, total_length, query_seqlens)
     if (q_norm is None) != (k_norm is None):
         raise InvalidNode("q_norm_weight and k_norm_weight come together or not at all")
     if q_norm is not None and k_norm is not None:
@@ -82,7 +83,8 @@ def group_query_attention(
         node.attr("rotary_interleaved", 0)
     keys = _present(node, past_key, k, lengths)
     values = _present(node, past_value, v, lengths)
-    steps = [] if attention_bias is None else [bias_step(node, attention_bias)]
+    shape = [q.shape[0], q.shape[2], q.shape[1], lengths.longest]
+    steps = [] if attention_bias is None else [bias_step(node, attention_bias, shape)]
     steps.append(_mask(node, lengths))
     sink = head_sink if head_sink is not None else 0.0 if node.attr("smooth_softmax", -1) == 1 else None
     node.attr("smooth_softmax", -1)  # with sinks given it says nothing more
@@ -111,26 +113,30 @@ def _operands(node: Node, query: Tensor, key: Tensor | None, value: Tensor | Non
         raise InvalidNode("key and value come together or not at all")
     if key is not None and value is not None:
         kv = [heads(node, t, groups, what) for t, what in ((key, "the key"), (value, "the value"))]
-        return heads(node, query, count, "the query"), *kv  # type: ignore[return-value]
+        q = heads(node, query, count, "the query")
+        k, v = (node.b.refine(t, [*q.shape[:2], *t.shape[2:]]) for t in kv)
+        return q, k, v
     packed = heads(node, query, count + 2 * groups, "the packed query")
     offsets = ((0, count), (count, groups), (count + groups, groups))
     return tuple(node.b.slice_axis(packed, 2, offset, size) for offset, size in offsets)  # type: ignore[return-value]
 
 
 def _lengths(
-    node: Node, new: Extent, seqlens_k: Tensor, total_length: Tensor, query_seqlens: Tensor | None
+    node: Node, shape: Sequence[Extent], seqlens_k: Tensor, total_length: Tensor, query_seqlens: Tensor | None
 ) -> _Lengths:
     b = node.b
     if seqlens_k.rank == 2:
         seqlens_k = b.squeeze(seqlens_k, [1])
     if seqlens_k.rank != 1:
         raise InvalidNode(f"seqlens_k has rank {seqlens_k.rank}; it has a number for each sequence")
+    batch, new = shape
+    seqlens_k = b.refine(seqlens_k, [batch])
     whole = b.map(lambda v: convert(v, "int64") + 1, seqlens_k, dtype="int64")
     if query_seqlens is None:
         count = scalar_of(new)
         old = b.map(lambda v: maximum(v - convert(count, "int64"), 0), whole)
     else:
-        old = b.map(lambda v, n: v - convert(n, "int64"), whole, query_seqlens)
+        old = b.map(lambda v, n: v - convert(n, "int64"), whole, b.refine(query_seqlens, [batch]))
     (longest,) = b.extents_of(total_length, "total_sequence_length", 1)
     if isinstance(longest, ir.Value):
         b.extents.declare(longest)
@@ -170,6 +176,8 @@ def _present(node: Node, past: Tensor | None, new: Tensor, lengths: _Lengths) ->
         return b.pad(turned, [0] * 4, [0, 0, e.sub(lengths.longest, new.shape[1]), 0])
     if past.rank != 4:
         raise InvalidNode(f"the past has rank {past.rank}; it is batch x heads x positions x width")
+    batch, _, groups, width = new.shape
+    past = b.refine(past, [batch, groups, past.shape[2], width])
 
     def kept(v: Scalar, length: Scalar) -> Scalar:
         position = convert(Scalar(linalg.IndexOp(2).result, "index"), "int64")

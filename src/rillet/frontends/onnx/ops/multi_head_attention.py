@@ -58,6 +58,7 @@ def attention(
     before: Extent = 0
     if past is not None:
         before = past.shape[3]
+        past = b.refine(past, [2, *k.shape[:2], before, k.shape[3]])
         halves = [b.reshape(b.slice_axis(past, 0, n, 1), past.shape[1:]) for n in (0, 1)]
         k, v = (b.concat([old, new], 2) for old, new in zip(halves, (k, v), strict=True))
     present = b.concat([b.unsqueeze(t, [0]) for t in (k, v)], 0) if node.wants(1) else None
@@ -91,7 +92,10 @@ def multi_head_attention(
     before: Extent = 0
     if past_key is not None and past_value is not None:
         before = past_key.shape[2]
-        k, v = b.concat([past_key, k], 2), b.concat([past_value, v], 2)
+        k, v = (
+            b.concat([b.refine(past, [*new.shape[:2], before, new.shape[3]]), new], 2)
+            for past, new in ((past_key, k), (past_value, v))
+        )
     steps = _steps(node, q, k, mask, attention_bias, before)
     return [attend(node, q, k, v, float(node.attr("scale", 0.0)), steps), k, v][: node.output_count]
 
@@ -135,7 +139,8 @@ def _steps(
     node: Node, q: Tensor, k: Tensor, mask: Tensor | None, attention_bias: Tensor | None, before: Extent
 ) -> list[Step]:
     """What is added to the scores; ``before`` keys are of the past."""
-    steps = [] if attention_bias is None else [bias_step(node, attention_bias)]
+    shape = [q.shape[0], q.shape[2], q.shape[1], k.shape[2]]
+    steps = [] if attention_bias is None else [bias_step(node, attention_bias, shape)]
     filtered = float(node.attr("mask_filter_value", -10000.0))
     if mask is not None:
         steps.append(_mask_step(node, mask, q.shape[0], k.shape[2], q.shape[1], before, filtered))
@@ -176,7 +181,8 @@ def _mask_step(
     if mask.rank not in (2, 3):
         raise InvalidNode(f"a mask of rank {mask.rank}; it has one to four dimensions")
     letters = "bt" if mask.rank == 2 else "bst"
-    b.agree(mask.shape[-1], keys)
+    whole = [batch, keys] if mask.rank == 2 else [batch, queries, keys]
+    mask = b.refine(mask, [1 if mask.shape[0] == 1 else batch, *whole[1:]])
     if mask.shape[0] == 1:
         mask, letters = b.drop_unit_dims(mask, range(1, mask.rank)), letters[1:]
     return Step(lambda v, _, m: masked(v, m == 0), [(mask, letters)])
