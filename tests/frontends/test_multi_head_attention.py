@@ -169,8 +169,8 @@ REFUSED: dict[str, tuple] = {
     "mask": ("MultiHeadAttention", QKV | NONE | {"mask": i32([0] * 8)}, {"num_heads": 3}, "a mask of one dimension"),
     "unpacked": ("MultiHeadAttention", {"q": f32(B, S, HIDDEN)}, {"num_heads": 3}, "key and value are missing"),
     "half a past": ("MultiHeadAttention", QKV | NONE | PAST | {"past_value": None}, {"num_heads": 3}, "come together"),
-    "keys of a bias": ("MultiHeadAttention", QKV | NONE | {"added": f32(1, 1, S, 8)}, {"num_heads": 3}, "dimensions 8 and 7"),
-    "keys of a mask": ("MultiHeadAttention", QKV | NONE | {"mask": PADDED[:, :6]}, {"num_heads": 3}, "dimensions 6 and 7"),
+    "keys of a bias": ("MultiHeadAttention", QKV | NONE | {"added": f32(1, 1, S, 8)}, {"num_heads": 3}, "ions 8 and 7"),
+    "keys of a mask": ("MultiHeadAttention", QKV | NONE | {"mask": PADDED[:, :6]}, {"num_heads": 3}, "ions 6 and 7"),
     "bias": ("MultiHeadAttention", QKV | NONE | {"added": f32(S, T)}, {"num_heads": 3}, "attention bias has rank 2"),
 }  # fmt: skip
 
