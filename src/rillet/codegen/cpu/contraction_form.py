@@ -188,6 +188,23 @@ def _inputs_of(root: Generic, value: ir.Value) -> set[int]:
     return set().union(*(_inputs_of(root, o) for o in owner.operands))
 
 
+def operations(contraction: Contraction) -> int:
+    """How many instructions make a right-hand factor of what is loaded; a load widens, and elements that share bytes
+    take two shifts.
+    """
+    return _operations(contraction.root, contraction.product.right, contraction.right)
+
+
+def _operations(root: Generic, value: ir.Value, right: int) -> int:
+    if right not in _inputs_of(root, value) or value in list(root.body.arguments):
+        return 0
+    if shared_byte(root, value) is not None:
+        return 2
+    owner = _owner(value)
+    assert owner is not None
+    return int(owner.name not in _WIDEN) + sum(_operations(root, operand, right) for operand in owner.operands)
+
+
 def shared_byte(root: Generic, value: ir.Value) -> int | None:
     """The number of the input whose bytes hold several elements, when ``value`` is the one of them that belongs to the
     place in the last loop of the result (a shift of the byte by a multiple of it, cut off); else None.

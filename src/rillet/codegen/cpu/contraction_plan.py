@@ -11,7 +11,7 @@ from torch_mlir import ir
 
 from rillet.codegen.cpu import epilogue, index, tiles
 from rillet.codegen.cpu.access import DYNAMIC, Access, argument_of
-from rillet.codegen.cpu.contraction_form import Contraction, recognize
+from rillet.codegen.cpu.contraction_form import Contraction, operations, recognize
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.dot_products import DotProducts, products_of
 from rillet.codegen.cpu.epilogue import Epilogue
@@ -135,7 +135,7 @@ def plan_for(
     accumulator_bytes = element_bytes(contraction.product.accumulator_type)
     computes = _computes(contraction)
     pack = not right.panel and right.static_stride(contraction.column_loop) != 1
-    if computes and not pack and cache_blocks and m > tiles.MOST_COMPUTED_ROWS:
+    if computes and not pack and cache_blocks and tiles.computes_panels(m, operations(contraction)):
         pack, right_bytes = True, accumulator_bytes
     is_known = not any(a.extent == DYNAMIC for a in reductions)
     blockable = cache_blocks and not pack and not computes and is_known
@@ -151,7 +151,7 @@ def plan_for(
         spread=spread,
         apart=not right.panel and not pack,
         paired=pairs is not None,
-        computed=computes and not pack,
+        computed=operations(contraction) if computes and not pack else 0,
     )
     registers = target.with_integer_sums() if sums_are_integers else target
     chosen = tiles.choose_tile(registers, m, n, k, factors, accumulator_bytes=accumulator_bytes)

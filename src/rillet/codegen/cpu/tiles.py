@@ -28,8 +28,8 @@ SUM_OVERHEAD = 5  # cycles for each sum of a tile beyond those that the multiply
 GATHER_OVERHEAD = 4  # cycles a row whose address does not follow from its neighbour's
 PAIR_CYCLES = 0.62  # to multiply a vector of pairs and add the products to a sum by two instructions
 PAIR_CYCLES_IN_ONE = 0.5  # by one
-COMPUTED_OPERATIONS = 4  # that make a right-hand vector of narrow integers: two shifts, a conversion, a product
-MOST_COMPUTED_ROWS = 8  # that compute right-hand vectors as they multiply; more of them share a panel in scratch
+# Rows that compute right-hand vectors as they multiply, by one operation or more; more rows share a panel in scratch.
+MOST_CONVERTED_ROWS, MOST_COMPUTED_ROWS = 12, 5
 FEW_ROWS = 2  # that are done row by row where it is not known before how many there are
 SUM_STEPS = 512  # what a part of a long sum of floats is about as long as
 DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken for
@@ -84,10 +84,19 @@ class Factors:
     spread: bool = False  # left-hand elements fill vectors
     apart: bool = False  # right-hand rows are no packed panel, so that they share sets of L1
     paired: bool = False  # two steps of 8-bit integers at a time: see ``pair_cycles``
-    computed: bool = False  # right-hand vectors are converted and scaled
+    computed: int = 0  # operations that make a right-hand vector of what is loaded
 
 
 FLOATS = Factors()
+
+
+def computes_panels(rows: int, operations: int) -> bool:
+    """Whether right-hand vectors that take so many operations are made once for all rows, in scratch.
+
+    Measured on Zen 3, 768 x 3072: a conversion alone 435 us for 8 rows and in scratch 508, for 12 rows 732 and 692;
+    integers of 4 bits with scales and zero points 410 and 417 us for 5 rows, 583 and 461 for 6.
+    """
+    return rows > (MOST_CONVERTED_ROWS if operations <= 1 else MOST_COMPUTED_ROWS)
 
 
 def fits(target: Target, rows: int, vectors: int, factors: Factors = FLOATS) -> bool:
@@ -118,8 +127,9 @@ def fits(target: Target, rows: int, vectors: int, factors: Factors = FLOATS) -> 
 def step_cycles(target: Target, tile: Tile, k: int, factors: Factors = FLOATS) -> float:
     """Cycles of one k step of ``tile`` inside a loop of ``k`` steps."""
     operations = 1 if target.fma else 2
-    made = COMPUTED_OPERATIONS * tile.vectors if factors.computed else 0
-    arithmetic = (tile.rows * tile.vectors * operations + made) / target.fma_ports
+    products, made = tile.rows * tile.vectors * operations, factors.computed * tile.vectors
+    # There are pipes for other vector instructions beside those that multiply.
+    arithmetic = max(products / target.fma_ports, (products + made) / (2 * target.fma_ports))
     rows_read = tile.rows / tile.lanes if target.fma_by_element else tile.rows
     loads = (rows_read + tile.vectors) / LOAD_PORTS
     # What passes between the caches are whole lines, also where neighbouring tiles share them.
@@ -129,7 +139,7 @@ def step_cycles(target: Target, tile: Tile, k: int, factors: Factors = FLOATS) -
     # Without fused multiply-add there are no three-operand instructions and no broadcasting loads either (SSE): a
     # product is a copy, a multiplication and an addition, a broadcast a load and a shuffle.
     per_product, per_broadcast = (1, 1) if target.fma else (3, 1 if factors.spread else 2)
-    issue = (tile.vectors + per_broadcast * rows_read + per_product * tile.rows * tile.vectors) / ISSUE_WIDTH
+    issue = (tile.vectors + made + per_broadcast * rows_read + per_product * tile.rows * tile.vectors) / ISSUE_WIDTH
     terms = (arithmetic, loads, issue, FMA_LATENCY)
     busiest = max(*terms, streamed)
     return (1 - OVERLAP_LOSS) * busiest + OVERLAP_LOSS * sum(terms) + STREAMING_LOSS * streamed
