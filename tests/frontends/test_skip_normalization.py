@@ -112,6 +112,13 @@ def test_what_it_cannot_be() -> None:
     proto = contrib_model("SkipLayerNormalization", SKIP | {"skip": f32(1, 2, 5, WIDTH)})
     with pytest.raises(CompileError, match=r"'n'.*an input of rank 3 and a skip of rank 4"):
         rillet.compile(proto)
+    with pytest.raises(CompileError, match=r"'n': it has 2 inputs; the op takes 3 to 5"):
+        rillet.compile(contrib_model("SkipLayerNormalization", {n: SKIP[n] for n in ("x", "skip")}))
+    with pytest.raises(CompileError, match=r"'n': input 'skip' is missing"):
+        rillet.compile(contrib_model("SkipLayerNormalization", SKIP | {"skip": None}))
+    inputs = {"x": f32(3, WIDTH), "scale": GAMMA}
+    with pytest.raises(UnsupportedError, match=r"'n'.*attribute 'bias' is not implemented"):
+        rillet.compile(contrib_model("LayerNormalization", inputs, domain="", opset=12, bias=1))
     ids = np.zeros((2, 3), np.int32)
     inputs = {"i": ids, "s": ids, "w": f32(4, 8), "p": f32(4, 8), "t": None, "gamma": f32(8), "beta": f32(8)}
     with pytest.raises(CompileError, match=r"'n'.*segment_ids and segment_embedding come together"):

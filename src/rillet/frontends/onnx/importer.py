@@ -41,7 +41,7 @@ from rillet.frontends.onnx.strings.branches import Unpacked
 from rillet.frontends.onnx.strings.checks import received
 from rillet.frontends.onnx.strings.moves import hands_on, move, moves, touches_strings
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_array
-from rillet.frontends.onnx.validate import check_node
+from rillet.frontends.onnx.validate import check_node, check_operands, schema_of
 from rillet.frontends.tensors import Tensor
 from rillet.ir import Program, builders
 
@@ -357,6 +357,8 @@ class GraphImporter:
                 raise UnsupportedFeature("it is not supported on tensors of strings", "number the strings before")
         result: Any = symbolic.apply(node) if plain and not strings else None
         if result is None and entry is not None:
+            if schema_of(proto.op_type, domain, opset) is None:
+                check_operands(entry.importer, operands)
             result = entry.importer(node, *operands)
             _check_attributes(node, entry)
         if result is not None:
@@ -426,13 +428,11 @@ def _declared(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
 
 def _check_attributes(node: Node, entry: registry.Entry) -> None:
     """Refuse a node with an attribute that its importer does not know, as a newer opset may add."""
-    import onnx
-
     unread = [name for name in node.unread() if name not in entry.ignores]
     if not unread:
         return
-    known = onnx.defs.has(node.op_type, node.proto.domain)
-    formals = onnx.defs.get_schema(node.op_type, node.opset, node.proto.domain).attributes if known else {}
+    schema = schema_of(node.op_type, "" if node.proto.domain == "ai.onnx" else node.proto.domain, node.opset)
+    formals = schema.attributes if schema is not None else {}
     for name in unread:
         default = formals[name].default_value if name in formals else None
         given = next(a for a in node.proto.attribute if a.name == name)

@@ -5,7 +5,8 @@ Importers may then rely on what the schema promises.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ def check_node(proto: onnx.NodeProto, domain: str, opset: int, inputs: Sequence[
 
     ``inputs`` holds a Tensor, None where an input is absent, or anything else for a value that is not a tensor.
     """
-    schema = _schema(proto.op_type, domain, opset)
+    schema = schema_of(proto.op_type, domain, opset)
     if schema is None:
         return
     count = len(proto.input)
@@ -44,6 +45,21 @@ def check_node(proto: onnx.NodeProto, domain: str, opset: int, inputs: Sequence[
         raise InvalidNode(f"it has {len(proto.output)} outputs; the op has {wanted}")
     _check_types(schema, _newest(proto.op_type, domain), inputs)
     _check_attributes(schema, proto)
+
+
+def check_operands(importer: Callable[..., Any], inputs: Sequence[Any]) -> None:
+    """Raise InvalidNode when an op that no schema describes has other inputs than its importer takes: too many, too
+    few, or none where its annotation says Tensor.
+    """
+    parameters = list(inspect.signature(importer).parameters.values())[1:]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return
+    needed = sum(p.default is p.empty for p in parameters)
+    if not needed <= len(inputs) <= len(parameters):
+        raise InvalidNode(f"it has {len(inputs)} inputs; the op takes {_range(needed, len(parameters))}")
+    for parameter, value in zip(parameters, inputs, strict=False):
+        if value is None and parameter.annotation == "Tensor":
+            raise InvalidNode(f"input '{parameter.name}' is missing")
 
 
 def _check_types(schema: onnx.defs.OpSchema, newest: onnx.defs.OpSchema, inputs: Sequence[Any]) -> None:
@@ -90,7 +106,8 @@ def _types(schema: onnx.defs.OpSchema, number: int) -> set[str]:
 
 
 @cache
-def _schema(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
+def schema_of(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
+    """ONNX's schema of an op at an opset, or None."""
     import onnx
 
     try:
