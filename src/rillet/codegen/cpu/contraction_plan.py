@@ -155,7 +155,7 @@ def plan_for(
     )
     registers = target.with_integer_sums() if sums_are_integers else target
     chosen = tiles.choose_tile(registers, m, n, k, factors, accumulator_bytes=accumulator_bytes)
-    if computes and not pack and chosen.rows == 1:
+    if contraction.companions and not pack and chosen.rows == 1:
         chosen = _one_panel(chosen, right)
     if groups:
         chosen = groups.tile(target, m, n, math.ceil(k / groups.steps))
@@ -170,7 +170,7 @@ def plan_for(
         n=n,
         k=k,
         left_bytes=left_bytes * math.prod(map(guess_extent, left.shape)) // guess(batches),
-        right_bytes=right_bytes * n * k,
+        right_bytes=right_bytes * n * k * (tiles.COMPUTED_READS if computes and pack else 1),
         factors=factors,
         panels=right.panel > 0,
         residual=bool(residuals),
@@ -186,7 +186,7 @@ def plan_for(
     first = reductions[0].extent if reductions else 1
     block = 0
     if pack:
-        block = tiles.choose_reduction_block(target, first, math.prod(inner), tile, right_bytes)
+        block = tiles.choose_reduction_block(target, first, math.prod(inner), tile, right_bytes, computes)
     elif spread:
         block, blocks = tiles.choose_spread_blocks(
             target, tile, m, n, first, math.prod(inner), accumulator_bytes=accumulator_bytes
@@ -227,6 +227,10 @@ def plan_for(
 def _for_few_rows(plan: Plan) -> Plan:
     """The same grid, row by row, factors computed as they are multiplied: a panel would be used too seldom."""
     tile = _one_panel(plan.tile, plan.contraction.right_access)
+    if not plan.contraction.companions:
+        lanes = tile.lanes
+        vectors = next(v for v in range(tiles.ROW_VECTORS, 0, -1) if plan.blocks.columns % (v * lanes) == 0)
+        tile = Tile(1, vectors, lanes)
     return dataclasses.replace(plan, tile=tile, pack=False, reduction_block=0)
 
 
