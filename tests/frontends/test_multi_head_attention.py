@@ -63,7 +63,12 @@ MULTI_HEAD: dict[str, tuple] = {
         DYNAMIC,
         {"mask_filter_value": -3.0, "scale": 0.2},
     ),
-    "wider values, lengths": (QKV | NONE | {"v": f32(B, T, 2 * HIDDEN), "mask": i32([7, 4])}, ONE, {}, {}),
+    "wider values, lengths": (
+        QKV | NONE | {"v": f32(B, T, 2 * HIDDEN), "mask": i32([7, 4])},
+        ONE,
+        {"mask": ["lengths"]},
+        {},
+    ),
     "mask of queries, added": (
         QKV | NONE | {"mask": i32(_RANDOM.random((B, S, T)) < 0.7), "added": f32(B, HEADS, S, T)},
         ONE,

@@ -162,7 +162,12 @@ def _mask_step(
     def masked(score: Scalar, outside: Scalar) -> Scalar:
         return select(outside, score + filtered, score)
 
-    if mask.rank == 1 and e.equal(mask.shape[0], batch):
+    # Of MultiHeadAttention's masks of one dimension the only other form has 3 x batch + 2 numbers.
+    other = e.add(e.mul(3, batch), 2)
+    is_length = node.op_type == "MultiHeadAttention" and mask.rank == 1 and not e.equal(mask.shape[0], other)
+    if is_length:
+        b.agree(mask.shape[0], batch)
+    if is_length or (mask.rank == 1 and e.equal(mask.shape[0], batch)):
         return Step(lambda v, place, end: masked(v, place.key >= convert(end, "index")), [(mask, "b")])
     if mask.rank == 1 and e.equal(mask.shape[0], e.mul(2, batch)):
 
