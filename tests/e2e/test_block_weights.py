@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import rillet
+from rillet.errors import CompileError
 
 _DTYPES = {
     "int4": (ml_dtypes.int4, -8, 8),
@@ -107,6 +108,21 @@ def test_forms(form: dict) -> None:
     assert module.stats["dispatch_count"] == 1 and module.stats["arena_bytes"] == 0
     for rows in (1, 5, 33):
         check(model, module, rows, 1e-2 if "scale" in form else 1e-5)
+
+
+@pytest.mark.parametrize("blocks", [2, 4])
+def test_blocks_that_do_not_cover_the_sum(blocks: int) -> None:
+    model = product("int4", zero=True)
+    for index, array in ((1, np.ones((blocks, 40), np.float32)), (2, np.ones((blocks, 40), ml_dtypes.int4))):
+        model.graph.initializer[index].CopyFrom(numpy_helper.from_array(array, "sz"[index - 1]))
+    with pytest.raises(CompileError, match=rf"of {blocks}x40 for an input of 96x40 in blocks of 32.*should be 3x40"):
+        rillet.compile(model)
+
+
+def test_targets_without_vectors() -> None:
+    """One row and many: an export holds a kernel for each."""
+    for rows in (1, 9):
+        assert rillet.compile(product("int4", zero=True, rows=rows), target="cortex-m4").stats["dispatch_count"] == 1
 
 
 def test_weights_of_four_bits_share_bytes() -> None:

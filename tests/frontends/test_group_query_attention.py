@@ -191,6 +191,7 @@ def test_half() -> None:
 
 REFUSED: dict[str, tuple] = {
     "heads": ({}, {"num_heads": 5}, "5 heads do not divide into 2 groups"),
+    "no groups": ({}, {"kv_num_heads": 0}, "kv_num_heads is 0"),
     "window": ({}, {"local_window_size": 3, "causal": 0}, "a window needs causal=1"),
     "rotation": ({}, {"do_rotary": 1}, "do_rotary needs the caches"),
     "quantized": ({}, {"k_quant_type": "PER_TENSOR"}, "a quantized cache; keep keys and values as floats"),

@@ -176,6 +176,8 @@ REFUSED: dict[str, tuple] = {
     "half a past": ("MultiHeadAttention", QKV | NONE | PAST | {"past_value": None}, {"num_heads": 3}, "come together"),
     "keys of a bias": ("MultiHeadAttention", QKV | NONE | {"added": f32(1, 1, S, 8)}, {"num_heads": 3}, "ions 8 and 7"),
     "keys of a mask": ("MultiHeadAttention", QKV | NONE | {"mask": PADDED[:, :6]}, {"num_heads": 3}, "ions 6 and 7"),
+    "no heads": ("MultiHeadAttention", QKV, {"num_heads": 0}, "num_heads is 0"),
+    "short bias": ("MultiHeadAttention", QKV | NONE | {"bias": BIAS[:-1]}, {"num_heads": 3}, r"no vector of 24 \+ 24"),
     "bias": ("MultiHeadAttention", QKV | NONE | {"added": f32(S, T)}, {"num_heads": 3}, "attention bias has rank 2"),
 }  # fmt: skip
 

@@ -81,5 +81,12 @@ def test_what_it_cannot_be() -> None:
     refused(UnsupportedError, "a scale other than 1; scale the caches", f32(2, 5, 24), scale=2.0)
     refused(CompileError, "rotary_embedding_dim needs num_heads", f32(2, 5, 24), rotary_embedding_dim=8)
     refused(CompileError, "the input has rank 2", f32(5, 24))
+    unknown = contrib_model(
+        "RotaryEmbedding",
+        {"x": f32(2, 5, 24), "positions": PAIRS, **CACHES},
+        shapes={"cos": ["P", "H"], "sin": ["P", "H"]},
+    )
+    with pytest.raises(UnsupportedError, match=r"'n'.*known in each call only; give the features' dimensions sizes"):
+        rillet.compile(unknown)
     refused(CompileError, "caches of 4 columns do not fit heads of width 6", f32(2, 3, 5, 6))
     refused(CompileError, "positions are neither batch x sequence nor one number", f32(2, 5, 24), np.arange(5))

@@ -62,6 +62,13 @@ def test_more_than_there_are() -> None:
         model(np.zeros(4, np.float32))
 
 
+def test_fewer_than_none() -> None:
+    text = """<ir_version: 9, opset_import: ["": 21]> g (float[n] x) => (float[m] v, int64[m] i)
+    <int64[1] k = {-1}> { [t] v, i = TopK <sorted = 0> (x, k) }"""
+    with pytest.raises(rillet.CompileError, match="'t': k is -1"):
+        rillet.compile(onnx.parser.parse_model(text))
+
+
 def test_boxes_below_the_threshold_take_no_part() -> None:
     text = """<ir_version: 9, opset_import: ["": 21]> g (float[1, n, 4] b, float[1, 2, n] s) => (int64[m, 3] y)
     <int64[1] most = {2}, float[1] overlap = {0.5}, float[1] least = {0.25}>

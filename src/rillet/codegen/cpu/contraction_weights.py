@@ -15,7 +15,7 @@ from rillet.codegen.cpu.access import Access, Bound
 from rillet.codegen.cpu.contraction_form import factor, is_signed
 from rillet.codegen.cpu.contraction_left import Batch
 from rillet.codegen.cpu.contraction_plan import Plan, element
-from rillet.codegen.cpu.coordinates import Lane
+from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 
@@ -44,7 +44,7 @@ class Weights:
         for number, which, bound in self.companions:
             buffer = memory.Buffer.whole(bound.memref, element(self.c, number))
             for j, offset in enumerate(_offsets(which, bound, at, self._starts(n, vectors))):
-                read[j][number] = memory.load(buffer, [Lane(offset)], self.lanes)
+                read[j][number] = memory.load(buffer, [self._at(offset)], self.lanes)
 
         def compute(offset: Index, number: int) -> ir.Value:
             values = read[number] | {self.c.right: self._load(offset)}
@@ -90,7 +90,10 @@ class Weights:
     def _store(self, compute: Compute, offsets: Sequence[Index], step: Index, target: memory.Buffer) -> None:
         for j, offset in enumerate(offsets):
             spot = index.add(index.mul(step, self.plan.tile.columns), j * self.lanes)
-            memory.store(target, [Lane(spot)], compute(offset, j), self.lanes)
+            memory.store(target, [self._at(spot)], compute(offset, j), self.lanes)
+
+    def _at(self, offset: Index) -> Coordinate:
+        return Lane(offset) if self.lanes > 1 else offset
 
     def _starts(self, n: Index, vectors: int) -> list[Index]:
         return [index.add(n, j * self.lanes) for j in range(vectors)]
@@ -99,7 +102,7 @@ class Weights:
         shared = self.c.right_access.shared
         if shared == 1:
             buffer = memory.Buffer.whole(self.right.memref, element(self.c, self.c.right))
-            return memory.load(buffer, [Lane(offset)], self.lanes)
+            return memory.load(buffer, [self._at(offset)], self.lanes)
         signed = is_signed(self.c.root, self.c.right)
         return shared_bytes.load(self.right.memref, offset, self.lanes, 8 // shared, signed=bool(signed))
 

@@ -15,7 +15,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
 from rillet.frontends import scalars
-from rillet.frontends.errors import InvalidNode
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.contraction import contract
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.reduction import softmax_of
@@ -23,6 +23,16 @@ from rillet.frontends.scalars import Scalar, convert, maximum, tanh
 from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Expr, Extent
+
+SIZES = "give the features' dimensions sizes"  # advice
+
+
+def head_count(node: Node, name: str = "num_heads") -> int:
+    """The attribute ``name``, a number of heads."""
+    count: int = node.attr(name)
+    if count < 1:
+        raise InvalidNode(f"{name} is {count}")
+    return count
 
 
 @dataclass(frozen=True)
@@ -87,8 +97,10 @@ def attend(
     b, e = node.b, node.b.extents
     batch, queries, count, width = q.shape
     groups = k.shape[1]
-    if not isinstance(count, int) or not isinstance(groups, int) or not isinstance(width, int) or count % groups:
-        raise InvalidNode(f"{count} heads of width {width} do not divide into {groups} groups")
+    if not isinstance(count, int) or not isinstance(groups, int) or not isinstance(width, int):
+        raise UnsupportedFeature("heads whose number or width is known in each call only", SIZES)
+    if count % groups:
+        raise InvalidNode(f"{count} heads do not divide into {groups} groups")
     share = count // groups
     rows = e.mul(queries, share)
     split = b.reshape(q, [batch, queries, groups, share, width])

@@ -17,7 +17,7 @@ from torch_mlir.dialects import linalg
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.loops import for_each, fresh, scalar_of, store
 from rillet.frontends.onnx.node import Node
-from rillet.frontends.onnx.ops.attention import Place, Step, attend, bias_step, heads
+from rillet.frontends.onnx.ops.attention import Place, Step, attend, bias_step, head_count, heads
 from rillet.frontends.onnx.ops.normalization import inverse_root_mean_square, scale_rows
 from rillet.frontends.onnx.ops.rotary_embedding import angles, rotate
 from rillet.frontends.onnx.registry import op
@@ -106,7 +106,7 @@ def _check(node: Node, k_scale: Tensor | None, v_scale: Tensor | None) -> None:
 
 def _operands(node: Node, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, keys and values of [batch, sequence, heads, width]."""
-    count, groups = node.attr("num_heads"), node.attr("kv_num_heads")
+    count, groups = head_count(node), head_count(node, "kv_num_heads")
     if count % groups:
         raise InvalidNode(f"{count} heads do not divide into {groups} groups")
     if (key is None) != (value is None):

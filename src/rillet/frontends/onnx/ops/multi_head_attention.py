@@ -7,11 +7,12 @@ than minus infinity, so rows in which all keys are masked have finite weights.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import accumulate
 
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
-from rillet.frontends.onnx.ops.attention import Place, Step, attend, bias_step, heads
+from rillet.frontends.onnx.ops.attention import Place, Step, attend, bias_step, head_count, heads
 from rillet.frontends.onnx.ops.matmul import multiply
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.scalars import Scalar, constant, convert, select
@@ -41,7 +42,7 @@ def attention(
     node.attr("rotary_embedding_dim", 0)  # of a rotation, which there is none
     if weights.rank != 2 or not isinstance(weights.shape[1], int):
         raise InvalidNode("the weights are not a matrix of known width")
-    count = node.attr("num_heads")
+    count = head_count(node)
     sizes = node.attr("qkv_hidden_sizes", None) or [weights.shape[1] // 3] * 3
     if len(sizes) != 3 or sum(sizes) != weights.shape[1]:
         raise InvalidNode(f"the weights have {weights.shape[1]} columns, which are not three times those of {sizes}")
@@ -105,7 +106,7 @@ def _operands(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Queries of [batch, sequence, heads, width], keys and values of [batch, heads, sequence, width]."""
     b = node.b
-    count = node.attr("num_heads")
+    count = head_count(node)
     if key is None and query.rank == 5:
         parts = [_part(node, query, n) for n in range(3)]
     elif key is not None and key.rank == 5:
@@ -120,13 +121,23 @@ def _operands(
     is_past = key is not None and key.rank == 4
     if bias is not None:
         offset: Extent = 0
-        for n, part in enumerate(parts[:1] if is_past else parts):
-            size = b.extents.mul(part.shape[2], part.shape[3])
+        biased = parts[:1] if is_past else parts
+        sizes = [b.extents.mul(part.shape[2], part.shape[3]) for part in biased]
+        _check_bias(bias, sizes)
+        for n, part in enumerate(biased):
+            size = sizes[n]
             own = b.reshape(b.slice_axis(bias, 0, offset, size), part.shape[2:])
             parts[n] = b.map(lambda x, c: x + c, part, own, shape=part.shape)
             offset = b.extents.add(offset, size)
     q, k, v = parts
     return (q, k, v) if is_past else (q, b.transpose(k, [0, 2, 1, 3]), b.transpose(v, [0, 2, 1, 3]))
+
+
+def _check_bias(bias: Tensor, sizes: Sequence[Extent]) -> None:
+    """Raise InvalidNode when the bias is known to have too few elements for features of these sizes."""
+    known = [size for size in sizes if isinstance(size, int)]
+    if bias.rank != 1 or (isinstance(bias.shape[0], int) and bias.shape[0] < sum(known)):
+        raise InvalidNode(f"the bias is no vector of {' + '.join(map(str, known))} elements")
 
 
 def _part(node: Node, packed: Tensor, number: int) -> Tensor:

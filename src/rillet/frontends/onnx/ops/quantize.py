@@ -76,9 +76,32 @@ def _operand(node: Node, parameter: Tensor, x: Tensor) -> tuple[Tensor, Sequence
     block = node.attr("block_size", 0)
     if not block or parameter.rank != x.rank:
         raise InvalidNode(f"a scale of rank {parameter.rank} for an input of rank {x.rank} needs block_size")
+    _check_blocks(parameter, x, axis, block)
     exprs = list(loops)
     exprs[axis] = builders.ir.AffineExpr.get_floor_div(loops[axis], block)
     return parameter, exprs
+
+
+def _check_blocks(parameter: Tensor, x: Tensor, axis: int, block: int) -> None:
+    """Raise InvalidNode unless there is a parameter for each block of ``x`` along ``axis``."""
+    if block < 1:
+        raise InvalidNode(f"block_size {block} is not positive")
+    expected = list(x.shape)
+    if isinstance(expected[axis], int):
+        expected[axis] = -(-expected[axis] // block)
+    else:
+        expected[axis] = parameter.shape[axis]
+    for has, wants in zip(parameter.shape, expected, strict=True):
+        if isinstance(has, int) and isinstance(wants, int) and has != wants:
+            shapes = " for an input of ".join("x".join(map(_size, t.shape)) for t in (parameter, x))
+            raise InvalidNode(
+                f"a scale or zero point of {shapes} in blocks of {block} along axis {axis}: it should be "
+                f"{'x'.join(map(_size, expected))}"
+            )
+
+
+def _size(extent: object) -> str:
+    return str(extent) if isinstance(extent, int) else "?"
 
 
 @op("QuantizeLinear", since=10, ignores=["axis", "block_size", "saturate"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.ops.attention import SIZES
 from rillet.frontends.onnx.ops.gather import gather_along
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.scalars import Scalar, convert
@@ -71,7 +72,9 @@ def rotate(node: Node, x: Tensor, turns: list[Tensor], interleaved: bool) -> Ten
     cosines, sines = turns
     half, width = cosines.shape[2], x.shape[3]
     turned = e.mul(2, half)
-    if not isinstance(half, int) or not isinstance(width, int) or 2 * half > width:
+    if not isinstance(half, int) or not isinstance(width, int):
+        raise UnsupportedFeature("a width of heads or caches that is known in each call only", SIZES)
+    if 2 * half > width:
         raise InvalidNode(f"caches of {half} columns do not fit heads of width {width}")
     front = b.slice_axis(x, 3, 0, turned)
     if interleaved:

@@ -24,7 +24,7 @@ def top_k_attribute(node: Node, x: Tensor) -> list[Tensor]:
     return _top_k(node, x, node.attr("k"))
 
 
-@op("TopK", since=10)
+@op("TopK", since=10, ignores=["sorted"])  # any order is allowed where it is 0
 def top_k(node: Node, x: Tensor, k: Tensor) -> list[Tensor]:
     return _top_k(node, x, node.b.extents_of(k, "k", 1)[0])
 
@@ -33,6 +33,8 @@ def _top_k(node: Node, x: Tensor, k: Extent) -> list[Tensor]:
     """The first ``k`` of each row in descending (``largest``) or ascending order; the lower index wins among equals."""
     b = node.b
     axis = node.axis(node.attr("axis", -1), x.rank)
+    if isinstance(k, int) and k < 0:
+        raise InvalidNode(f"k is {k}")
     if isinstance(k, int) and isinstance(x.shape[axis], int) and not 0 <= k <= x.shape[axis]:  # type: ignore[operator]
         raise InvalidNode(f"k is {k}, but axis {axis} has {x.shape[axis]} elements")
     matrix, order, rows = rank_matrix(b, x, axis)
