@@ -16,8 +16,8 @@ from torch_mlir.dialects import arith, linalg
 from rillet.dispatch.pack_rhs import pack
 from rillet.ir import Program, constants
 from rillet.ir.contraction import Contraction, weighted_contraction
-from rillet.ir.rewrite import clone_body, replace, sweep_constants
-from rillet.ir.structured import Expr, Map, Structured, is_projected, iterators_attr, maps_attr, structured, walk
+from rillet.ir.rewrite import clone_operations, generic_like, replace, sweep_constants
+from rillet.ir.structured import Expr, Map, Structured, is_projected, structured, walk
 
 _BYTE = 8  # bits
 
@@ -117,26 +117,15 @@ def _map(column: int, reduced: list[Expr], panel: int, together: int) -> Map:
 def _rebuilt(
     view: Structured, operands: list[ir.Value], maps: list[Map], together: dict[int, int], column: int
 ) -> ir.Value:
-    new = ir.Operation.create(
-        "linalg.generic",
-        results=[r.type for r in view.op.results],
-        operands=operands,
-        attributes={
-            "indexing_maps": maps_attr(view.loops, maps),
-            "iterator_types": iterators_attr(view.parallel),
-            "operandSegmentSizes": view.op.attributes["operandSegmentSizes"],
-        },
-        regions=1,
-        loc=view.op.location,
-    )
-    elements = [_element(v) for v in operands]
-    block = new.regions[0].blocks.append(*elements, arg_locs=[view.op.location] * len(elements))
-    mapping = dict(zip(view.body.arguments, block.arguments, strict=True))
-    with ir.InsertionPoint(block):
+    def body(arguments: list[ir.Value]) -> ir.Value:
+        scalars = dict(zip(view.body.arguments, arguments, strict=True))
         for number, bits in together.items():
-            mapping[view.body.arguments[number]] = _taken_out(block.arguments[number], bits, column)
-    clone_body(view.body, block, mapping)
-    return new.results[0]
+            scalars[view.body.arguments[number]] = _taken_out(arguments[number], bits, column)
+        clone_operations(view.body_ops(), scalars)
+        return scalars[view.yielded()[0]]
+
+    *inputs, init = operands
+    return generic_like(view, inputs, init, body, maps)
 
 
 def _taken_out(byte: ir.Value, bits: int, column: int) -> ir.Value:

@@ -164,20 +164,26 @@ def rebuild_generic(
 
 
 def generic_like(
-    view: Structured, inputs: Sequence[ir.Value], init: ir.Value, body: Callable[[list[ir.Value]], ir.Value]
+    view: Structured,
+    inputs: Sequence[ir.Value],
+    init: ir.Value,
+    body: Callable[[list[ir.Value]], ir.Value],
+    maps: Sequence[Sequence[Expr]] | None = None,
+    parallel: Sequence[bool] | None = None,
 ) -> ir.Value:
-    """A ``linalg.generic`` with the loops and maps of ``view``, which has one result, on other operands.
+    """A ``linalg.generic`` with the loops and maps of ``view``, which has one result, or others, on other operands.
 
     ``body`` is called with the block's scalars (inputs, then init) and returns the scalar to yield.
     """
+    parallel = view.parallel if parallel is None else parallel
     op = ir.Operation.create(
         "linalg.generic",
         results=[init.type],
         operands=[*inputs, init],
         attributes={
-            "indexing_maps": maps_attr(view.loops, view.maps),
-            "iterator_types": iterators_attr(view.parallel),
-            "operandSegmentSizes": view.op.attributes["operandSegmentSizes"],
+            "indexing_maps": maps_attr(len(parallel), view.maps if maps is None else maps),
+            "iterator_types": iterators_attr(parallel),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), 1]),
         },
         regions=1,
     )

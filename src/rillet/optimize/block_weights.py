@@ -18,7 +18,7 @@ from torch_mlir import ir
 from rillet.ir import Program, builders, constants, dtypes
 from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.extents import extents
-from rillet.ir.rewrite import clone_body, defining, erase_dead, replace, sweep_constants
+from rillet.ir.rewrite import clone_operations, defining, erase_dead, generic_like, replace, sweep_constants
 from rillet.ir.structured import (
     DYNAMIC,
     Expr,
@@ -28,8 +28,6 @@ from rillet.ir.structured import (
     inverse,
     is_permutation,
     is_projected,
-    iterators_attr,
-    maps_attr,
     rename,
     structured,
     walk,
@@ -153,31 +151,18 @@ def _rewritten(
     new_maps = [split(m) for m in (view.maps[roles.lhs], *maps, *view.init_maps)]
     parallel = [view.parallel[loop] for loop in range(view.loops)]
     parallel.insert(inner, False)
-    operands = [*inputs, *view.inits]
-    new = ir.Operation.create(
-        "linalg.generic",
-        results=[r.type for r in view.op.results],
-        operands=operands,
-        attributes={
-            "indexing_maps": maps_attr(view.loops + 1, new_maps),
-            "iterator_types": iterators_attr(parallel),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), len(view.inits)]),
-        },
-        regions=1,
-        loc=ir.Location.fused([maker.op.location, view.op.location]),
-    )
-    elements = [ir.RankedTensorType(v.type).element_type for v in operands]
-    block = new.regions[0].blocks.append(*elements, arg_locs=[view.op.location] * len(elements))
-    own = dict(zip(maker.body.arguments, block.arguments[1:-1], strict=False))
-    clone_body(maker.body, block, own, terminator=False)
-    weight = maker.yielded()[0]
-    mapping = {
-        view.body.arguments[roles.lhs]: block.arguments[0],
-        view.body.arguments[roles.rhs]: own.get(weight, weight),
-        view.body.arguments[2]: block.arguments[len(inputs)],
-    }
-    clone_body(view.body, block, mapping)
-    return new.results[0]
+
+    def body(arguments: list[ir.Value]) -> ir.Value:
+        scalars = dict(zip(maker.body.arguments, arguments[1:-1], strict=False))
+        clone_operations(maker.body_ops(), scalars)
+        weight = maker.yielded()[0]
+        left, right, total = (view.body.arguments[n] for n in (roles.lhs, roles.rhs, 2))
+        scalars |= {left: arguments[0], right: scalars.get(weight, weight), total: arguments[-1]}
+        clone_operations(view.body_ops(), scalars)
+        return scalars[view.yielded()[0]]
+
+    with ir.Location.fused([maker.op.location, view.op.location]):
+        return generic_like(view, inputs, view.inits[0], body, new_maps, parallel)
 
 
 def _expanded(value: ir.Value, map_: Map, blocks: _Blocks) -> ir.Value:

@@ -39,6 +39,12 @@ def collapse(dispatch: Dispatch) -> bool:
         _rewrite_generic(generic.op, dispatch, dimensions, groups)
     for value, type_ in types.items():
         value.set_type(type_)
+    follow_types(dispatch)
+    return True
+
+
+def follow_types(dispatch: Dispatch) -> None:
+    """Make splats and the function's type say what the types of values were changed to, and verify all."""
     for op in dispatch.tensor_ops:
         if op.name == "arith.constant":
             splat = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()
@@ -47,7 +53,6 @@ def collapse(dispatch: Dispatch) -> bool:
     results = [port.value.type for port in dispatch.results]
     dispatch.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, results))
     dispatch.module.operation.verify()
-    return True
 
 
 def _only_plain_maps(dispatch: Dispatch) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.codegen.cpu.collapse import POSITIONAL, ROW_MAJOR_OPS
+from rillet.codegen.cpu.collapse import POSITIONAL, ROW_MAJOR_OPS, follow_types
 from rillet.codegen.cpu.contraction_form import product_of
 from rillet.codegen.cpu.dimensions import Dimension, Dimensions
 from rillet.codegen.cpu.dispatch import Dispatch, Generic
@@ -117,11 +117,4 @@ def _rewrite(
         old = ir.RankedTensorType(value.type)
         shape = [*old.shape[:axis], old.shape[axis] * columns, *old.shape[axis + 2 :]]
         value.set_type(ir.RankedTensorType.get(shape, old.element_type))
-    for op in dispatch.tensor_ops:
-        if op.name == "arith.constant":
-            splat = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()
-            op.attributes["value"] = ir.DenseElementsAttr.get_splat(op.results[0].type, splat)
-    arguments = [a.type for a in dispatch.block.arguments]
-    results = [port.value.type for port in dispatch.results]
-    dispatch.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, results))
-    dispatch.module.operation.verify()
+    follow_types(dispatch)
