@@ -11,8 +11,9 @@ import numpy as np
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.matmul import multiply
+from rillet.frontends.onnx.ops.quantize import dequantize
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, compute_dtype, convert, is_float
+from rillet.frontends.scalars import is_float
 from rillet.frontends.tensors import Tensor
 from rillet.ir import builders, dtypes
 
@@ -47,13 +48,13 @@ def matmul_nbits(
         packed = _array(zero_points, "zero_points")
         zero = _unpacked(packed, bits, [columns, blocks], "zero_points")
     narrow = _DTYPES[bits]
-    matrix = _dequantized(
-        node,
-        node.b.constant(weights.T, narrow, name=b.name),
-        node.b.constant(scale.T, scales.dtype),
-        node.b.constant(zero.T, None if is_float(dtypes.of_numpy(zero.dtype).name) else narrow),
-        block,
-    )
+    k, n = builders.dims(2)
+    place = [builders.ir.AffineExpr.get_floor_div(k, block), n]
+    parameters = [
+        (node.b.constant(scale.T, scales.dtype), place),
+        (node.b.constant(zero.T, None if is_float(dtypes.of_numpy(zero.dtype).name) else narrow), place),
+    ]
+    matrix = dequantize(node.b, node.b.constant(weights.T, narrow, name=b.name), parameters, scales.dtype)
     product = multiply(node, a, matrix)
     return product if bias is None else node.b.map(lambda x, c: x + c, product, bias)
 
@@ -83,18 +84,3 @@ def _unpacked(array: np.ndarray, bits: int, shape: list[int], name: str) -> np.n
     for place in range(8 // bits):
         numbers[..., place] = (packed >> (place * bits)) & ((1 << bits) - 1)
     return numbers.reshape(*lead, -1)[..., :length]
-
-
-def _dequantized(node: Node, weights: Tensor, scale: Tensor, zero: Tensor, block: int) -> Tensor:
-    """(weights - zero) * scale, of ``block`` rows each."""
-    k, n = builders.dims(2)
-    number = builders.ir.AffineExpr.get_floor_div(k, block)
-    wide = compute_dtype(scale.dtype)
-
-    def body(w: Scalar, s: Scalar, z: Scalar, _: Scalar) -> Scalar:
-        if is_float(z.dtype):
-            return (convert(w, wide) - convert(z, wide)) * s
-        return convert(convert(w, "int32") - convert(z, "int32"), wide) * s
-
-    output = (node.b.empty(scale.dtype, weights.shape), [k, n], scale.dtype, weights.shape)
-    return node.b.generic([(weights, [k, n]), (scale, [number, n]), (zero, [number, n])], [output], "pp", body)[0]

@@ -12,6 +12,7 @@ import numpy as np
 
 from rillet.frontends import scalars
 from rillet.frontends.errors import InvalidNode
+from rillet.frontends.layout import Builder
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.convolution import convolve
 from rillet.frontends.onnx.ops.elementwise import convert_float8
@@ -45,21 +46,25 @@ def dequantize_linear(node: Node, x: Tensor, scale: Tensor, zero_point: Tensor |
     dtype = node.dtype_attr("output_dtype", scale.dtype) if node.has("output_dtype") else scale.dtype
     if zero_point is not None and zero_point.array is not None and not np.any(zero_point.array.astype(np.float32)):
         zero_point = None
-    operands = [_operand(node, p, x) for p in (scale, zero_point) if p is not None]
+    return dequantize(b, x, [_operand(node, p, x) for p in (scale, zero_point) if p is not None], dtype)
+
+
+def dequantize(b: Builder, x: Tensor, parameters: Sequence[tuple[Tensor, Sequence[Expr]]], dtype: str) -> Tensor:
+    """(x - zero_point) * scale; ``parameters``: the scale and the zero point, if there is one, each with the
+    expressions that read it in a loop nest over ``x``.
+    """
     loops = builders.dims(x.rank)
 
     def body(v: Scalar, s: Scalar, *rest: Scalar) -> Scalar:
         wide = scalars.compute_dtype(s.dtype)
-        if scalars.is_float(v.dtype):
-            value = convert(v, wide)
-        elif rest and rest[0].dtype != "bool":
-            value = convert(convert(v, "int32") - convert(rest[0], "int32"), wide)
-        else:
-            value = convert(v, wide)
-        return value * s
+        if scalars.is_float(v.dtype) or not rest or rest[0].dtype == "bool":
+            return convert(v, wide) * s
+        if scalars.is_float(rest[0].dtype):
+            return (convert(v, wide) - convert(rest[0], wide)) * s
+        return convert(convert(v, "int32") - convert(rest[0], "int32"), wide) * s
 
     output = (b.empty(dtype, x.shape), loops, dtype, x.shape)
-    return b.generic([(x, loops), *operands], [output], "p" * x.rank, lambda *arguments: body(*arguments[:-1]))[0]
+    return b.generic([(x, loops), *parameters], [output], "p" * x.rank, lambda *arguments: body(*arguments[:-1]))[0]
 
 
 def _operand(node: Node, parameter: Tensor, x: Tensor) -> tuple[Tensor, Sequence[Expr]]:
