@@ -41,6 +41,15 @@ def test_every_unsupported_node_is_listed() -> None:
     assert coverage(relu()) == []
 
 
+def test_an_error_in_the_body_of_an_op_names_the_node() -> None:
+    """Heads of no width: the body reshapes to them, where 0 stands for another extent."""
+    inputs = {"q": ("float32", (1, 2, 3, 0)), "k": ("float32", (1, 2, 7, 0)), "v": ("float32", (1, 2, 7, 8))}
+    proto = model([helper.make_node("Attention", ["q", "k", "v"], ["y"], name="look")], inputs, ["y"], opset=23)
+    shapes = {name: shape for name, (_, shape) in inputs.items()}
+    with pytest.raises(CompileError, match=r"^Attention 'look': in the body that ONNX defines for it, Reshape '"):
+        import_model(proto, inputs=shapes)
+
+
 @pytest.mark.parametrize("op_type", ["QAttention", "QLinearReduceMean", "DynamicQuantizeLSTM"])
 def test_another_form_of_quantization_is_advised(op_type: str) -> None:
     proto = model([helper.make_node(op_type, ["x"], ["y"], name="q", domain="com.microsoft")], X, ["y"])

@@ -244,7 +244,10 @@ def _without(
                 return None, []
         new_feeds.append({**given, **{n: np.asarray(values[n]) for n in cut}})
     trial = submodel(model, kept, cut, types)
-    return trial, [_only(f, trial) for f in new_feeds]
+    trial_feeds = [_only(f, trial) for f in new_feeds]
+    if any(len(_dims(trial, name)) != array.ndim for feeds in trial_feeds for name, array in feeds.items()):
+        return None, []  # what onnx infers of an invalid model is not what it computes
+    return trial, trial_feeds
 
 
 def _only(feeds: Feeds, model: onnx.ModelProto) -> Feeds:

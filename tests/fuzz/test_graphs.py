@@ -33,3 +33,12 @@ def test_sample_of_random_graphs() -> None:
 
 
 _FIRST_SEED, _SEEDS = 5000, 50
+
+
+def test_a_graph_whose_inferred_shapes_are_wrong_is_reduced() -> None:
+    """Of slopes that do not broadcast to the values, onnx infers the values' shape and runtimes compute another."""
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[4] x, float[3,2,1] slope) => (float y) <float[4] t>
+    { t = PRelu(x, slope)  y = ReduceMax<keepdims: int = 0>(t) }"""
+    rng = np.random.default_rng(0)
+    model = onnx.parser.parse_model(text)
+    assert graphs.reduce(model, [graphs.random_feeds(model, {}, rng, False)])[2].failed

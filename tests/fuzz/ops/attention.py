@@ -88,6 +88,7 @@ def attention_op(g: Maker) -> None:
         if not isinstance(x.dims[1], int) or not x.dims[1]:
             raise Stuck
         heads, depth = x.dims[1], x.dims[3]
+    g.filled(depth)  # the body that onnx defines reshapes to it, where 0 means another extent
     shared = g.one_of([n for n in range(1, heads + 1) if heads % n == 0])
     other, out = g.dim(), g.integer(1, 9)
     if x.rank == 3:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onnx import helper
 
-from tests.fuzz.maker import FLOATS, INTEGERS, Maker, Stuck, Value, np_type
+from tests.fuzz.maker import FLOATS, INTEGERS, Dim, Maker, Stuck, Value, np_type
 from tests.fuzz.ops.registry import applies
 
 _UNARY = (
@@ -77,7 +79,16 @@ def binary(g: Maker) -> None:
     operands = [x, g.partner(x)]
     if g.chance(0.5):
         operands.reverse()
-    g.add(g.one_of(["Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"]), operands)
+    op = g.one_of(["Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"])
+    if op == "PRelu" and not _widens_to(operands[1].dims, operands[0].dims):
+        op = "Max"
+    g.add(op, operands)
+
+
+def _widens_to(dims: Sequence[Dim], wanted: Sequence[Dim]) -> bool:
+    """Whether a tensor of extents ``dims`` broadcasts to ``wanted`` alone, as the slopes of PRelu must."""
+    pairs = zip(reversed(dims), reversed(wanted), strict=False)
+    return len(dims) <= len(wanted) and all(d in (1, w) for d, w in pairs)
 
 
 @applies(2)

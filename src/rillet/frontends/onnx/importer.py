@@ -368,7 +368,10 @@ class GraphImporter:
         expansion = functions.body_of(proto, opset, inputs)
         if expansion is None:
             raise UnsupportedFeature(*self._unknown(proto, domain, opset))
-        return self._call(expansion[0], expansion[1], proto, inputs, scope)
+        try:
+            return self._call(expansion[0], expansion[1], proto, inputs, scope)
+        except CompileError as error:  # it names a node that the model does not have
+            raise InvalidNode(f"in the body that ONNX defines for it, {error}") from error
 
     # --- functions and subgraphs ---
 
