@@ -23,6 +23,7 @@ from rillet.frontends.dimensions import pin
 from rillet.ir import Program, turn
 from rillet.ir.image import Image
 from rillet.module import CompiledLibrary, write_module
+from rillet.runtime.files import check_folder, path_text
 from rillet.runtime.module import thread_count
 from rillet.targets import Target, get
 from rillet.tuning import record as tuning_record
@@ -107,6 +108,7 @@ def compile(
     Raises:
         UnsupportedError: names every node that cannot be compiled.
         CompileError: the source is invalid.
+        SaveError: ``dump_ir`` cannot be written into.
     """
     options = _options(jobs, cache, dump_ir, optimize_for_size, tuning)
     if progress is not None and not callable(progress):
@@ -154,6 +156,8 @@ def _options(
     check_jobs(jobs)
     if not isinstance(dump_ir, str | os.PathLike | None):
         raise CompileError(f"dump_ir must be the path of a folder, not {dump_ir!r}")
+    if dump_ir is not None:
+        check_folder(dump_ir)
     return CompileOptions(
         jobs=jobs,
         cache=cache_directory(cache),
@@ -306,7 +310,7 @@ def import_source(
 
 def resolve_targets(target: str | Sequence[str]) -> list[Target]:
     """The targets named, best first, as the loader tries them in order."""
-    if not isinstance(target, str | Sequence):
+    if isinstance(target, bytes | bytearray) or not isinstance(target, str | Sequence):
         raise CompileError(f"target must be a name or several, not {target!r}; 'rillet targets' lists them")
     names = [target] if isinstance(target, str) else list(target)
     if not names:
@@ -363,6 +367,7 @@ def cache_directory(cache: bool | str | os.PathLike[str]) -> Path | None:
         return default_directory()
     if not isinstance(cache, str | os.PathLike):
         raise CompileError(f"cache must be True, False or the path of a folder, not {cache!r}")
+    path_text(cache, "cache: cannot use", CompileError)
     if Path(cache).exists() and not Path(cache).is_dir():
         raise CompileError(f"cache: {cache} is not a folder")
     return Path(cache)

@@ -19,7 +19,7 @@ def bar(title: str, custom: Progress | None = None) -> Iterator[Progress]:
     if custom is not None:
         yield custom
         return
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():  # None: it was closed before the start, as daemons do
         yield lambda finished, total: None
         return
     from tqdm import tqdm

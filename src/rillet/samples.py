@@ -21,13 +21,14 @@ def sample_inputs(
     """One array for each input: that of ``given``, else a random one from ``seed``.
 
     Dynamic dimensions of random arrays have the size of ``sizes`` by name, that of a given array whose input has a
-    dimension of this name, or 1. Raises RunError for a name in ``given`` or ``sizes`` that the model does not have.
+    dimension of this name, or 1. Raises RunError for a name in ``given`` or ``sizes`` that the model does not have, and
+    for sizes that are not those of a given array.
     """
     given = given or {}
     names = [spec.name for spec in specs]
     if unknown := sorted(set(given) - set(names)):
         raise RunError(f"the model has no input {', '.join(unknown)}; its inputs: {', '.join(names) or 'none'}")
-    known = {**named_sizes(specs, given), **_checked(specs, sizes or {})}
+    known = {**named_sizes(specs, given), **_checked(specs, given, sizes or {})}
     generator = np.random.default_rng(seed)
     return {
         spec.name: given[spec.name] if spec.name in given else random_input(sized(spec, known), generator)
@@ -69,13 +70,19 @@ def static_shape(spec: TensorSpec) -> tuple[int, ...]:
     return tuple(d if isinstance(d, int) and d >= 0 else 1 for d in spec.shape)
 
 
-def _checked(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> Mapping[str, int]:
+def _checked(
+    specs: Sequence[TensorSpec], given: Mapping[str, np.ndarray], sizes: Mapping[str, int]
+) -> Mapping[str, int]:
     known = dict.fromkeys(dim for spec in specs for dim in spec.shape if isinstance(dim, str))
     for name, size in sizes.items():
         what = advice(f"sizes[{name!r}]", f"--size {name}={size}")
         if name not in known:
             there = f"its dynamic dimensions: {', '.join(known)}" if known else "its inputs have no dynamic dimensions"
             raise RunError(f"{what}: the model has no such dimension; {there}")
+        for spec in specs:
+            found = named_sizes([spec], given).get(name, size)
+            if found != size:
+                raise RunError(f"{what}: the array given for input '{spec.name}' has the size {found} there")
     return sizes
 
 

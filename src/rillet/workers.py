@@ -51,7 +51,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def serve(answer: Callable[..., Any]) -> None:
     """In the worker: answer requests from standard input on standard output until there are no more."""
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not corrupt the replies
+    elsewhere = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()
+    os.dup2(elsewhere, sys.stdout.fileno())  # a stray print must not corrupt the replies
     while True:
         try:
             request = pickle.load(requests)

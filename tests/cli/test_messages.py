@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -69,13 +71,42 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("verify bad.mlir", "'bad.mlir': 'rillet verify' reads ONNX models only"),
         ("verify model.onnx --input q=good.npy", "the model has no input q; its inputs: x"),
         ("export model.onnx --target cortex-m4 -o good.npy", "cannot write into good.npy: good.npy is a file"),
+        ("export model.onnx --target cortex-m4 -o EMPTY", "cannot write into '': the path is empty"),
+        ("compile EMPTY", "cannot compile '': the path is empty"),
+        ("compile .", ". is a folder; give a model file"),
+        ("compile . --until optimize", ". is a folder; give a model file"),
+        ("compile model.onnx/m.onnx", "cannot read model.onnx/m.onnx: Not a directory"),
+        ("check .", ". is a folder; give a model file"),
+        ("verify EMPTY", "cannot compile '': the path is empty"),
+        ("compile model.onnx -o EMPTY", "cannot write '': the path is empty"),
+        ("compile model.onnx -o good.npy/m.rlm", "cannot write good.npy/m.rlm: Not a directory"),
+        ("compile model.onnx -o sub/", "cannot write sub/: it names a folder"),
+        ("compile model.onnx --dump-ir EMPTY", "cannot write into '': the path is empty"),
+        ("compile model.onnx --dump-ir good.npy", "cannot write into good.npy: good.npy is a file, not a folder"),
+        ("run model.rlm -o EMPTY", "cannot write into '': the path is empty"),
+        ("run EMPTY", "cannot compile '': the path is empty"),
+        (
+            "verify model.onnx --bisect none/b.onnx",
+            "cannot write none/b.onnx: there is no folder none; create it first",
+        ),
+        ("bench model.rlm --profile --trace EMPTY", "cannot write '': the path is empty"),
+        ("tune model.onnx -o good.npy/t.json", "cannot write good.npy/t.json: Not a directory"),
+        ("run model.onnx --size n=-1", "--size n=-1: expected NAME=SIZE, a whole number from 0 on"),
+        (f"run model.onnx --size n={'9' * 5000}", "expected NAME=SIZE, a whole number from 0 on"),
+        (f"check model.onnx --dim n={'9' * 5000}", "expected NAME=SIZE, a whole number from 0 on"),
+        (f"check model.onnx --shape x=1x{'9' * 5000}x4", "is neither a number nor a name"),
+        (f"export model.onnx --target cortex-m4 -o fw --ram {'9' * 5000}", "expected a number of bytes"),
+        (
+            "run model.rlm --size n=3 --input x=good.npy",
+            "--size n=3: the array given for input 'x' has the size 2 there",
+        ),
     ],
 )
 def test_messages(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str, message: str
 ) -> None:
     monkeypatch.chdir(folder)
-    assert main(command.split()) == 1
+    assert main(["" if word == "EMPTY" else word for word in command.split()]) == 1
     error = capsys.readouterr().err
     assert error.startswith("rillet: ") and message in error, error
 
@@ -127,3 +158,64 @@ def test_without_the_compiler_packages_every_command_says_what_to_install(folder
     )
     advice = f"needs the package {package}: pip install 'rillet[compiler]'"
     assert done.stderr.splitlines() == [f"rillet: 'rillet {c.split()[0]}' {advice}" for c in commands]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="a file system that takes no files")
+@pytest.mark.parametrize("command", ["compile model.onnx -o /proc/b.rlm", "compile model.onnx --dump-ir /proc/b"])
+def test_folders_that_take_no_files_are_noticed_before_the_work(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("it compiles")
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("rillet.compiler.compile_to_bytes", fail)
+    assert main(command.split()) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("rillet: cannot write") and "takes no files" in error, error
+
+
+def test_nothing_to_bisect_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main(["verify", "model.onnx", "--bisect", "part.onnx"]) == 0
+    assert "part.onnx: not written, as nothing departs\n" in capsys.readouterr().out
+    assert not (folder / "part.onnx").exists()
+
+
+def _rillet(folder: Path, command: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "rillet.cli", *command.split()]
+    return subprocess.run(words, cwd=folder, text=True, check=False, timeout=120, **options)
+
+
+def test_standard_streams_may_be_closed(folder: Path) -> None:
+    for streams in ((1,), (2,), (0, 1, 2)):
+        options = {"preexec_fn": lambda streams=streams: [os.close(s) for s in streams]}
+        assert _rillet(folder, "compile model.onnx -o closed.rlm --no-cache", **options).returncode == 0
+        assert _rillet(folder, "inspect none.rlm", **options).returncode == 1
+        (folder / "closed.rlm").unlink()
+
+
+@pytest.mark.parametrize("command", ["targets", "check model.onnx", "run model.rlm", "inspect model.rlm --json"])
+def test_a_reader_that_goes_away_is_no_error(folder: Path, command: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = _rillet(folder, command, stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_interrupt_while_it_starts_shows_no_trace(folder: Path) -> None:
+    code = (
+        "import sys, os, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background process may ignore it
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'rillet.cli.common': os.kill(os.getpid(), signal.SIGINT)\n"
+        "from rillet.cli import main\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "main(['targets'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import mmap
 import os
 import pickle
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 
 from rillet import LoadError, SaveError
-from rillet.runtime import files, load
+from rillet.runtime import files, load, read_facts
 
 X = np.arange(4, dtype=np.float32)
 
@@ -96,6 +97,10 @@ def test_paths_that_do_not_work(tmp_path: Path) -> None:
         load(tmp_path / "missing.rlm")
     with pytest.raises(LoadError, match="not a file"):
         load(tmp_path)
+    with pytest.raises(LoadError, match="cannot load '': the path is empty"):
+        load("")
+    with pytest.raises(LoadError, match="cannot read: int is no path; pass a str"):
+        read_facts(5)  # type: ignore[arg-type]
     (tmp_path / "empty.rlm").write_bytes(b"")
     with pytest.raises(LoadError, match="the file is empty"):
         load(tmp_path / "empty.rlm")
@@ -216,8 +221,22 @@ def test_saving_where_it_cannot(blob: bytes, tmp_path: Path) -> None:
         module.save(tmp_path)
     with pytest.raises(SaveError, match=r"cannot write .*: File name too long"):
         module.save(tmp_path / ("n" * 300))
-    with pytest.raises(SaveError, match=r"cannot write .*: embedded null"):
+    with pytest.raises(SaveError, match=r"cannot write 'a\\x00b': it is no path, as it has a zero character"):
         module.save("a\0b")
+    with pytest.raises(SaveError, match="cannot write '': the path is empty"):
+        module.save("")
+    with pytest.raises(SaveError, match=r"cannot write .*/sub/: it names a folder"):
+        module.save(f"{tmp_path}/sub/")
+    for bad in (5, None, True, io.BytesIO()):
+        with pytest.raises(
+            SaveError, match=f"cannot write: {type(bad).__name__} is no path; pass a str or an os.PathL"
+        ):
+            module.save(bad)  # type: ignore[arg-type]
+    if os.path.isdir("/proc"):
+        with pytest.raises(
+            SaveError, match=r"cannot write /proc/b\.rlm: (its folder takes no files|Permission denied)"
+        ):
+            module.save("/proc/b.rlm")
     assert not list(tmp_path.iterdir())
     module.save(tmp_path / ("n" * 255))
     name = os.fsdecode(b"\xff\xfe.rlm")
@@ -232,6 +251,8 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
     folder = tmp_path / "out"
     files.write_folder(folder, {"a": b"1", "sub/b": b"2"})
     assert (folder / "a").read_bytes() == b"1" and (folder / "sub" / "b").read_bytes() == b"2"
+    with pytest.raises(SaveError, match=r"cannot write .*/a/x: "):
+        files.write_folder(folder / "a", {"x": b"3"})
     (folder / "c").mkdir()
     with pytest.raises(SaveError, match=r"cannot write .*c: it is a folder"):
         files.write_folder(folder, {"a": b"3", "new/d": b"4", "c": b"5"})

@@ -278,5 +278,6 @@ def test_the_part_of_a_model_of_strings(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_part_that_cannot_be_written_is_named_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["verify", "absent.onnx", "--bisect", str(tmp_path / "none" / "part.onnx")]) == 1
+    (tmp_path / "empty.onnx").touch()
+    assert main(["verify", str(tmp_path / "empty.onnx"), "--bisect", str(tmp_path / "none" / "part.onnx")]) == 1
     assert f"there is no folder {tmp_path / 'none'}" in capsys.readouterr().err

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import io
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 
 COMMANDS = ("compile", "tune", "export", "run", "bench", "check", "verify", "inspect", "targets")
@@ -14,8 +17,13 @@ COMMANDS = ("compile", "tune", "export", "run", "bench", "check", "verify", "ins
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its status: 0 done, 1 failed with a message, 2 wrong usage, 130 interrupted."""
+    with _interruptible():
+        options = _parse(arguments)
+    return _run(options)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     from rillet import __version__
-    from rillet.errors import RilletError, command_line, missing_package
 
     parser = argparse.ArgumentParser(prog="rillet", description="Compile trained models into small native programs.")
     parser.add_argument("--version", action="version", version=f"rillet {__version__}")
@@ -25,7 +33,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # names may have characters that the terminal has not
             stream.reconfigure(errors="backslashreplace")
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends the process at once: there is nothing to clean up, and what is being imported would show a trace."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from rillet.errors import RilletError, command_line, missing_package
+
     try:
         with command_line(), warnings.catch_warnings():
             warnings.showwarning = _show_warning

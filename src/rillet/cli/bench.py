@@ -16,7 +16,6 @@ from rillet.cli import profile
 from rillet.cli.common import (
     add_inputs,
     add_source,
-    check_output,
     duration,
     has_dynamic_sizes,
     open_module,
@@ -25,6 +24,7 @@ from rillet.cli.common import (
 )
 from rillet.errors import RunError
 from rillet.runtime import Module, load
+from rillet.runtime.files import check_file
 
 _NO_RATES = "no rates: some sizes are known at calls only; compile with --dim NAME=128 for each of them"
 
@@ -41,10 +41,10 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
-    if options.trace and not options.profile:
+    if options.trace is not None and not options.profile:
         raise RunError("--trace writes what --profile measures: give both")
-    if options.trace:
-        check_output(Path(options.trace))
+    if options.trace is not None:
+        check_file(options.trace)
     if options.profile and options.threads not in (None, 1):
         raise RunError(
             "--profile times kernels one after the other on one thread, so that their times add up to a call's: "
@@ -100,7 +100,7 @@ def show_profile(module: Module, inputs: list[np.ndarray], options: argparse.Nam
     known = not has_dynamic_sizes(watched.inputs, watched.stats)
     roofline, note = profile.measure_roofs(watched) if known else (None, _NO_RATES)
     kernels = profile.summarize(watched, runs, roofline, with_rates=known)
-    if options.trace:
+    if options.trace is not None:
         profile.write_trace(Path(options.trace), watched, runs, roofline, with_rates=known)
     if options.json:
         print_json([dataclasses.asdict(kernel) for kernel in kernels])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rillet.cli.common import add_shapes, check_onnx, counted, parse_shapes, parse_sizes, print_json
+from rillet.cli.common import add_shapes, counted, onnx_path, parse_shapes, parse_sizes, print_json
 
 if TYPE_CHECKING:
     from rillet.analysis import Report
@@ -23,9 +23,9 @@ def register(commands: Any) -> None:
 def handle(options: argparse.Namespace) -> int:
     from rillet.analysis import check
 
-    check_onnx(options.model, "check")
+    model = onnx_path(options.model, "check")
     shapes, dims = parse_shapes(options.shape), parse_sizes("--dim", options.dim)
-    report = check(options.model, target=options.target, inputs=shapes, dims=dims)
+    report = check(model, target=options.target, inputs=shapes, dims=dims)
     if options.json:
         print_json(report.as_dict())
     else:

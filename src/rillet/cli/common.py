@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,10 @@ import numpy as np
 
 from rillet.errors import CompileError, RunError
 from rillet.runtime import Module, TensorSpec, load
-from rillet.runtime.files import save_error
 from rillet.runtime.module import MOST_THREADS
 from rillet.samples import sample_inputs
+
+_MOST_DIGITS = 100  # of a number; Python refuses to read those of some thousands
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
@@ -89,7 +89,7 @@ def open_module(options: argparse.Namespace) -> Module:
     if all(obstacles):
         raise RunError(f"code for {', '.join(options.target)} cannot run here: {obstacles[-1]}; see 'rillet export'")
     module = rillet.compile(
-        options.model,
+        model_path(options.model),
         target=options.target or "host",
         inputs=parse_shapes(options.shape),
         dims=parse_sizes("--dim", options.dim),
@@ -118,7 +118,7 @@ def thread_number(text: str) -> int:
 
 
 def _whole(text: str, least: int, most: int | None) -> int:
-    value = int(text) if text.isascii() and text.lstrip("+-").isdigit() else least - 1
+    value = int(text) if is_size(text.removeprefix("+")) else least - 1
     if value < least or (most is not None and value > most):
         upto = "on" if most is None else f"to {most}"
         raise argparse.ArgumentTypeError(f"{text}: expected a whole number from {least} {upto}")
@@ -136,43 +136,18 @@ def duration(text: str) -> float:
     return value
 
 
-def check_output(path: Path, *, makes_folder: bool = False) -> None:
-    """Before long work: whether a file can be written there at all. Raises ``CompileError``.
+def model_path(path: str) -> Path:
+    """The model's file, which is there. Raises ``CompileError``."""
+    from rillet.frontends.source import checked_path
 
-    ``makes_folder``: whether writing it makes the folder it goes into.
-    """
-    if os.path.isdir(path):
-        raise CompileError(f"cannot write {path}: it is a folder")
-    folder = path.parent
-    while makes_folder and not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    if not folder.is_dir():
-        raise CompileError(f"cannot write {path}: there is no folder {folder}; create it first")
-    if not os.path.exists(path) and not os.access(folder, os.W_OK | os.X_OK):
-        raise CompileError(f"cannot write {path}: the folder {folder} is not writable")
-    try:
-        os.lstat(path)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise save_error(path, error) from error
+    return checked_path(path)
 
 
-def check_folder(path: Path) -> None:
-    """Before long work: whether files can be written into the folder, or it can be made. Raises ``CompileError``."""
-    for place in (path, *path.parents):
-        if os.path.exists(place):
-            break
-    if not os.path.isdir(place):
-        raise CompileError(f"cannot write into {path}: {place} is a file, not a folder")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise CompileError(f"cannot write into {path}: the folder {place} is not writable")
-
-
-def check_onnx(path: str, command: str) -> None:
-    """Raise ``CompileError`` for a file that only other commands read."""
+def onnx_path(path: str, command: str) -> Path:
+    """The model's file. Raises ``CompileError`` for one that only other commands read."""
     if path.endswith(".mlir"):
         raise CompileError(f"'{path}': 'rillet {command}' reads ONNX models only; 'rillet compile' takes MLIR")
+    return model_path(path)
 
 
 def parse_shapes(texts: list[str]) -> dict[str, tuple[int | str, ...]]:
@@ -193,12 +168,17 @@ def parse_sizes(option: str, texts: list[str]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for text in texts:
         name, _, size = text.partition("=")
-        if not name or not (size.isascii() and size.isdigit()):
-            raise CompileError(f"{option} {text}: expected NAME=SIZE")
+        if not name or not is_size(size):
+            raise CompileError(f"{option} {text}: expected NAME=SIZE, a whole number from 0 on")
         if name in sizes:
             raise CompileError(f"{option} {text}: the size of '{name}' is given twice")
         sizes[name] = int(size)
     return sizes
+
+
+def is_size(text: str) -> bool:
+    """Whether the text is a whole number from 0 on, of a length that Python reads."""
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
 def read_inputs(module: Module, options: argparse.Namespace) -> dict[str, np.ndarray]:
@@ -308,7 +288,7 @@ def print_json(facts: Any) -> None:
 
 
 def _dimension(text: str, whole: str) -> int | str:
-    if text == "-1" or (text.isascii() and text.isdigit()):
+    if text == "-1" or is_size(text):
         return int(text)
     if text.isidentifier():
         return text

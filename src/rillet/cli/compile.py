@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
-from pathlib import Path
 from typing import Any
 
 from rillet.cli.common import (
@@ -12,13 +12,14 @@ from rillet.cli.common import (
     add_shapes,
     add_targets,
     add_tuning,
-    check_output,
+    model_path,
     parse_shapes,
     parse_sizes,
     print_json,
     print_stats,
 )
 from rillet.errors import CompileError
+from rillet.runtime.files import check_file
 
 
 def register(commands: Any) -> None:
@@ -45,17 +46,18 @@ def handle(options: argparse.Namespace) -> int:
     targets = resolve_targets(target)
     if options.until:
         _refuse_beside_until(options)
-        print(print_stage(options.model, options.until, target=targets[0], inputs=shapes, dims=dims))
+        print(print_stage(model_path(options.model), options.until, target=targets[0], inputs=shapes, dims=dims))
         return 0
     if targets[0].is_bare_metal:
         raise CompileError(
             f"target {targets[0].name} has no loader for module files; 'rillet export' writes C sources and objects"
         )
-    output = Path(options.output) if options.output else Path(options.model).with_suffix(".rlm")
-    check_output(output)
+    model = model_path(options.model)
+    output = model.with_suffix(".rlm") if options.output is None else options.output
+    check_file(output)
     started = time.perf_counter()
     module = rillet.compile(
-        options.model,
+        model,
         target=target,
         inputs=shapes,
         dims=dims,
@@ -69,7 +71,7 @@ def handle(options: argparse.Namespace) -> int:
     module.save(output)
     facts = {
         "output": str(output),
-        "bytes": output.stat().st_size,
+        "bytes": os.stat(output).st_size,
         "seconds": round(time.perf_counter() - started, 3),
         "targets": module.targets,
         "stats": module.stats,
@@ -86,8 +88,8 @@ def _refuse_beside_until(options: argparse.Namespace) -> None:
     """What one stage of one target, printed, has no use for."""
     given = {
         "several --target": options.target and len(options.target) > 1,
-        "-o": options.output,
-        "--dump-ir": options.dump_ir,
+        "-o": options.output is not None,
+        "--dump-ir": options.dump_ir is not None,
         "--optimize-for-size": options.optimize_for_size,
         "--tuning": options.tuning is not True and options.tuning,
         "--json": options.json,

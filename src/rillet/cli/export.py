@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from pathlib import Path
 from typing import Any
 
-from rillet.cli.common import add_compiling, add_shapes, check_folder, parse_shapes, parse_sizes, print_json
+from rillet.cli.common import add_compiling, add_shapes, is_size, model_path, parse_shapes, parse_sizes, print_json
 from rillet.errors import CompileError
+from rillet.runtime.files import check_folder
 
 _UNITS = {"": 1, "k": 1024, "m": 1024 * 1024}
 
@@ -34,10 +34,10 @@ def register(commands: Any) -> None:
 def handle(options: argparse.Namespace) -> int:
     from rillet.compiler import cross_compile
 
-    check_folder(Path(options.output))
+    check_folder(options.output)
     budgets = {"ram": _bytes("--ram", options.ram), "flash": _bytes("--flash", options.flash)}
     module = cross_compile(
-        options.model,
+        model_path(options.model),
         target=options.target,
         inputs=parse_shapes(options.shape),
         dims=parse_sizes("--dim", options.dim),
@@ -62,6 +62,6 @@ def _bytes(option: str, text: str | None) -> int | None:
     if text is None:
         return None
     number, unit = (text[:-1], text[-1].lower()) if text[-1:].lower() in ("k", "m") else (text, "")
-    if not number.isdecimal():
+    if not is_size(number):
         raise CompileError(f"{option} {text}: expected a number of bytes, like 65536, 64k or 1m")
     return int(number) * _UNITS[unit]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rillet.cli.common import add_inputs, add_source, check_folder, npy, open_module, print_json, read_inputs
-from rillet.runtime.files import write_folder
+from rillet.cli.common import add_inputs, add_source, npy, open_module, print_json, read_inputs
+from rillet.runtime.files import check_folder, write_folder
 
 _LONGEST_NAME = 50  # characters of an output's name that its file's has; four bytes each fit every file system
 
@@ -26,14 +25,14 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
-    if options.output:
-        check_folder(Path(options.output))
+    if options.output is not None:
+        check_folder(options.output)
     module = open_module(options)
     inputs = read_inputs(module, options)
     started = time.perf_counter()
     outputs = module.run(inputs)
     seconds = time.perf_counter() - started
-    if options.output:
+    if options.output is not None:
         names = _file_names(list(outputs))
         write_folder(options.output, {n: npy(array) for n, array in zip(names, outputs.values(), strict=True)})
     facts: dict[str, Any] = {

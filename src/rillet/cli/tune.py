@@ -20,15 +20,16 @@ from rillet.cli.common import (
     add_compiling,
     add_inputs,
     add_shapes,
-    check_output,
     counted,
+    model_path,
     parse_shapes,
     parse_sizes,
     print_json,
     read_arrays,
     thread_number,
 )
-from rillet.errors import CompileError
+from rillet.errors import CompileError, SaveError
+from rillet.runtime.files import check_file, path_text
 from rillet.samples import named_sizes, sample_inputs, sized
 
 if TYPE_CHECKING:
@@ -68,10 +69,10 @@ def handle(options: argparse.Namespace) -> int:
     if target.obstacle:
         raise CompileError(f"nothing can be measured for target {target.name}: {target.obstacle}")
     threads = thread_count(options.threads)
-    path = Path(options.output) if options.output else default_path()
-    check_output(path, makes_folder=True)
+    path = default_path() if options.output is None else Path(path_text(options.output, "cannot write", SaveError))
+    check_file(path, makes_folder=True)
     known = Record.load(path) if path.exists() else Record()
-    source, shapes = pin(options.model, parse_shapes(options.shape), parse_sizes("--dim", options.dim))
+    source, shapes = pin(model_path(options.model), parse_shapes(options.shape), parse_sizes("--dim", options.dim))
     image, executables = compiler.lower(source, target, shapes)
     with (
         Search(

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import argparse
 import io
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rillet.cli.common import (
     add_inputs,
     add_shapes,
-    check_onnx,
-    check_output,
     counted,
+    onnx_path,
     parse_shapes,
     parse_sizes,
     print_json,
     read_arrays,
     storable,
 )
-from rillet.runtime.files import write_atomically
+from rillet.runtime.files import check_file, write_atomically
 
 if TYPE_CHECKING:
     from rillet.verify import Report
@@ -39,11 +37,12 @@ def register(commands: Any) -> None:
 def handle(options: argparse.Namespace) -> int:
     from rillet.verify import verify
 
-    check_onnx(options.model, "verify")
-    if options.bisect:
-        check_output(Path(options.bisect))
+    model = onnx_path(options.model, "verify")
+    if options.bisect is not None:
+        check_file(options.bisect)
+        check_file(options.bisect + ".npz")
     report = verify(
-        options.model,
+        model,
         feeds=read_arrays(options.input),
         seed=options.seed,
         inputs=parse_shapes(options.shape),
@@ -51,8 +50,10 @@ def handle(options: argparse.Namespace) -> int:
         sizes=parse_sizes("--size", options.size),
         layers=not options.outputs_only,
     )
-    if options.bisect and report.first:
+    if options.bisect is not None and report.first:
         _write_part(options, report)
+    elif options.bisect is not None and not options.json:
+        print(f"{options.bisect}: not written, as nothing departs")
     if options.json:
         print_json(report.as_dict())
     else:

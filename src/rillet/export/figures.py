@@ -71,6 +71,12 @@ def require_address_space(build: Build, arena: int) -> None:
         raise CompileError(_message(what, needed, addresses, "give the model smaller inputs", pieces))
 
 
+def check_budget(name: str, size: object) -> None:
+    """Raise ``CompileError`` unless the argument is a number of bytes, or None for no budget."""
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):
+        raise CompileError(f"{name} must be a number of bytes from 0 on, not {size!r}")
+
+
 def check_budgets(build: Build, figures: Figures, arena: Sequence[Memory], ram: int | None, flash: int | None) -> None:
     """Raise ``CompileError`` when the model does not fit, saying what takes the memory, largest first.
 

@@ -11,12 +11,12 @@ from rillet.errors import CompileError
 from rillet.export import layouts, objects, web
 from rillet.export import source as c_source
 from rillet.export.build import Build
-from rillet.export.figures import Figures, check_budgets, require_address_space
+from rillet.export.figures import Figures, check_budget, check_budgets, require_address_space
 from rillet.export.modes import Parts, c_mode
 from rillet.export.names import identifier
 from rillet.export.readme import readme
 from rillet.export.static_mode import static_mode
-from rillet.runtime.files import write_folder
+from rillet.runtime.files import check_folder, write_folder
 
 Layout = Callable[[layouts.Content], Mapping[str, str | bytes]]
 
@@ -60,7 +60,12 @@ def export(
         raise CompileError(f"unknown layout '{layout}'; layouts: {', '.join(LAYOUTS)}")
     if mode not in MODES:
         raise CompileError(f"unknown mode '{mode}'; modes: {', '.join(MODES)}")
-    path = Path(directory)
+    check_budget("ram", ram)
+    check_budget("flash", flash)
+    if not isinstance(name, str | None):
+        raise CompileError(f"name must be what the model is called in C, not {name!r}")
+    check_folder(directory)
+    path = Path(os.fsdecode(directory))
     symbol = identifier(name or path.resolve().name)
     require_address_space(build, build.session_bytes if mode == "static" else build.lowered.arena_bytes)
     parts = MODES[mode](build, symbol)

@@ -12,6 +12,7 @@ from torch_mlir import ir
 
 from rillet.errors import CompileError
 from rillet.ir import Program
+from rillet.runtime.files import path_text
 
 if TYPE_CHECKING:
     import onnx
@@ -45,7 +46,7 @@ def onnx_source(source: Source) -> Path | bytes | onnx.ModelProto:
     Raises ``CompileError`` when it is none of these.
     """
     if isinstance(source, str | os.PathLike):
-        return _checked_path(source)
+        return checked_path(source)
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source)
     if hasattr(source, "SerializeToString") and hasattr(source, "graph"):
@@ -56,12 +57,9 @@ def onnx_source(source: Source) -> Path | bytes | onnx.ModelProto:
     )
 
 
-def _checked_path(source: str | os.PathLike[str]) -> Path:
-    name = os.fsdecode(source)
-    if not name:
-        raise CompileError("the path is empty; give a model file")
-    if "\0" in name:
-        raise CompileError(f"{name!r} is no path: it has a zero character")
+def checked_path(source: str | os.PathLike[str]) -> Path:
+    """The path of a model file, which is there and no folder. Raises ``CompileError``."""
+    name = path_text(source, "cannot compile", CompileError)
     if os.path.isdir(name):
         raise CompileError(f"{name} is a folder; give a model file")
     try:

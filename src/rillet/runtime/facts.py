@@ -9,6 +9,7 @@ from typing import Any
 
 from rillet.errors import LoadError
 from rillet.runtime import _native, strings
+from rillet.runtime.files import path_text
 from rillet.runtime.specs import TensorSpec, tensor_spec
 
 
@@ -30,16 +31,17 @@ def read_facts(path: str | os.PathLike[str], *, verify: bool = False) -> Facts:
     ``verify`` compares all code and constants with their checksums, which reads the whole file. Raises ``LoadError``
     when the file is missing or damaged.
     """
+    name = path_text(path, "cannot read", LoadError)
     try:
-        with open(path, "rb") as file:
+        with open(name, "rb") as file:
             empty = os.fstat(file.fileno()).st_size == 0
             data = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:
-        raise LoadError(f"cannot read {os.fspath(path)!r}: {getattr(error, 'strerror', None) or error}") from error
+    except (OSError, ValueError) as error:  # ValueError: of a file that cannot be mapped
+        raise LoadError(f"cannot read {name!r}: {getattr(error, 'strerror', None) or error}") from error
     try:
         facts = _native.inspect(data, verify)
     except LoadError as error:
-        raise LoadError(f"'{os.fspath(path)}': {error}") from None
+        raise LoadError(f"'{name}': {error}") from None
     inputs, outputs = ([], []) if not facts["exports"] else facts["exports"][0][1:]
     return Facts(
         inputs=tuple(strings.grouped([tensor_spec(*spec) for spec in inputs])),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from rillet.errors import SaveError
+from rillet.errors import RilletError, SaveError
 
 Data: TypeAlias = bytes | bytearray | memoryview
 
@@ -25,10 +26,11 @@ def write_atomically(path: str | os.PathLike[str], data: Data, *, durable: bool 
     ``durable`` False does not wait for the disk: a power failure may leave an empty file. Raises ``SaveError`` (a full
     disk, say) and then leaves what was at ``path`` as it was.
     """
+    name = path_text(path, "cannot write", SaveError)
     try:
-        _write(path, data, durable)
-    except (OSError, ValueError) as error:  # ValueError: a zero character in the path
-        raise save_error(path, error) from error
+        _write(name, data, durable)
+    except OSError as error:
+        raise save_error(name, error) from error
 
 
 def write_folder(folder: str | os.PathLike[str], files: Mapping[str, Data]) -> None:
@@ -37,12 +39,13 @@ def write_folder(folder: str | os.PathLike[str], files: Mapping[str, Data]) -> N
     All are written beside their places before any is moved there. Raises ``SaveError`` and then leaves no new file and
     no new folder.
     """
+    root = Path(path_text(folder, "cannot write into", SaveError))
     made: list[Path] = []
     waiting: dict[Path, Path] = {}  # where a file goes: where it lies until then
-    target = Path(folder)
+    target = root
     try:
         for relative, data in files.items():
-            target = Path(folder) / relative
+            target = root / relative
             _make_folders(target.parent, made)
             if target.is_dir():
                 raise IsADirectoryError(0, "it is a folder")
@@ -52,21 +55,84 @@ def write_folder(folder: str | os.PathLike[str], files: Mapping[str, Data]) -> N
             os.replace(beside, target)
     except BaseException as error:
         for beside in waiting.values():
-            beside.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # it was not even made
+                beside.unlink()
         for path in reversed(made):
             with contextlib.suppress(OSError):  # something is in it
                 path.rmdir()
-        if isinstance(error, OSError | ValueError):
+        if isinstance(error, OSError):
             raise save_error(target, error) from error
         raise
 
 
-def save_error(path: str | os.PathLike[str], error: OSError | ValueError) -> SaveError:
+def check_file(path: str | os.PathLike[str], *, makes_folder: bool = False) -> None:
+    """Before long work: whether a file can be written there at all. Raises ``SaveError``.
+
+    ``makes_folder``: whether writing it makes the folder it goes into.
+    """
+    name = path_text(path, "cannot write", SaveError)
+    target = os.path.realpath(name)
+    folder = Path(target).parent
+    while makes_folder and not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        _refuse_folder(name, target)
+        if not _is_special(target):
+            _try_file(folder / Path(target).name)
+    except OSError as error:
+        raise save_error(name, error) from error
+
+
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Before long work: whether files can be written into the folder, or it can be made. Raises ``SaveError``."""
+    name = path_text(path, "cannot write into", SaveError)
+    place = next(p for p in (Path(name), *Path(name).parents) if os.path.exists(p))
+    if not place.is_dir():
+        raise SaveError(f"cannot write into {printable(name)}: {printable(place)} is a file, not a folder")
+    try:
+        _try_file(place / "try")
+    except OSError as error:
+        why = "" if isinstance(error, FileNotFoundError) else f": {error.strerror}"
+        raise SaveError(
+            f"cannot write into {printable(name)}: the folder {printable(place)} takes no files{why}"
+        ) from error
+
+
+def _is_special(target: str) -> bool:
+    """Whether there is something other than a regular file, which is written into, not replaced."""
+    try:
+        return not stat.S_ISREG(os.stat(target).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _try_file(target: Path) -> None:
+    """Make an empty file beside ``target`` and remove it: permissions do not tell what file systems take."""
+    beside = _beside(os.fspath(target))
+    _create(beside, b"", durable=False)
+    os.unlink(beside)
+
+
+def path_text(path: object, cannot: str, kind: type[RilletError]) -> str:
+    """A path that a caller gave, as text. Raises ``kind``, with ``cannot`` in front, for what is none."""
+    try:
+        name = os.fsdecode(path)  # type: ignore[arg-type]
+    except TypeError:
+        raise kind(f"{cannot}: {type(path).__name__} is no path; pass a str or an os.PathLike") from None
+    if not name:
+        raise kind(f"{cannot} '': the path is empty")
+    if "\0" in name:
+        raise kind(f"{cannot} {name!r}: it is no path, as it has a zero character")
+    return name
+
+
+def save_error(path: str | os.PathLike[str], error: OSError) -> SaveError:
     """What to raise when writing a file failed, in one line."""
+    reason = error.strerror or str(error)
     if isinstance(error, FileNotFoundError):
-        reason = f"there is no folder {os.path.dirname(os.fsdecode(path)) or '.'}; create it first"
-    else:
-        reason = getattr(error, "strerror", None) or str(error)
+        folder = os.path.dirname(os.fsdecode(path)) or "."
+        missing = not os.path.isdir(folder)
+        reason = f"there is no folder {printable(folder)}; create it first" if missing else "its folder takes no files"
     return SaveError(f"cannot write {printable(path)}: {reason}")
 
 
@@ -75,11 +141,17 @@ def printable(path: str | os.PathLike[str]) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _write(path: str | os.PathLike[str], data: Data, durable: bool) -> None:
-    target = os.path.realpath(os.fsdecode(path))
+def _refuse_folder(name: str, target: str) -> None:
     if os.path.isdir(target):
         raise IsADirectoryError(0, "it is a folder")
-    if os.path.exists(target) and not os.path.isfile(target):
+    if name.endswith(os.sep):
+        raise IsADirectoryError(0, "it names a folder")
+
+
+def _write(name: str, data: Data, durable: bool) -> None:
+    target = os.path.realpath(name)
+    _refuse_folder(name, target)
+    if _is_special(target):
         _write_into(target, data)
         return
     beside = _beside(target)

@@ -12,7 +12,7 @@ import numpy as np
 from rillet.errors import LoadError, RunError
 from rillet.runtime import _native, inputs, strings
 from rillet.runtime.cpus import available_cores
-from rillet.runtime.files import write_atomically
+from rillet.runtime.files import path_text, write_atomically
 from rillet.runtime.specs import TensorSpec, tensor_spec
 
 MOST_THREADS = 1024  # that a call can use
@@ -188,9 +188,8 @@ def load(
     count = thread_count(threads)
     sharing = _ONE_THREAD if count == 1 else _ALL_CORES if threads is None else _OWN
     if isinstance(source, str | os.PathLike):
-        if "\0" in os.fsdecode(source):
-            raise LoadError(f"{os.fsdecode(source)!r} is no path: it has a zero character")
-        return Module(_native.load_path(source, count, sharing, profile, verify), threads, profile)
+        path = path_text(source, "cannot load", LoadError)
+        return Module(_native.load_path(path, count, sharing, profile, verify), threads, profile)
     if isinstance(source, memoryview) and not source.c_contiguous:
         raise LoadError("cannot load a module from a memoryview with gaps: pass contiguous bytes")
     if isinstance(source, bytes | bytearray | memoryview):
