@@ -14,6 +14,7 @@ from torch_mlir import ir
 
 from rillet import optimize
 from rillet.frontends.onnx import import_model
+from rillet.ir import Program
 from rillet.ir.contraction import contraction
 from rillet.ir.structured import structured, walk
 
@@ -88,23 +89,40 @@ def test_infinities_stay_where_they_are(case: str) -> None:
 def test_each_phase_is_a_convolution_of_the_input(case: str) -> None:
     build, shape, count = CASES[case]
     program = graphs.optimized(build, shape)
+    assert _convolutions(program) == count
+    assert _spreads(program) == (case in ("left alone, a phase without taps", "left alone, in groups"))
+
+
+def _convolutions(program: Program) -> int:
     views = [view for op in walk(program.main()) if (view := structured(op)) is not None]
-    assert sum((r := contraction(v)) is not None and r.is_convolution for v in views) == count
-    spread = [
-        op
+    return sum((r := contraction(v)) is not None and r.is_convolution for v in views)
+
+
+def _spreads(program: Program) -> bool:
+    """Whether something is inserted with steps."""
+    return any(
+        any(s != 1 for s in ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
         for op in walk(program.main())
         if op.name == "tensor.insert_slice"
-        and any(s != 1 for s in ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
-    ]
-    assert bool(spread) == (case in ("left alone, a phase without taps", "left alone, in groups"))
+    )
 
 
-def test_a_dynamic_batch_stays_as_it_is() -> None:
-    build, shape, _ = CASES["overlapping taps"]
-    program = graphs.program(build, ("n", *shape[1:]))
-    for step in optimize.PASSES:
-        step(program)
-    assert any(op.name == "tensor.insert_slice" for op in walk(program.main()))
+UNKNOWN = ("taps that phases share unevenly", "a result that ends within its last phase", "many phases", "depthwise")
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_sizes_that_are_not_known(case: str) -> None:
+    build, shape, count = CASES[case]
+    unknown = tuple(f"n{axis}" if axis != 1 else size for axis, size in enumerate(shape))
+    program = graphs.optimized(build, unknown)
+    assert _convolutions(program) == count
+    assert not _spreads(program)
+    for size in (1, 4):
+        x = np.random.default_rng(size).standard_normal((size, shape[1], *(size + 1 for _ in shape[2:])))
+        (expected,) = evaluate(graphs.program(build, unknown), [x.astype(np.float32)])
+        (actual,) = evaluate(graphs.optimized(build, unknown), [x.astype(np.float32)])
+        assert actual.shape == expected.shape
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
 
 
 def quantized_up(

@@ -26,8 +26,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.ir import Program, builders, constants
+from rillet.ir.builders import Extent
 from rillet.ir.contraction import Contraction, contraction
-from rillet.ir.extents import box, margins, padding_value
+from rillet.ir.extents import add, box, extents, margins, multiply, padding_value
+from rillet.ir.polynomials import Polynomials, scaled, subtracted
 from rillet.ir.rewrite import defining, erase_dead, rebuild_generic, replace, sweep_constants
 from rillet.ir.shapes import runs
 from rillet.ir.structured import DYNAMIC, Structured, is_projected, linear_form, structured, walk
@@ -55,13 +57,13 @@ class _Axis:
     dilation: int
     stride: int  # of the spreading: 1 for an axis that was not
     before: int  # positions in front of the input's first element, in the tensor that the convolution reads
-    extent: int  # of the input, before it was spread out
-    length: int  # of the result
+    extent: Extent  # of the input, before it was spread out
+    excess: int  # of the result's length over ``stride`` times the input's
 
     @property
-    def count(self) -> int:
-        """Positions of a phase; the last ones may lie behind the end of the result."""
-        return -(-self.length // self.stride)
+    def beyond(self) -> int:
+        """Positions of a phase, above the input's; the last ones may lie behind the end of the result."""
+        return -(-self.excess // self.stride)
 
     @property
     def step(self) -> int:
@@ -100,19 +102,20 @@ class _Phase:
     weights: np.ndarray
     rest: np.ndarray | None  # by element of the result's last axis: what the other taps add
     distances: tuple[int, ...]
-    offsets: tuple[int, ...]
-    shape: tuple[int, ...]
+    offsets: tuple[Extent, ...]
+    shape: tuple[Extent, ...]
 
 
 def run(program: Program, options: Options) -> None:
-    """Rewrite the transposed convolutions of ``@main`` whose shapes and weights are known."""
+    """Rewrite the transposed convolutions of ``@main`` whose weights are known."""
     with program.context, ir.Location.unknown():
         # Rewriting erases the convolution itself and elementwise operations only, never another one of these.
         for op in [op for op in walk(program.main()) if _is_convolution(op)]:
-            spread = _spread(program, op)
-            if spread is None or not all(a.met(r) for a in spread.axes for r in range(a.stride)):
-                continue
-            phases = _phases(spread)
+            with ir.InsertionPoint(op), op.location:
+                spread = _spread(program, op)
+                if spread is None or not all(a.met(r) for a in spread.axes for r in range(a.stride)):
+                    continue
+                phases = _phases(spread)
             if len(phases) <= options.most:
                 _rewrite(program, spread, phases)
         erase_dead(program.main())
@@ -131,7 +134,7 @@ def _is_convolution(op: ir.Operation) -> bool:
 def _spread(program: Program, op: ir.Operation) -> _Spread | None:
     view = structured(op)
     roles = contraction(view) if view is not None else None
-    if view is None or roles is None or not roles.is_convolution or DYNAMIC in view.extents():
+    if view is None or roles is None or not roles.is_convolution:
         return None
     weights = constants.array_of(program, view.inputs[roles.rhs])
     start = defining(view.inits[0])
@@ -151,19 +154,19 @@ def _spread(program: Program, op: ir.Operation) -> _Spread | None:
     padding = _number(between.operands[0])
     if padding is None or (around is not None and _number(around) != padding):
         return None
-    shape = list(ir.RankedTensorType(source.type).shape)
-    if len(shape) != len(strides) or not all(isinstance(v, int) for v in (*shape, *offsets, *strides, *low)):
+    if len(strides) != ir.RankedTensorType(source.type).rank or not all(
+        isinstance(v, int) for v in (*offsets, *strides, *low)
+    ):
         return None
     before = [a + b for a, b in zip(low, offsets, strict=True)]  # type: ignore[operator]
-    axes = _axes(view, roles, shape, before, strides)  # type: ignore[arg-type]
+    axes = _axes(view, roles, extents(source), before, strides)  # type: ignore[arg-type]
     if axes is None:
         return None
     if narrow is not None:
         zero = narrow.of(0.0)
         if zero is None or (zero - int(padding)) % narrow.count:
             return None
-        with ir.InsertionPoint(op), op.location:
-            source, value = dequantize(program, dataclasses.replace(narrow, source=source)), start.operands[0]
+        source, value = dequantize(program, dataclasses.replace(narrow, source=source)), start.operands[0]
         return _Spread(view, roles, source, value, value, weights, axes, None) if _number(value) == 0 else None
     lost = _products(view, roles, weights, padding) if padding != 0 else None
     if padding != 0 and lost is None:
@@ -171,12 +174,24 @@ def _spread(program: Program, op: ir.Operation) -> _Spread | None:
     return _Spread(view, roles, source, between.operands[0], start.operands[0], weights, axes, lost)
 
 
-def _unpadded(value: ir.Value) -> tuple[ir.Value, list[builders.Extent], ir.Value | None]:
-    """What a padded value is made of, the padding in front of it, and the scalar it is padded with."""
+def _unpadded(value: ir.Value) -> tuple[ir.Value, list[Extent], ir.Value | None]:
+    """What a padded value is made of, the padding in front of it, and the scalar it is padded with. What was cut off
+    behind its end is padding again, or nobody reads it.
+    """
     op = defining(value)
     if op is None or op.name != "tensor.pad":
         return value, [0] * ir.RankedTensorType(value.type).rank, None
+    source = defining(op.operands[0])
+    if source is not None and source.name == "tensor.extract_slice" and _is_front(source):
+        return source.operands[0], margins(op)[0], padding_value(op)
     return op.operands[0], margins(op)[0], padding_value(op)
+
+
+def _is_front(op: ir.Operation) -> bool:
+    """Whether a slice is the front of what it is cut from."""
+    offsets, _, strides = box(op)
+    same_rank = len(strides) == ir.RankedTensorType(op.results[0].type).rank
+    return same_rank and all(x == 0 for x in offsets) and all(x == 1 for x in strides)
 
 
 def _number(scalar: ir.Value) -> float | None:
@@ -204,10 +219,14 @@ def _products(view: Structured, roles: Contraction, weights: np.ndarray, number:
 
 
 def _axes(
-    view: Structured, roles: Contraction, shape: Sequence[int], before: Sequence[int], strides: Sequence[int]
+    view: Structured, roles: Contraction, shape: Sequence[Extent], before: Sequence[int], strides: Sequence[int]
 ) -> tuple[_Axis, ...] | None:
-    """The axes of the image; None when one of them is read in another way, or another axis was spread out."""
-    extents, target = view.extents(), view.init_maps[0]
+    """The axes of the image; None when one of them is read in another way, or another axis was spread out, or it is
+    not known by how much the result is longer.
+    """
+    sizes, target, lengths = view.extents(), view.init_maps[0], extents(view.op.results[0])
+    if not isinstance(lengths[-1], int):
+        return None
     found = []
     for position, expr in enumerate(view.maps[roles.lhs]):
         form = linear_form(expr)
@@ -221,7 +240,10 @@ def _axes(
             return None
         (loop,), (tap,) = image, window
         result = target.index(loop)
-        if form[0][loop] != 1 or form[0][tap] < 1 or result + 1 == len(target):
+        if form[0][loop] != 1 or form[0][tap] < 1 or result + 1 == len(target) or sizes[tap] == DYNAMIC:
+            return None
+        excess = _excess(lengths[result], shape[position], strides[position])
+        if excess is None:
             return None
         found.append(
             _Axis(
@@ -229,16 +251,23 @@ def _axes(
                 result,
                 loop,
                 tap,
-                extents[tap],
+                sizes[tap],
                 form[0][tap],
                 strides[position],
                 before[position],
                 shape[position],
-                extents[loop],
+                excess,
             )
         )
     found.sort(key=lambda axis: axis.result)
     return tuple(found) if any(axis.stride > 1 for axis in found) else None
+
+
+def _excess(length: Extent, extent: Extent, stride: int) -> int | None:
+    """``length - stride * extent``, where that is known."""
+    numbers = Polynomials()
+    rest = subtracted(numbers.of(length), scaled(numbers.of(extent), stride))
+    return rest.get((), 0) if not set(rest) - {()} else None
 
 
 # --- phases ---
@@ -266,15 +295,17 @@ def _phase(spread: _Spread, phases: Sequence[tuple[int, ...]]) -> _Phase:
     """``phases``: those of each axis; several along the last one."""
     view = spread.view
     distances = []
-    shape = [view.extents()[loop] for loop in view.init_maps[0]]  # type: ignore[index]
-    offsets = [0] * len(shape)
+    shape = extents(view.op.results[0])
+    offsets: list[Extent] = [0] * len(shape)
     for axis in spread.axes:
-        shape[axis.result] = axis.count
+        shape[axis.result] = add(axis.extent, axis.beyond)
     for axis, together in zip(spread.axes, phases, strict=True):
         distances.append(axis.met(together[0])[0][1])
-        offsets[axis.result + 1] = together[0] * shape[axis.result + 1]
-    rest = _rest(spread, phases, shape[-1])
-    shape[-1] *= len(phases[-1])
+        offsets[axis.result + 1] = multiply(shape[axis.result + 1], together[0])
+    channels = shape[-1]
+    assert isinstance(channels, int)
+    rest = _rest(spread, phases, channels)
+    shape[-1] = channels * len(phases[-1])
     weights = np.ascontiguousarray(_met(spread, phases, spread.weights))
     return _Phase(weights, rest, tuple(distances), tuple(offsets), tuple(shape))
 
@@ -326,10 +357,10 @@ def _padded(spread: _Spread) -> ir.Value:
     for axis in spread.axes:
         nearest, farthest = axis.reach()
         low[axis.position] = max(0, -nearest)
-        high[axis.position] = max(0, axis.count - 1 + farthest - (axis.extent - 1))
+        high[axis.position] = max(0, axis.beyond + farthest)
     if not any((*low, *high)):
         return spread.source
-    result = [a + b + c for a, b, c in zip(low, source.shape, high, strict=True)]
+    result = [add(a + c, b) for a, b, c in zip(low, extents(spread.source), high, strict=True)]
     return builders.pad(spread.source, low, high, result, spread.padding)
 
 
@@ -379,14 +410,15 @@ def _followers(program: Program, op: ir.Operation) -> list[tuple[Structured, int
     return chain
 
 
-def _applied(program: Program, after: Structured, number: int, part: ir.Value, shape: Sequence[int]) -> ir.Value:
+def _applied(program: Program, after: Structured, number: int, part: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     """``after`` of one phase, whose last axis may be several times as long."""
-    operands = list(after.op.operands)
+    operands, columns = list(after.op.operands), shape[-1]
+    assert isinstance(columns, int)
     for i, (value, map_) in enumerate(zip(after.inputs, after.input_maps, strict=True)):
         array = constants.array_of(program, value) if i != number and map_ else None
-        if array is not None and array.shape[0] != shape[-1]:
+        if array is not None and array.shape[0] != columns:
             name = constants.global_name(value) or "constant"
-            operands[i] = constants.constant(program, np.tile(array, shape[-1] // array.shape[0]), name)
+            operands[i] = constants.constant(program, np.tile(array, columns // array.shape[0]), name)
     operands[number] = part
     element = ir.RankedTensorType(after.op.results[0].type).element_type
     # In the order of the result's axes, which is that of the loops' extents too.
@@ -396,20 +428,21 @@ def _applied(program: Program, after: Structured, number: int, part: ir.Value, s
 
 def _assembled(spread: _Spread, phases: Sequence[_Phase], parts: Sequence[ir.Value], old: ir.Value) -> ir.Value:
     """The phases in their places, in the shape of ``old``."""
-    result = ir.RankedTensorType(old.type)
-    widths = [1] * result.rank  # phases that lie next to each other along an axis
-    split = list(result.shape)
+    result, rank = extents(old), ir.RankedTensorType(old.type).rank
+    widths = [1] * rank  # phases that lie next to each other along an axis
+    split = list(result)
     for axis in spread.axes:
         widths[axis.result + 1] = axis.stride
-        split[axis.result] = axis.count
-    whole = builders.empty([a * b for a, b in zip(widths, split, strict=True)], result.element_type)
+        split[axis.result] = add(axis.extent, axis.beyond)
+    sizes = [multiply(b, a) for a, b in zip(widths, split, strict=True)]
+    whole = builders.empty(sizes, ir.RankedTensorType(old.type).element_type)
     for phase, part in zip(phases, parts, strict=True):
-        whole = builders.insert_slice(part, whole, phase.offsets, phase.shape, [1] * result.rank)
+        whole = builders.insert_slice(part, whole, phase.offsets, phase.shape, [1] * rank)
     # The phases leave each axis for the one in front of it.
     parts_of = [[width, extent] if width > 1 else [extent] for width, extent in zip(widths, split, strict=True)]
     whole = builders.expand_shape(whole, runs([len(p) for p in parts_of]), list(itertools.chain(*parts_of)))
-    rounded = [extent * width for extent, width in zip(split, [*widths[1:], 1], strict=True)]
+    rounded = [multiply(extent, width) for extent, width in zip(split, [*widths[1:], 1], strict=True)]
     whole = builders.collapse_shape(whole, runs([1 + (w > 1) for w in [*widths[1:], 1]]), rounded)
-    if rounded == list(result.shape):
-        return whole
-    return builders.extract_slice(whole, [0] * result.rank, result.shape, [1] * result.rank)
+    if all(axis.excess % axis.stride == 0 for axis in spread.axes):
+        return builders.cast(whole, result)
+    return builders.extract_slice(whole, [0] * rank, result, [1] * rank)
