@@ -144,6 +144,9 @@ def _loop_forms(generic: Generic, known: dict[ir.Value, Forms], count: int) -> F
     if any(f is None for f in at):
         return None
     found = tuple(f for f in at if f is not None)
+    moving = [n for form in found for n, coefficient in enumerate(form.coefficients) if coefficient]
+    if len(set(moving)) < len(moving):  # one of the root's loops stands for two: only their diagonal would be computed
+        return None
     return found if _same_place(generic, known, found) else None
 
 
