@@ -99,8 +99,8 @@ def non_zero(g: Maker) -> None:
 @applies(0.6)
 def compress(g: Maker) -> None:
     x = g.value(low=1, high=3)
-    if x.static and g.chance(0.3):
-        g.add("Compress", [x, g.data("bool", (g.integer(1, max(1, x.elements)),))])
+    if x.static and x.elements and g.chance(0.3):
+        g.add("Compress", [x, g.data("bool", (g.integer(1, x.elements),))])
         return
     axis = g.fixed_axis(x)
     g.add("Compress", [x, g.data("bool", (int(x.dims[axis]),))], axis=axis)
