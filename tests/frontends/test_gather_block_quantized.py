@@ -51,5 +51,5 @@ def test_what_it_cannot_be() -> None:
         proto = model(4, False)
         next(a for a in proto.graph.node[0].attribute if a.name == "bits").i = 3
         rillet.compile(proto)
-    with pytest.raises(CompileError, match=r"'n'.*the scales are not rows x 2"):
+    with pytest.raises(CompileError, match=r"'n'.*input 'scales' is \[10, 4\], not \[10, 2\]"):
         rillet.compile(model(4, False, block_size=32))

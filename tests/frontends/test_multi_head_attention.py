@@ -174,11 +174,11 @@ REFUSED: dict[str, tuple] = {
     "mask": ("MultiHeadAttention", QKV | NONE | {"mask": i32([0] * 8)}, {"num_heads": 3}, "a mask of one dimension"),
     "unpacked": ("MultiHeadAttention", {"q": f32(B, S, HIDDEN)}, {"num_heads": 3}, "key and value are missing"),
     "half a past": ("MultiHeadAttention", QKV | NONE | PAST | {"past_value": None}, {"num_heads": 3}, "come together"),
-    "keys of a bias": ("MultiHeadAttention", QKV | NONE | {"added": f32(1, 1, S, 8)}, {"num_heads": 3}, "ions 8 and 7"),
-    "keys of a mask": ("MultiHeadAttention", QKV | NONE | {"mask": PADDED[:, :6]}, {"num_heads": 3}, "ions 6 and 7"),
+    "keys of a bias": ("MultiHeadAttention", QKV | NONE | {"added": f32(1, 1, S, 8)}, {"num_heads": 3}, "1, 1, 5, 7"),
+    "keys of a mask": ("MultiHeadAttention", QKV | NONE | {"mask": PADDED[:, :6]}, {"num_heads": 3}, "not .2, 7"),
     "no heads": ("MultiHeadAttention", QKV, {"num_heads": 0}, "num_heads is 0"),
-    "short bias": ("MultiHeadAttention", QKV | NONE | {"bias": BIAS[:-1]}, {"num_heads": 3}, r"no vector of 24 \+ 24"),
-    "bias": ("MultiHeadAttention", QKV | NONE | {"added": f32(S, T)}, {"num_heads": 3}, "attention bias has rank 2"),
+    "short bias": ("MultiHeadAttention", QKV | NONE | {"bias": BIAS[:-1]}, {"num_heads": 3}, "is .71., not .72"),
+    "bias": ("MultiHeadAttention", QKV | NONE | {"added": f32(S, T)}, {"num_heads": 3}, "is .5, 7., not"),
 }  # fmt: skip
 
 

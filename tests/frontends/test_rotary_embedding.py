@@ -88,5 +88,5 @@ def test_what_it_cannot_be() -> None:
     )
     with pytest.raises(UnsupportedError, match=r"'n'.*known in each call only; give the features' dimensions sizes"):
         rillet.compile(unknown)
-    refused(CompileError, "caches of 4 columns do not fit heads of width 6", f32(2, 3, 5, 6))
+    refused(CompileError, r"'cos_cache' is \[20, 4\], not \[\?, 3\]", f32(2, 3, 5, 6))
     refused(CompileError, "positions are neither batch x sequence nor one number", f32(2, 5, 24), np.arange(5))

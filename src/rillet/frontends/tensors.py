@@ -249,14 +249,14 @@ class TensorBuilder:
 
     # --- agreement of extents ---
 
-    def agree(self, a: Extent, b: Extent) -> Extent:
-        """The extent of two dimensions that must be equal; asserted at run time where that is not known."""
+    def agree(self, a: Extent, b: Extent, text: str = "dimensions {0} and {1} do not agree") -> Extent:
+        """The extent of two dimensions that must be equal; asserted where that is not known, with ``text``."""
         if self.extents.equal(a, b):
             return a
         if isinstance(a, int) and isinstance(b, int):
             raise InvalidNode(f"dimensions {a} and {b} of its inputs must be equal")
         if self.extents.first_time(("equal", a, b)):
-            self.require("eq", a, b, "dimensions {0} and {1} do not agree")
+            self.require("eq", a, b, text)
         return a if isinstance(a, int) else b
 
     def require(self, predicate: str, a: Extent, b: Extent, text: str, or_else: Flag = False) -> None:
@@ -279,14 +279,24 @@ class TensorBuilder:
             condition = arith.ori(condition, or_else)
         cf.assert_(condition, f"{locations.label(ir.Location.current)}: {text}")
 
-    def refine(self, tensor: Tensor, shape: Sequence[Extent]) -> Tensor:
-        """The tensor with dimensions that must be those of ``shape``; its type becomes as static as they are."""
-        if tensor.rank != len(shape):
+    def refine(self, tensor: Tensor, shape: Sequence[Extent | None], name: str = "") -> Tensor:
+        """The tensor with dimensions that must be those of ``shape`` (None: whatever it is); its type becomes as static
+        as they are. ``name`` is what errors call the operand.
+        """
+        if tensor.rank != len(shape) and not name:
             raise InvalidNode(f"an input of rank {tensor.rank} must have {len(shape)} dimensions")
-        shape = [self.agree(known, wanted) for known, wanted in zip(tensor.shape, shape, strict=True)]
-        if all(a is b for a, b in zip(tensor.shape, shape, strict=True)) or tensor.value is None:
+        pairs = list(zip(tensor.shape, shape, strict=False))
+        known = [(a, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)]
+        if name and (tensor.rank != len(shape) or any(a != b for a, b in known)):
+            raise InvalidNode(f"input '{name}' is {_listed(tensor.shape)}, not {_listed(shape)}")
+        text = f"dimension %d of input '{name}' is {{0}}, not {{1}}" if name else "dimensions {0} and {1} do not agree"
+        agreed = [
+            own if wanted is None else self.agree(own, wanted, text.replace("%d", str(axis)))
+            for axis, (own, wanted) in enumerate(pairs)
+        ]
+        if all(a is b for a, b in zip(tensor.shape, agreed, strict=True)) or tensor.value is None:
             return tensor
-        return self.tensor(builders.cast(tensor.value, shape), tensor.dtype, shape)
+        return self.tensor(builders.cast(tensor.value, agreed), tensor.dtype, agreed)
 
     # --- elementwise ---
 
@@ -468,6 +478,10 @@ class TensorBuilder:
         inputs = [(tensor, [loops[axis] for axis in axes]) for tensor, axes in operands]
         output = (self.empty(dtype, shape), loops, dtype, shape)
         return self.generic(inputs, [output], "p" * len(shape), lambda *arguments: body(*arguments[:-1]))[0]
+
+
+def _listed(shape: Sequence[Extent | None]) -> str:
+    return f"[{', '.join(str(d) if isinstance(d, int) else '?' for d in shape)}]"
 
 
 def _check_loops(operands: Sequence[tuple[Sequence[Extent], Sequence[Expr]]]) -> None:

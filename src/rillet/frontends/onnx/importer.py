@@ -41,7 +41,7 @@ from rillet.frontends.onnx.strings.branches import Unpacked
 from rillet.frontends.onnx.strings.checks import received
 from rillet.frontends.onnx.strings.moves import hands_on, move, moves, touches_strings
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_array
-from rillet.frontends.onnx.validate import check_node, check_operands, schema_of
+from rillet.frontends.onnx.validate import check_expanded, check_node, check_operands, schema_of
 from rillet.frontends.tensors import Tensor
 from rillet.ir import Program, builders
 
@@ -368,6 +368,7 @@ class GraphImporter:
         expansion = functions.body_of(proto, opset, inputs)
         if expansion is None:
             raise UnsupportedFeature(*self._unknown(proto, domain, opset))
+        check_expanded(proto, domain, opset, inputs)
         try:
             return self._call(expansion[0], expansion[1], proto, inputs, scope)
         except CompileError as error:  # it names a node that the model does not have

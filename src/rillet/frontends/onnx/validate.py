@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rillet.frontends.errors import InvalidNode
+from rillet.frontends.onnx.functions import type_proto
 from rillet.frontends.onnx.strings.tensor import StringTensor
 from rillet.frontends.tensors import Tensor
 
@@ -60,6 +61,24 @@ def check_operands(importer: Callable[..., Any], inputs: Sequence[Any]) -> None:
     for parameter, value in zip(parameters, inputs, strict=False):
         if value is None and parameter.annotation == "Tensor":
             raise InvalidNode(f"input '{parameter.name}' is missing")
+
+
+def check_expanded(proto: onnx.NodeProto, domain: str, opset: int, inputs: Sequence[Any]) -> None:
+    """Raise InvalidNode when a node that its function body stands for has an attribute that its op does not know, or
+    shapes that the op's own rules refuse: in the body they may broadcast all the same.
+    """
+    import onnx
+
+    schema = schema_of(proto.op_type, domain, opset)
+    if schema is None:
+        return
+    if unknown := [a.name for a in proto.attribute if a.name not in schema.attributes]:
+        raise InvalidNode(f"attribute '{unknown[0]}' is none of the op's")
+    types = {n: type_proto(t) for n, t in zip(proto.input, inputs, strict=False) if n and t is not None}
+    try:
+        onnx.shape_inference.infer_node_outputs(schema, proto, types)
+    except onnx.shape_inference.InferenceError as error:
+        raise InvalidNode(str(error).rsplit("] ", 1)[-1]) from error
 
 
 def _check_types(schema: onnx.defs.OpSchema, newest: onnx.defs.OpSchema, inputs: Sequence[Any]) -> None:

@@ -40,8 +40,8 @@ def window_of(node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent]) -
     """
     e = node.b.extents
     rank = len(spatial)
-    strides = _per_axis(node, "strides", rank)
-    dilations = _per_axis(node, "dilations", rank)
+    strides = per_axis(node, "strides", rank)
+    dilations = per_axis(node, "dilations", rank)
     if len(kernel) != rank or any(isinstance(k, int) and k < 1 for k in kernel):
         raise InvalidNode(f"a window of {list(kernel)} must be {rank} positive numbers, one for each spatial dimension")
     reach = [e.add(e.mul(e.sub(k, 1), d), 1) for k, d in zip(kernel, dilations, strict=True)]
@@ -49,9 +49,7 @@ def window_of(node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent]) -
     low: list[Extent] = []
     high: list[Extent] = []
     out: list[Extent] = []
-    pads = node.attr("pads", None) or [0] * (2 * rank)
-    if len(pads) != 2 * rank:
-        raise InvalidNode(f"pads has {len(pads)} entries for {rank} spatial dimensions; it needs two for each")
+    pads = pads_of(node, rank)
     if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER", ""):
         raise InvalidNode(f"auto_pad '{auto}' is not one of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
     for axis, (extent, size, stride) in enumerate(zip(spatial, reach, strides, strict=True)):
@@ -91,7 +89,18 @@ def _ceil_mode(
     return count, e.maximum(after, needed)
 
 
-def _per_axis(node: Node, name: str, rank: int) -> list[int]:
+def pads_of(node: Node, rank: int) -> list[int]:
+    """The attribute ``pads``: those before each of ``rank`` dimensions, then those after."""
+    pads = node.attr("pads", None) or [0] * (2 * rank)
+    if len(pads) != 2 * rank:
+        raise InvalidNode(f"pads has {len(pads)} entries for {rank} spatial dimensions; it needs two for each")
+    if min(pads, default=0) < 0:
+        raise InvalidNode(f"pads {pads} are not all 0 or more")
+    return list(pads)
+
+
+def per_axis(node: Node, name: str, rank: int) -> list[int]:
+    """The attribute ``name``, a positive number for each of ``rank`` spatial dimensions; 1 by default."""
     values = node.attr(name, None) or [1] * rank
     if len(values) != rank or any(v < 1 for v in values):
         raise InvalidNode(f"{name} {values} must be {rank} positive numbers, one for each spatial dimension")

@@ -69,9 +69,8 @@ def heads(node: Node, x: Tensor, count: int, what: str) -> Tensor:
 
 def bias_step(node: Node, bias: Tensor, shape: Sequence[Extent]) -> Step:
     """Add a bias of [batch or 1, heads or 1, queries, keys] to scores of ``shape``."""
-    if bias.rank != 4:
-        raise InvalidNode(f"the attention bias has rank {bias.rank}; it has the dimensions batch, heads, queries, keys")
-    bias = node.b.refine(bias, [1 if own == 1 else whole for own, whole in zip(bias.shape, shape, strict=True)])
+    wanted = [1 if a < 2 and bias.shape[a : a + 1] == (1,) else whole for a, whole in enumerate(shape)]
+    bias = node.b.refine(bias, wanted, "attention_bias")
     kept = [a for a in range(4) if bias.shape[a] != 1]
     letters = "".join("bnst"[a] for a in kept)
     operand = bias if len(kept) == 4 else node.b.drop_unit_dims(bias, kept)

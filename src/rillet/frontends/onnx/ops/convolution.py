@@ -15,7 +15,7 @@ from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.shape import reverse
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.onnx.windows import Window, kernel_of, window_of
+from rillet.frontends.onnx.windows import Window, kernel_of, pads_of, per_axis, window_of
 from rillet.frontends.scalars import Scalar, convert, sigmoid
 from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
@@ -133,8 +133,7 @@ def conv_transpose(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None =
     _check(node, x, weights, bias)
     rank = x.rank - 2
     groups = node.attr("group", 1)
-    strides = node.attr("strides", [1] * rank)
-    dilations = node.attr("dilations", [1] * rank)
+    strides, dilations = per_axis(node, "strides", rank), per_axis(node, "dilations", rank)
     kernel = kernel_of(node, weights.shape[2:])
     weights = b.refine(weights, [*weights.shape[:2], *kernel])
     low, out = _transpose_pads(node, x.shape[2:], kernel, strides, dilations)
@@ -172,7 +171,7 @@ def _transpose_pads(
         # Strides beyond the kernel do not reach input extent x stride: nothing is cut off then, and nothing added.
         target = [e.minimum(f, e.mul(d, s)) for f, d, s in zip(full, spatial, strides, strict=True)]
     if target is None:
-        pads = node.attr("pads", [0] * (2 * rank)) if auto != "VALID" else [0] * (2 * rank)
+        pads = pads_of(node, rank) if auto != "VALID" else [0] * (2 * rank)
         low, high = list(pads[:rank]), list(pads[rank:])
         return low, [e.sub(f, p + q) for f, p, q in zip(full, low, high, strict=True)]
     total = [e.maximum(0, e.sub(f, t)) for f, t in zip(full, target, strict=True)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from torch_mlir import ir
+from torch_mlir.dialects import cf
 
 from rillet.frontends import scalars
 from rillet.frontends.errors import InvalidNode
@@ -12,6 +15,7 @@ from rillet.frontends.onnx.registry import op
 from rillet.frontends.onnx.sorting import argsort_keys, sort_keys
 from rillet.frontends.scalars import Scalar, constant, convert, maximum, minimum, select
 from rillet.frontends.tensors import Tensor
+from rillet.ir import locations
 
 
 @op("NonMaxSuppression", since=10)
@@ -28,13 +32,18 @@ def non_max_suppression(
     if boxes.rank != 3 or scores.rank != 3:
         raise InvalidNode(f"boxes and scores have ranks {boxes.rank} and {scores.rank}, not 3")
     batches, classes, count = scores.shape
+    boxes = b.refine(boxes, [batches, count, 4], "boxes")
+    if node.attr("center_point_box", 0) not in (0, 1):
+        raise InvalidNode(f"center_point_box is {node.attr('center_point_box')}, not 0 or 1")
     rows = e.mul(batches, classes)
     table = b.reshape(scores, [rows, count])
     values = b.value(table)
     corners = b.value(boxes)
     zero = constant(0, "int64")
-    most = zero if limit is None else convert(b.scalar(limit), "int64")
+    most = zero if limit is None else convert(_only(node, limit), "int64")
     overlap = _threshold(node, iou_threshold)
+    if iou_threshold is not None:
+        _check_overlap(node, iou_threshold, overlap)
     lowest = None if score_threshold is None else _threshold(node, score_threshold)
 
     chosen = None if lowest is None else lambda row, i: b.element(values, table.dtype, [row, i]) > lowest
@@ -72,7 +81,23 @@ def non_max_suppression(
 
 
 def _threshold(node: Node, value: Tensor | None) -> Scalar:
-    return constant(0.0, "float32") if value is None else convert(node.b.scalar(value), "float32")
+    return constant(0.0, "float32") if value is None else convert(_only(node, value), "float32")
+
+
+def _only(node: Node, value: Tensor) -> Scalar:
+    if value.is_static and math.prod(value.static_shape) != 1:
+        raise InvalidNode(f"a limit or threshold of {math.prod(value.static_shape)} elements; it is one number")
+    return node.b.scalar(value)
+
+
+def _check_overlap(node: Node, given: Tensor, threshold: Scalar) -> None:
+    """The threshold of an intersection over a union is from 0 to 1."""
+    text = "iou_threshold is not from 0 to 1"
+    if given.array is not None:
+        if not 0 <= float(given.array.reshape(-1)[0]) <= 1:
+            raise InvalidNode(text)
+        return
+    cf.assert_(((threshold >= 0.0) & (threshold <= 1.0)).value, f"{locations.label(ir.Location.current)}: {text}")
 
 
 def _iou_exceeds(

@@ -25,6 +25,7 @@ def gelu(node: Node, x: Tensor) -> Tensor:
 
 @op("BiasGelu", domain=_DOMAIN)
 def bias_gelu(node: Node, x: Tensor, bias: Tensor) -> Tensor:
+    bias = node.b.refine(bias, x.shape[-1:], "bias")
     return node.b.map(lambda v, c: gelu_of(v + c), x, bias, shape=x.shape)
 
 
@@ -33,6 +34,7 @@ def fast_gelu(node: Node, x: Tensor, bias: Tensor | None = None) -> Tensor:
     """The tanh approximation of Gelu, of x + bias."""
     if bias is None:
         return node.b.map(gelu_by_tanh, x)
+    bias = node.b.refine(bias, x.shape[-1:], "bias")
     return node.b.map(lambda v, c: gelu_by_tanh(v + c), x, bias, shape=x.shape)
 
 
@@ -46,6 +48,7 @@ def quick_gelu(node: Node, x: Tensor) -> Tensor:
 @op("BiasAdd", domain=_DOMAIN)
 def bias_add(node: Node, x: Tensor, bias: Tensor, skip: Tensor) -> Tensor:
     """x + bias + skip"""
+    bias, skip = node.b.refine(bias, x.shape[-1:], "bias"), node.b.refine(skip, x.shape, "skip")
     return node.b.map(lambda v, c, s: v + c + s, x, bias, skip, shape=x.shape)
 
 

@@ -57,5 +57,6 @@ def fused_conv(
     body = fused_activation(node, node.attr("activation", ""), node.attr("activation_params", []))
     result = conv(node, x, weights, bias)
     if addend is not None:
+        addend = node.b.refine(addend, result.shape, "Z")
         result = node.b.map(lambda v, z: v + z, result, addend, shape=result.shape)
     return result if body is None else node.b.map(body, result)

@@ -24,16 +24,16 @@ def gather(node: Node, data: Tensor, indices: Tensor) -> Tensor:
     return gather_along(node, data, indices, node.axis(node.attr("axis", 0), data.rank))
 
 
-def gather_along(node: Node, data: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """``gather`` along a non-negative axis."""
+def gather_along(node: Node, data: Tensor, indices: Tensor, axis: int, from_end: bool = True) -> Tensor:
+    """``gather`` along a non-negative axis; negative indices count from the end, or are out of bounds."""
     b = node.b
-    if indices.array is not None and indices.array.size == 1:
+    if indices.array is not None and indices.array.size == 1 and (from_end or indices.array.reshape(-1)[0] >= 0):
         single = _slice(node, data, axis, int(indices.array.reshape(-1)[0]))
         return b.reshape(single, [*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]])
     shape = [*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]]
     loops = builders.dims(len(shape))
     source, extent = b.value(data), scalar_of(data.shape[axis])
-    negative = scalars.is_signed(indices.dtype)
+    negative = from_end and scalars.is_signed(indices.dtype)
 
     def body(i: Scalar, _: Scalar) -> Scalar:
         at = [Scalar(_loop(d), "index") for d in range(len(shape))]

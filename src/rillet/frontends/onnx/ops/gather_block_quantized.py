@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch_mlir.dialects import linalg
 
-from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.gather import position
 from rillet.frontends.onnx.ops.shape import scalar_of
@@ -39,9 +39,10 @@ def gather_block_quantized(
     packed = data.dtype == "uint8"
     share = 8 // bits if packed else 1
     columns = e.mul(data.shape[1], share)
-    if scales.rank != 2 or not e.equal(scales.shape[1], e.ceildiv(columns, block)):
-        raise InvalidNode(f"the scales are not rows x {e.ceildiv(columns, block)}")
-    b.agree(data.shape[0], scales.shape[0])
+    blocks = e.ceildiv(columns, block)
+    scales = b.refine(scales, [data.shape[0], blocks], "scales")
+    if zero_points is not None:
+        zero_points = b.refine(zero_points, [data.shape[0], e.ceildiv(blocks, share)], "zero_points")
     shape = [*indices.shape, columns]
     loops = builders.dims(len(shape))
     numbers, factors = b.value(data), b.value(scales)

@@ -15,6 +15,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.onnx.checks import require
 from rillet.frontends.onnx.loops import for_each, fresh, scalar_of, store
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.attention import Place, Step, attend, bias_step, head_count, heads
@@ -23,6 +24,7 @@ from rillet.frontends.onnx.ops.rotary_embedding import angles, rotate
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.scalars import Scalar, constant, convert, maximum, select
 from rillet.frontends.tensors import Tensor
+from rillet.ir import locations
 from rillet.ir.builders import Extent
 
 # Without a quantized cache, an output of scores, or weights of norms.
@@ -76,16 +78,19 @@ def group_query_attention(
         if cosines is None or sines is None:
             raise InvalidNode("do_rotary needs the caches of cosines and sines")
         where = _positions(node, q.shape[1], lengths, positions)
-        turns = angles(node, q, where, [cosines, sines])
+        turns = angles(node, q, where, cosines, sines)
         interleaved = bool(node.attr("rotary_interleaved", 0))
         q, k = (rotate(node, t, turns, interleaved) for t in (q, k))
     else:
         node.attr("rotary_interleaved", 0)
-    keys = _present(node, past_key, k, lengths)
-    values = _present(node, past_value, v, lengths)
+    room = _room(past_key)
+    keys = _present(node, past_key, room, k, lengths, "past_key")
+    values = _present(node, past_value, room, v, lengths, "past_value")
     shape = [q.shape[0], q.shape[2], q.shape[1], lengths.longest]
     steps = [] if attention_bias is None else [bias_step(node, attention_bias, shape)]
     steps.append(_mask(node, lengths))
+    if head_sink is not None:
+        head_sink = b.refine(head_sink, q.shape[2:3], "head_sink")
     sink = head_sink if head_sink is not None else 0.0 if node.attr("smooth_softmax", -1) == 1 else None
     node.attr("smooth_softmax", -1)  # with sinks given it says nothing more
     scale, softcap = float(node.attr("scale", 0.0)), float(node.attr("softcap", 0.0))
@@ -112,10 +117,10 @@ def _operands(node: Node, query: Tensor, key: Tensor | None, value: Tensor | Non
     if (key is None) != (value is None):
         raise InvalidNode("key and value come together or not at all")
     if key is not None and value is not None:
-        kv = [heads(node, t, groups, what) for t, what in ((key, "the key"), (value, "the value"))]
         q = heads(node, query, count, "the query")
-        k, v = (node.b.refine(t, [*q.shape[:2], *t.shape[2:]]) for t in kv)
-        return q, k, v
+        key = node.b.refine(key, [*q.shape[:2], node.b.extents.mul(groups, q.shape[3])], "key")
+        value = node.b.refine(value, [*q.shape[:2], None], "value")
+        return q, heads(node, key, groups, "the key"), heads(node, value, groups, "the value")
     packed = heads(node, query, count + 2 * groups, "the packed query")
     offsets = ((0, count), (count, groups), (count + groups, groups))
     return tuple(node.b.slice_axis(packed, 2, offset, size) for offset, size in offsets)  # type: ignore[return-value]
@@ -130,18 +135,30 @@ def _lengths(
     if seqlens_k.rank != 1:
         raise InvalidNode(f"seqlens_k has rank {seqlens_k.rank}; it has a number for each sequence")
     batch, new = shape
-    seqlens_k = b.refine(seqlens_k, [batch])
+    seqlens_k = b.refine(seqlens_k, [batch], "seqlens_k")
     whole = b.map(lambda v: convert(v, "int64") + 1, seqlens_k, dtype="int64")
     if query_seqlens is None:
         count = scalar_of(new)
         old = b.map(lambda v: maximum(v - convert(count, "int64"), 0), whole)
     else:
-        old = b.map(lambda v, n: v - convert(n, "int64"), whole, b.refine(query_seqlens, [batch]))
+        old = b.map(lambda v, n: v - convert(n, "int64"), whole, b.refine(query_seqlens, [batch], "query_seqlens"))
     (longest,) = b.extents_of(total_length, "total_sequence_length", 1)
     if isinstance(longest, ir.Value):
         b.extents.declare(longest)
     b.require("ge", longest, new, "total_sequence_length is {0}, but there are {1} new positions")
+    _check_lengths(node, seqlens_k, longest)
     return _Lengths(old, whole, longest)
+
+
+def _check_lengths(node: Node, seqlens_k: Tensor, longest: Extent) -> None:
+    """Assert that each sequence has a position and none more than the longest; once for all nodes that read them."""
+    b = node.b
+    if not b.extents.first_time(("lengths", b.value(seqlens_k), longest)):
+        return
+    most = convert(scalar_of(longest), "int64")
+    fit = b.map(lambda v: (v >= 0) & (convert(v, "int64") < most), seqlens_k, dtype="bool")
+    where = locations.label(ir.Location.current)
+    require(b, fit, f"{where}: seqlens_k has a number that is not from 0 to total_sequence_length - 1")
 
 
 def _normalized(node: Node, x: Tensor, weight: Tensor, which: str) -> Tensor:
@@ -154,7 +171,7 @@ def _positions(node: Node, new: Extent, lengths: _Lengths, given: Tensor | None)
     """The position of each new element, [batch, sequence]: those given, but of a prompt only the first is read."""
     b = node.b
     shape = [lengths.old.shape[0], new]
-    source = b.value(lengths.old if given is None else given)
+    source = b.value(lengths.old if given is None else b.refine(given, shape, "position_ids"))
     dtype = "int64" if given is None else given.dtype
     is_prompt = convert(scalar_of(lengths.longest), "int64") == convert(scalar_of(new), "int64")
 
@@ -168,24 +185,31 @@ def _positions(node: Node, new: Extent, lengths: _Lengths, given: Tensor | None)
     return b.indexed("int64", shape, body)
 
 
-def _present(node: Node, past: Tensor | None, new: Tensor, lengths: _Lengths) -> Tensor:
-    """[batch, groups, room, width]: what is kept of ``past``, then ``new`` [batch, sequence, groups, width], then 0."""
+def _room(past: Tensor | None) -> Extent:
+    """For how many positions a past has room."""
+    if past is not None and past.rank != 4:
+        raise InvalidNode(f"the past has rank {past.rank}; it is batch x heads x positions x width")
+    return 0 if past is None else past.shape[2]
+
+
+def _present(node: Node, past: Tensor | None, room: Extent, new: Tensor, lengths: _Lengths, name: str) -> Tensor:
+    """[batch, groups, at least ``room``, width]: what is kept of ``past``, then ``new``, which is [batch, sequence,
+    groups, width], then 0.
+    """
     b, e = node.b, node.b.extents
     if past is None:
         turned = b.transpose(new, [0, 2, 1, 3])
         return b.pad(turned, [0] * 4, [0, 0, e.sub(lengths.longest, new.shape[1]), 0])
-    if past.rank != 4:
-        raise InvalidNode(f"the past has rank {past.rank}; it is batch x heads x positions x width")
     batch, _, groups, width = new.shape
-    past = b.refine(past, [batch, groups, past.shape[2], width])
+    past = b.refine(past, [batch, groups, room, width], name)
 
     def kept(v: Scalar, length: Scalar) -> Scalar:
         position = convert(Scalar(linalg.IndexOp(2).result, "index"), "int64")
         return select(position < length, v, 0)
 
-    room = e.maximum(lengths.longest, past.shape[2])
+    whole_room = e.maximum(lengths.longest, room)
     cleared = b.map_along(kept, past.shape, (past, range(4)), (lengths.old, [0]), dtype=past.dtype)
-    whole = b.pad(cleared, [0] * 4, [0, 0, e.sub(room, past.shape[2]), 0])
+    whole = b.pad(cleared, [0] * 4, [0, 0, e.sub(whole_room, room), 0])
     old = b.value(lengths.old)
     added = b.value(new)
 
@@ -200,6 +224,8 @@ def _present(node: Node, past: Tensor | None, new: Tensor, lengths: _Lengths) ->
 def _mask(node: Node, lengths: _Lengths) -> Step:
     """No key behind its query, or after the end; of a window only the nearest ones."""
     window, causal = node.attr("local_window_size", -1), node.attr("causal", 1)
+    if window != -1 and window < 1:
+        raise InvalidNode(f"local_window_size is {window}; it is positive, or -1 where there is none")
     if not causal and window > 0:
         raise InvalidNode("a window needs causal=1")
 

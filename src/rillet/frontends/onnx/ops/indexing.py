@@ -23,7 +23,11 @@ def _loop(axis: int) -> Scalar:
 def one_hot(node: Node, indices: Tensor, depth: Tensor, values: Tensor) -> Tensor:
     """values[1] where the position along the new ``axis`` is the index, else values[0]; out of range is all off."""
     b = node.b
-    count = b.extents_of(_whole(node, depth), "depth")[0]
+    counts = b.extents_of(_whole(node, depth), "depth", 1)
+    if len(counts) != 1:
+        raise InvalidNode(f"depth has {len(counts)} elements; it is one number")
+    (count,) = counts
+    values = b.refine(values, [2], "values")
     axis = node.axis(node.attr("axis", -1), indices.rank + 1)
     source, pair = b.value(indices), b.value(values)
     extent = scalar_of(count)

@@ -7,7 +7,6 @@ than minus infinity, so rows in which all keys are masked have finite weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import accumulate
 
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
@@ -46,6 +45,10 @@ def attention(
     sizes = node.attr("qkv_hidden_sizes", None) or [weights.shape[1] // 3] * 3
     if len(sizes) != 3 or sum(sizes) != weights.shape[1]:
         raise InvalidNode(f"the weights have {weights.shape[1]} columns, which are not three times those of {sizes}")
+    if min(sizes) < 1:
+        raise InvalidNode(f"qkv_hidden_sizes are {sizes}; they are positive")
+    if bias is not None:
+        bias = b.refine(bias, weights.shape[1:], "bias")
     ends = list(accumulate(sizes))
     projected = []
     for end, size in zip(ends, sizes, strict=True):
@@ -58,8 +61,8 @@ def attention(
     k, v = (b.transpose(t, [0, 2, 1, 3]) for t in (k, v))
     before: Extent = 0
     if past is not None:
-        before = past.shape[3]
-        past = b.refine(past, [2, *k.shape[:2], before, k.shape[3]])
+        before = past.shape[3] if past.rank == 5 else 0
+        past = b.refine(past, [2, *k.shape[:2], before, k.shape[3]], "past")
         halves = [b.reshape(b.slice_axis(past, 0, n, 1), past.shape[1:]) for n in (0, 1)]
         k, v = (b.concat([old, new], 2) for old, new in zip(halves, (k, v), strict=True))
     present = b.concat([b.unsqueeze(t, [0]) for t in (k, v)], 0) if node.wants(1) else None
@@ -92,10 +95,10 @@ def multi_head_attention(
     q, k, v = _operands(node, query, key, value, bias)
     before: Extent = 0
     if past_key is not None and past_value is not None:
-        before = past_key.shape[2]
+        before = past_key.shape[2] if past_key.rank == 4 else 0
         k, v = (
-            b.concat([b.refine(past, [*new.shape[:2], before, new.shape[3]]), new], 2)
-            for past, new in ((past_key, k), (past_value, v))
+            b.concat([b.refine(past, [*new.shape[:2], before, new.shape[3]], name), new], 2)
+            for past, new, name in ((past_key, k, "past_key"), (past_value, v, "past_value"))
         )
     steps = _steps(node, q, k, mask, attention_bias, before)
     return [attend(node, q, k, v, float(node.attr("scale", 0.0)), steps), k, v][: node.output_count]
@@ -107,23 +110,30 @@ def _operands(
     """Queries of [batch, sequence, heads, width], keys and values of [batch, heads, sequence, width]."""
     b = node.b
     count = head_count(node)
+    is_past = key is not None and key.rank == 4
     if key is None and query.rank == 5:
+        query = b.refine(query, [None, None, count, 3, None], "query")
         parts = [_part(node, query, n) for n in range(3)]
     elif key is not None and key.rank == 5:
-        parts = [heads(node, query, count, "the query"), *(_part(node, key, n) for n in range(2))]
-    elif key is not None and value is not None and key.rank == value.rank == 4:
-        parts = [heads(node, query, count, "the query"), key, value]
+        q = heads(node, query, count, "the query")
+        key = b.refine(key, [q.shape[0], None, count, 2, q.shape[3]], "key")
+        parts = [q, *(_part(node, key, n) for n in range(2))]
+    elif key is not None and value is not None and is_past:
+        q = heads(node, query, count, "the query")
+        key = b.refine(key, [q.shape[0], count, None, q.shape[3]], "key")
+        parts = [q, key, b.refine(value, [*key.shape[:3], None], "value")]
     elif key is not None and value is not None:
-        named = ((query, "the query"), (key, "the key"), (value, "the value"))
-        parts = [heads(node, t, count, what) for t, what in named]
+        q = heads(node, query, count, "the query")
+        key = b.refine(key, [query.shape[0], None, query.shape[2]], "key")
+        value = b.refine(value, [*key.shape[:2], None], "value")
+        parts = [q, *(heads(node, t, count, what) for t, what in ((key, "the key"), (value, "the value")))]
     else:
         raise InvalidNode("key and value are missing, and the query is not packed with them in five dimensions")
-    is_past = key is not None and key.rank == 4
     if bias is not None:
         offset: Extent = 0
         biased = parts[:1] if is_past else parts
-        sizes = [b.extents.mul(part.shape[2], part.shape[3]) for part in biased]
-        _check_bias(bias, sizes)
+        sizes = [b.extents.mul(count, part.shape[3]) for part in parts]
+        bias = b.refine(bias, [b.extents.sum(sizes)], "bias")
         for n, part in enumerate(biased):
             size = sizes[n]
             own = b.reshape(b.slice_axis(bias, 0, offset, size), part.shape[2:])
@@ -131,13 +141,6 @@ def _operands(
             offset = b.extents.add(offset, size)
     q, k, v = parts
     return (q, k, v) if is_past else (q, b.transpose(k, [0, 2, 1, 3]), b.transpose(v, [0, 2, 1, 3]))
-
-
-def _check_bias(bias: Tensor, sizes: Sequence[Extent]) -> None:
-    """Raise InvalidNode when the bias is known to have too few elements for features of these sizes."""
-    known = [size for size in sizes if isinstance(size, int)]
-    if bias.rank != 1 or (isinstance(bias.shape[0], int) and bias.shape[0] < sum(known)):
-        raise InvalidNode(f"the bias is no vector of {' + '.join(map(str, known))} elements")
 
 
 def _part(node: Node, packed: Tensor, number: int) -> Tensor:
@@ -192,13 +195,12 @@ def _mask_step(
             "a mask of one dimension that is neither the batch nor twice that", "give a mask of batch x keys"
         )
     if mask.rank == 4:  # of all positions that there may be
+        mask = b.refine(mask, [None, 1, None, None], "mask")
         square = b.reshape(mask, [mask.shape[0], *mask.shape[2:]])
         mask = b.slice(square, [0, before, 0], [square.shape[0], queries, keys])
     if mask.rank not in (2, 3):
         raise InvalidNode(f"a mask of rank {mask.rank}; it has one to four dimensions")
     letters = "bt" if mask.rank == 2 else "bst"
     whole = [batch, keys] if mask.rank == 2 else [batch, queries, keys]
-    mask = b.refine(mask, [1 if mask.shape[0] == 1 else batch, *whole[1:]])
-    if mask.shape[0] == 1:
-        mask, letters = b.drop_unit_dims(mask, range(1, mask.rank)), letters[1:]
+    mask = b.refine(mask, whole, "mask")
     return Step(lambda v, _, m: masked(v, m == 0), [(mask, letters)])

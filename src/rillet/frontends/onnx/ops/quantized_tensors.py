@@ -40,18 +40,32 @@ op("QuantizeLinear", domain=_DOMAIN)(quantize_linear)
 def _operands(node: Node, inputs: Sequence[Tensor | None], names: str) -> list[Any]:
     """One operand for each of ``names``, None where one that ends in ``?`` is absent. onnx has no schema to check with.
 
-    Those whose name is a capital letter are quantized.
+    Those whose name is a capital letter are quantized. Scales and zero points are one number, or those marked with
+    ``*`` also one for each column, and zero points are of the type of what they belong to.
     """
     expected = names.split()
     if len(inputs) > len(expected):
         raise InvalidNode(f"it has {len(inputs)} inputs; the op takes at most {len(expected)}")
     found = [*inputs, *[None] * (len(expected) - len(inputs))]
     for name, value in zip(expected, found, strict=True):
-        if value is None and not name.endswith("?"):
-            raise InvalidNode(f"input '{name}' is missing")
+        if value is None and "?" not in name:
+            raise InvalidNode(f"input '{name.rstrip('*')}' is missing")
         if value is not None and name.isupper() and value.dtype not in _QUANTIZED:
             raise InvalidNode(f"input '{name}' is {value.dtype}; the op takes uint8 and int8")
+    by_name = dict(zip(expected, found, strict=True))
+    for name, value in by_name.items():
+        if value is not None and "_" in name:
+            _check_parameter(name.rstrip("?*"), value, "*" in name, by_name.get(name[0].upper()))
     return found
+
+
+def _check_parameter(name: str, value: Tensor, may_be_vector: bool, of: Tensor | None) -> None:
+    """Raise InvalidNode for a scale or zero point of another shape than its operand takes, or of another type."""
+    if value.rank > 1 or not (may_be_vector or value.rank == 0 or value.shape[0] == 1):
+        shape = f"[{', '.join(str(d) if isinstance(d, int) else '?' for d in value.shape)}]"
+        raise InvalidNode(f"input '{name}' is {shape}; it is one number{' or a vector' if may_be_vector else ''}")
+    if name.endswith("zero_point") and of is not None and value.dtype != of.dtype:
+        raise InvalidNode(f"input '{name}' is {value.dtype}, but what it belongs to is {of.dtype}")
 
 
 def _quantized(node: Node, y: Tensor, scale: Tensor, zero_point: Tensor | None, dtype: str) -> Tensor:
@@ -124,9 +138,8 @@ def qlinear_where(node: Node, *inputs: Tensor | None) -> Tensor:
 
 @op("QLinearConcat", domain=_DOMAIN)
 def qlinear_concat(node: Node, y_scale: Tensor, y_zero: Tensor, *inputs: Tensor | None) -> Tensor:
-    count = max(1, -(-len(inputs) // 3))
-    values = _operands(node, inputs, " ".join(["X X_scale X_zero_point"] * count))
-    parts = [dequantize_linear(node, *values[i : i + 3]) for i in range(0, len(values), 3)]
+    triples = [inputs[i : i + 3] for i in range(0, max(1, len(inputs)), 3)]
+    parts = [dequantize_linear(node, *_operands(node, triple, "X X_scale X_zero_point")) for triple in triples]
     joined = node.b.concat(parts, node.axis(node.attr("axis"), parts[0].rank))
     return _quantized(node, joined, y_scale, y_zero, y_zero.dtype)
 
@@ -138,8 +151,9 @@ def qlinear_concat(node: Node, y_scale: Tensor, y_zero: Tensor, *inputs: Tensor 
 def qgemm(node: Node, *inputs: Tensor | None) -> Tensor:
     """alpha * A' * B' + C; C is quantized with the scale of the product. Without a scale the result is in floats."""
     builder = node.b
-    names = "A a_scale a_zero_point B b_scale b_zero_point c? y_scale? y_zero_point?"
+    names = "A a_scale a_zero_point B b_scale* b_zero_point* c? y_scale? y_zero_point?"
     a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = _operands(node, inputs, names)
+    a, b = builder.refine(a, [None, None], "A"), builder.refine(b, [None, None], "B")
     alpha, turned = float(node.attr("alpha", 1.0)), bool(node.attr("transB", 0))
     left, right = shifted(node, a, a_zero, None), shifted(node, b, b_zero, 0 if turned else 1)
     left = builder.transpose(left, [1, 0]) if node.attr("transA", 0) else left
@@ -156,7 +170,7 @@ def qgemm(node: Node, *inputs: Tensor | None) -> Tensor:
 
 @op("MatMulIntegerToFloat", domain=_DOMAIN)
 def matmul_integer_to_float(node: Node, *inputs: Tensor | None) -> Tensor:
-    names = "A B a_scale b_scale a_zero_point? b_zero_point? bias?"
+    names = "A B a_scale b_scale* a_zero_point? b_zero_point?* bias?"
     a, b, a_scale, b_scale, a_zero, b_zero, bias = _operands(node, inputs, names)
     total = multiply(node, shifted(node, a, a_zero, None), shifted(node, b, b_zero, b.rank - 1), "int32")
     return _scaled(node, total, a_scale, b_scale, bias)
@@ -164,7 +178,7 @@ def matmul_integer_to_float(node: Node, *inputs: Tensor | None) -> Tensor:
 
 @op("DynamicQuantizeMatMul", domain=_DOMAIN)
 def dynamic_quantize_matmul(node: Node, *inputs: Tensor | None) -> Tensor:
-    a, b, b_scale, b_zero, bias = _operands(node, inputs, "a B b_scale b_zero_point? bias?")
+    a, b, b_scale, b_zero, bias = _operands(node, inputs, "a B b_scale* b_zero_point?* bias?")
     quantized, a_scale, a_zero = dynamic_quantize_linear(node, a)
     total = multiply(node, shifted(node, quantized, a_zero, None), shifted(node, b, b_zero, b.rank - 1), "int32")
     return _scaled(node, total, a_scale, b_scale, bias)

@@ -106,24 +106,28 @@ def _inputs(node: Node, gates: int) -> _Inputs:
         if tensor.rank != 3:
             raise InvalidNode(f"{name} has rank {tensor.rank}, not 3")
     kind = node.attr("direction", "forward")
+    if kind not in ("forward", "reverse", "bidirectional"):
+        raise InvalidNode(f"direction '{kind}' is not one of forward, reverse, bidirectional")
     directions = 2 if kind == "bidirectional" else 1
     if isinstance(recurrence.shape[0], int) and recurrence.shape[0] != directions:
         raise InvalidNode(f"the weights have {recurrence.shape[0]} direction(s), the node is {kind}")
     size = recurrence.shape[2]
     if not isinstance(size, int):
         size = node.attr("hidden_size", size)
+    if isinstance(size, int) and node.attr("hidden_size", size) != size:
+        raise InvalidNode(f"hidden_size is {node.attr('hidden_size')}, but R is of {size}")
     rows = e.mul(gates, size)
     if isinstance(rows, int) and isinstance(weights.shape[1], int) and weights.shape[1] != rows:
         raise InvalidNode(f"the weights have {weights.shape[1]} rows, not {gates} x {size}")
     x = _time_first(node, x)
     batch = x.shape[1]
-    weights = b.refine(weights, [directions, rows, x.shape[2]])
-    recurrence = b.refine(recurrence, [directions, rows, size])
+    weights = b.refine(weights, [directions, rows, x.shape[2]], "W")
+    recurrence = b.refine(recurrence, [directions, rows, size], "R")
     bias, lengths = node.input(3), node.input(4)
     if bias is not None:
-        bias = b.refine(bias, [directions, e.mul(2, rows)])
+        bias = b.refine(bias, [directions, e.mul(2, rows)], "B")
     if lengths is not None:
-        lengths = b.refine(lengths, [batch])
+        lengths = b.refine(lengths, [batch], "sequence_lens")
         _check_lengths(node, lengths, x.shape[0])
     if lengths is not None and lengths.array is not None and (lengths.array == x.shape[0]).all():
         lengths = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
-from rillet.frontends.onnx.ops.attention import SIZES
+from rillet.frontends.onnx.ops.attention import SIZES, heads
 from rillet.frontends.onnx.ops.gather import gather_along
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.scalars import Scalar, convert
@@ -28,26 +28,37 @@ def rotary_embedding(node: Node, x: Tensor, positions: Tensor, cosines: Tensor, 
         raise UnsupportedFeature("a scale other than 1", "scale the caches of cosines and sines")
     interleaved = bool(node.attr("interleaved", 0))
     count, turned = node.attr("num_heads", 0), node.attr("rotary_embedding_dim", 0)
+    if count < 0:
+        raise InvalidNode(f"num_heads is {count}")
     if turned and not count:
         raise InvalidNode("rotary_embedding_dim needs num_heads")
+    if turned < 0 or turned % 2:
+        raise InvalidNode(f"rotary_embedding_dim is {turned}; features turn in pairs")
+    cosines = b.refine(cosines, [None, None], "cos_cache")
     if x.rank == 4:
-        heads = b.transpose(x, [0, 2, 1, 3])
+        apart = b.transpose(x, [0, 2, 1, 3])
+    elif x.rank == 3 and count:
+        apart = heads(node, x, count, "the input")
     elif x.rank == 3:
-        width = e.floordiv(x.shape[2], count) if count else e.mul(2, cosines.shape[1])
-        heads = b.reshape(x, [*x.shape[:2], count or e.floordiv(x.shape[2], width), width])
+        width = e.mul(2, cosines.shape[1])
+        apart = b.reshape(x, [*x.shape[:2], e.floordiv(x.shape[2], width), width])
     else:
         raise InvalidNode(f"the input has rank {x.rank}; it has three or four dimensions")
-    result = rotate(node, heads, angles(node, heads, positions, [cosines, sines]), interleaved)
+    width = apart.shape[3]
+    if isinstance(width, int) and turned > width:
+        raise InvalidNode(f"rotary_embedding_dim is {turned}, but heads have {width} features")
+    cosines = b.refine(cosines, [None, turned // 2 if turned else e.floordiv(width, 2)], "cos_cache")
+    result = rotate(node, apart, angles(node, apart, positions, cosines, sines), interleaved)
     return b.transpose(result, [0, 2, 1, 3]) if x.rank == 4 else b.reshape(result, x.shape)
 
 
-def angles(node: Node, x: Tensor, positions: Tensor, caches: list[Tensor]) -> list[Tensor]:
+def angles(node: Node, x: Tensor, positions: Tensor, cosines: Tensor, sines: Tensor) -> list[Tensor]:
     """The caches' rows for the positions of ``x`` [batch, sequence, ..]: [batch or 1, sequence, half of what turns]."""
     b = node.b
-    if any(c.rank != 2 for c in caches):
-        raise InvalidNode("the caches of cosines and sines are not matrices")
+    caches = [b.refine(cosines, [None, None], "cos_cache"), b.refine(sines, cosines.shape, "sin_cache")]
     if positions.rank == 2:
-        return [gather_along(node, c, positions, 0) for c in caches]
+        positions = b.refine(positions, x.shape[:2], "position_ids")
+        return [gather_along(node, c, positions, 0, from_end=False) for c in caches]
     if positions.rank > 2 or b.extents.product(positions.shape) != 1:
         raise InvalidNode("positions are neither batch x sequence nor one number")
     first = b.value(b.reshape(positions, [1]))

@@ -90,6 +90,10 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
 def roi_align(node: Node, x: Tensor, rois: Tensor, batch_indices: Tensor) -> Tensor:
     """Averages (or maxima) over a grid of bilinear samples in each bin of each region."""
     b = node.b
+    x, rois = b.refine(x, [None] * 4, "X"), b.refine(rois, [None, 4], "rois")
+    batch_indices = b.refine(batch_indices, rois.shape[:1], "batch_indices")
+    if node.attr("mode", "avg") not in ("avg", "max"):
+        raise InvalidNode(f"mode '{node.attr('mode')}' is not one of avg, max")
     height, width = node.attr("output_height", 1), node.attr("output_width", 1)
     ratio = node.attr("sampling_ratio", 0)
     scale = float(node.attr("spatial_scale", 1.0))

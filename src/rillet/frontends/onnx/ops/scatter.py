@@ -37,6 +37,7 @@ def scatter_elements(node: Node, data: Tensor, indices: Tensor, updates: Tensor)
     b = node.b
     if not data.rank == indices.rank == updates.rank:
         raise InvalidNode(f"data, indices and updates have ranks {data.rank}, {indices.rank} and {updates.rank}")
+    updates = b.refine(updates, indices.shape, "updates")
     axis = node.axis(node.attr("axis", 0), data.rank)
     combine = _combine(node)
     extent = scalar_of(data.shape[axis])
@@ -76,7 +77,7 @@ def scatter_nd(node: Node, data: Tensor, indices: Tensor, updates: Tensor) -> Te
 
     indices = b.refine(indices, [*indices.shape[:-1], depth])
     shape = [*indices.shape[:-1], *data.shape[depth:]]
-    updates = b.refine(updates, shape)
+    updates = b.refine(updates, shape, "updates")
     where, source = b.value(indices), b.value(updates)
     return b.tensor(for_each(shape, [fresh(b, data)], body)[0], data.dtype, data.shape)
 
@@ -88,6 +89,9 @@ def tensor_scatter(node: Node, past: Tensor, update: Tensor, write_indices: Tens
     axis = node.axis(node.attr("axis", -2), past.rank)
     if axis == 0:
         raise InvalidNode("axis 0 is the batch")
+    update = b.refine(update, [None if a == axis else d for a, d in enumerate(past.shape)], "update")
+    if write_indices is not None:
+        write_indices = b.refine(write_indices, past.shape[:1], "write_indices")
     circular = node.attr("mode", "linear") == "circular"
     extent = scalar_of(past.shape[axis])
     source = b.value(update)

@@ -26,7 +26,10 @@ def top_k_attribute(node: Node, x: Tensor) -> list[Tensor]:
 
 @op("TopK", since=10, ignores=["sorted"])  # any order is allowed where it is 0
 def top_k(node: Node, x: Tensor, k: Tensor) -> list[Tensor]:
-    return _top_k(node, x, node.b.extents_of(k, "k", 1)[0])
+    counts = node.b.extents_of(k, "k", 1)
+    if len(counts) != 1:
+        raise InvalidNode(f"k has {len(counts)} elements; it is one number")
+    return _top_k(node, x, counts[0])
 
 
 def _top_k(node: Node, x: Tensor, k: Extent) -> list[Tensor]:
@@ -42,6 +45,7 @@ def _top_k(node: Node, x: Tensor, k: Extent) -> list[Tensor]:
     keys = sort_keys(b, matrix, descending=bool(node.attr("largest", 1)))
     length = matrix.shape[1]
     bounds = [n for n in (k, length) if isinstance(n, int)]
+    b.require("ge", k, 0, "k is {0}; it is {1} or more")
     b.require("le", k, length, "{0} elements are to be chosen of {1}")
     if bounds and 0 < min(bounds) <= _FEW:
         positions = smallest_keys(b, keys, min(bounds), k)
@@ -98,6 +102,7 @@ def compress(node: Node, x: Tensor, condition: Tensor) -> Tensor:
         x, axis = b.reshape(x, [b.extents.product(x.shape)]), 0
     else:
         axis = node.axis(node.attr("axis"), x.rank)
+    condition = b.refine(condition, [None], "condition")
     length = condition.shape[0]
     flags = b.value(condition)
 

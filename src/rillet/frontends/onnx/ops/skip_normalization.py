@@ -48,20 +48,40 @@ def skip_simplified_layer_normalization(
     """RMSNormalization of x + skip (+ bias) over the last dimension, and the sum."""
     total = _sum(node, x, skip, bias)
     axis = total.rank - 1
-    inverse = inverse_root_mean_square(node, total, axis, float(node.attr("epsilon", 1e-12)))
+    inverse = inverse_root_mean_square(node, total, axis, _epsilon(node))
+    gamma = _parameter(node, total, gamma, "gamma")
     return _results(node, scale_rows(node, total, total, inverse, axis, gamma, None), total)
 
 
 def _sum(node: Node, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
-    """x + skip + bias in the shape of ``x``."""
-    if skip.rank > x.rank or not 2 <= x.rank <= 3:
+    """x + skip + bias in the shape of ``x``; the skip may be that of one sequence for all."""
+    if not 2 <= skip.rank <= x.rank <= 3:
         raise InvalidNode(f"an input of rank {x.rank} and a skip of rank {skip.rank}; both have 2 or 3 dimensions")
-    terms = [x, skip] if bias is None else [x, skip, bias]
+    wanted: list[Extent | None] = list(x.shape[x.rank - skip.rank :])
+    if skip.rank == 3 and (skip.shape[0] == 1 or not (isinstance(skip.shape[0], int) or x.shape[0] == 1)):
+        wanted[0] = None  # one, or it is asserted to be the batch
+    terms = [x, node.b.refine(skip, wanted, "skip")]
+    if bias is not None:
+        terms.append(_parameter(node, x, bias, "bias"))
     return node.b.map(lambda *values: reduce(lambda a, c: a + c, values), *terms, shape=x.shape)
 
 
-def _layer_normalized(node: Node, x: Tensor, gamma: Tensor, beta: Tensor | None) -> Tensor:
+def _parameter(node: Node, x: Tensor, parameter: Tensor, name: str) -> Tensor:
+    """A parameter for each feature of ``x``."""
+    return node.b.refine(parameter, x.shape[-1:], name)
+
+
+def _epsilon(node: Node) -> float:
     epsilon = float(node.attr("epsilon", 1e-12))
+    if epsilon < 0:
+        raise InvalidNode(f"epsilon is {epsilon:g}; it is not negative")
+    return epsilon
+
+
+def _layer_normalized(node: Node, x: Tensor, gamma: Tensor, beta: Tensor | None) -> Tensor:
+    epsilon = _epsilon(node)
+    gamma = _parameter(node, x, gamma, "gamma")
+    beta = None if beta is None else _parameter(node, x, beta, "beta")
     deviation, _, variance = centered(node, x, [x.rank - 1])
     inverse = node.b.map(lambda v: 1.0 / scalars.sqrt(v + epsilon), variance)
     return scale_rows(node, x, deviation, inverse, x.rank - 1, gamma, beta)
@@ -93,13 +113,21 @@ def embed_layer_normalization(
     node.attr("mask_index_type", 0)  # what output 1 is for: it is what it is
     if (segments is None) != (types is None):
         raise InvalidNode("segment_ids and segment_embedding come together or not at all")
-    terms = [gather_along(node, words, ids, 0)]
+    ids, words = b.refine(ids, [None, None], "input_ids"), b.refine(words, [None, None], "word_embedding")
+    rows = [None, words.shape[1]]
+    places = b.refine(places, rows, "position_embedding")
+    mask = None if mask is None else b.refine(mask, ids.shape, "mask")
+    terms = [gather_along(node, words, ids, 0, from_end=False)]
     if positions is None:
         terms.append(b.slice_axis(places, 0, 0, ids.shape[1]))
     else:
-        terms.append(gather_along(node, places, positions, 0))
+        batch = None if positions.shape[:1] == (1,) else ids.shape[0]
+        positions = b.refine(positions, [batch, ids.shape[1]], "position_ids")
+        terms.append(gather_along(node, places, positions, 0, from_end=False))
     if segments is not None and types is not None:
-        terms.append(gather_along(node, types, segments, 0))
+        segments = b.refine(segments, ids.shape, "segment_ids")
+        types = b.refine(types, rows, "segment_embedding")
+        terms.append(gather_along(node, types, segments, 0, from_end=False))
     total = b.map(lambda *values: reduce(lambda a, c: a + c, values), *terms, shape=terms[0].shape)
     counts = _counts(node, ids, mask) if node.wants(1) else None
     return [_layer_normalized(node, total, gamma, beta), counts, total][: node.output_count]
