@@ -74,3 +74,55 @@ def test_saving_to_what_is_no_regular_file_writes_into_it(tmp_path):
         model.save(pipe)
         assert read.result() == bytes(model.to_bytes())
     assert pipe.is_fifo()
+
+
+_FORKED = """
+import os, sys, threading, rillet
+from rillet.ir import turn
+
+TEXT = "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }"
+
+
+def child():
+    process = os.fork()
+    if process:
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    try:
+        rillet.compile(TEXT, jobs=1)
+    except rillet.CompileError as error:
+        os._exit(7 if "forked while another thread of its parent compiled" in str(error) else 1)
+    os._exit(0)
+
+
+with turn:
+    alone = child()  # the thread that works is in the child, too
+held, done = threading.Event(), threading.Event()
+
+
+def work():
+    with turn:
+        held.set()
+        done.wait()
+
+
+thread = threading.Thread(target=work)
+thread.start()
+held.wait()
+beside = child()
+done.set()
+thread.join()
+assert (alone, beside, child()) == (0, 7, 0), (alone, beside)
+
+from rillet.verify import oracles  # whose lock is not waited for either
+
+with oracles._PROCESS._lock:
+    process = os.fork()
+    if not process:
+        os._exit(oracles._PROCESS._lock.locked())
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_process_compiles_or_says_why_it_cannot():
+    subprocess.run([sys.executable, "-c", _FORKED], check=True, timeout=60)

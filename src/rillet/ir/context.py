@@ -6,12 +6,13 @@ import threading
 
 from torch_mlir import ir
 
+from rillet.ir.turns import Turn
+
 # A context keeps every type, attribute and location that was ever made in it, so it is not used for ever.
 _MOST_USES = 1000
 
-# The MLIR bindings keep tables of all contexts without a lock, so whoever works with one holds this: threads take turns
-# (kernels are compiled in processes).
-turn = threading.RLock()
+# Whoever works with a context holds this (kernels are compiled in processes).
+turn = Turn()
 
 
 def make_context() -> ir.Context:

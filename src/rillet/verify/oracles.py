@@ -60,6 +60,8 @@ class _Process:
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0  # the process that started it; a fork must not ask it
         self._lock = threading.Lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew_lock)
         atexit.register(self.close)
 
     def run(self, oracle: str, model: onnx.ModelProto, feeds: Feeds, outputs: Sequence[str] | None) -> dict[str, Any]:
@@ -86,6 +88,10 @@ class _Process:
         except BaseException:  # an interrupt leaves the answer unread
             workers.end(self._process)
             raise
+
+    def _renew_lock(self) -> None:
+        """In a fork, where the thread that held it may not be."""
+        self._lock = threading.Lock()
 
     def close(self) -> None:
         """End the process."""
