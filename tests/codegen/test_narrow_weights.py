@@ -31,3 +31,16 @@ def test_other_bits_of_a_byte_are_no_elements() -> None:
     """A shift by anything but the column's place in the byte is computed as it is written, by another strategy."""
     text = narrow_product(3, 16, 2, 8).replace("%c4 = arith.constant 4", "%c4 = arith.constant 3")
     assert Kernel(text).executable.strategy != "contraction"
+
+
+def test_blocks_are_summed_before_they_are_scaled() -> None:
+    """The error of a long sum without cancellation stays under two roundings of its result."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(0, 1, (2, 128, 32)).astype(np.float32)
+    weights, scales = rng.integers(0, 16, (128, 32, 16)), rng.uniform(0.5, 1.5, (128, 16)).astype(np.float32)
+    packed = pack(weights.astype(np.uint8))
+    zeros = np.zeros((128, 16), np.uint8)
+    arguments = [x, packed[..., ::2] | packed[..., 1::2] << 4, pack(scales), pack(zeros)]
+    [y] = Kernel(narrow_product(2, 16, 128, 32))(arguments, [((2, 16), np.float32)])
+    exact = np.einsum("mbk,bkn->mn", x.astype(np.float64), weights * scales[:, None].astype(np.float64))
+    assert np.abs(y / exact - 1).max() <= 2**-23

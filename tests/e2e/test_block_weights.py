@@ -138,3 +138,14 @@ def test_vectors_of_any_width(target: str) -> None:
     assert isinstance(module, rillet.Module)
     for rows in (1, 9):
         check(model, module, rows)
+
+
+def test_infinite_scales_meet_each_weight() -> None:
+    """Infinity times 0 is no number, whatever the other weights of the block add up to."""
+    model = product("int4", rows=1)
+    (scale,) = [i for i in model.graph.initializer if i.name == "s"]
+    values = numpy_helper.to_array(scale).copy()
+    values[1, 3] = np.inf
+    scale.CopyFrom(numpy_helper.from_array(values, "s"))
+    y = rillet.compile(model)(np.ones((1, 96), np.float32))
+    assert np.flatnonzero(~np.isfinite(y)).tolist() == [3] and np.isnan(y[0, 3])

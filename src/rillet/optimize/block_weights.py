@@ -4,8 +4,7 @@ sum, as they multiply.
 Large language models have weights of 4 or 8 bits with a scale, and often a zero point, for each 32 to 256 steps of the
 sum. Such a scale cannot wait until the sum is complete, as that of a column can (``integer_contractions``); but made
 before, the weights would take four to eight times the memory, and be written and read again in each call. The loop over
-the sum becomes two, over blocks and within them, and the body makes each weight of its integer: the values are the same
-to the bit.
+the sum becomes two, over blocks and within them, and the body makes each weight of its integer.
 """
 
 from __future__ import annotations
@@ -95,10 +94,17 @@ def _maker(program: Program, value: ir.Value) -> Structured | None:
         return None
     if any(not op.name.startswith("arith.") for op in view.body_ops()):
         return None
-    if any(constants.array_of(program, v) is None for v in view.inputs):
+    if not all(_is_known(program, v) for v in view.inputs):
         return None
     whole = [v for v, m in zip(view.inputs, view.input_maps, strict=True) if m and is_permutation(m, view.loops)]
     return view if len(whole) == 1 and _bytes(whole[0]) < _bytes(value) else None
+
+
+def _is_known(program: Program, value: ir.Value) -> bool:
+    """Whether ``value`` is constant and its floats are finite: infinity times an integer of 0 is lost in a sum."""
+    array = constants.array_of(program, value)
+    is_float = isinstance(ir.RankedTensorType(value.type).element_type, ir.FloatType)
+    return array is not None and (not is_float or bool(np.all(np.isfinite(array.astype(np.float32)))))
 
 
 def _bytes(value: ir.Value) -> int:

@@ -195,6 +195,19 @@ def operations(contraction: Contraction) -> int:
     return _operations(contraction.root, contraction.product.right, contraction.right)
 
 
+def apart(contraction: Contraction) -> tuple[ir.Value, ir.Value | None]:
+    """The right-hand factor, or the two values that it is the product of at last: one computed of the right operand
+    and one of its companions alone, which stays the same along the innermost reduction loop.
+    """
+    value, root = contraction.product.right, contraction.root
+    if not contraction.companions or _name(value) != "arith.mulf":
+        return value, None
+    for varying, fixed in (_operands(value), _operands(value)[::-1]):
+        if contraction.right not in _inputs_of(root, fixed):
+            return varying, fixed
+    return value, None
+
+
 def _operations(root: Generic, value: ir.Value, right: int) -> int:
     if right not in _inputs_of(root, value) or value in list(root.body.arguments):
         return 0

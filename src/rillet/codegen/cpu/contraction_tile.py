@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 
-from rillet.codegen.cpu import access, epilogue, index, memory, microkernel, pair_products
+from rillet.codegen.cpu import access, epilogue, index, memory, microkernel, pair_products, tiles
 from rillet.codegen.cpu.access import Bound
 from rillet.codegen.cpu.blocks import Segment, Span, column_masks
 from rillet.codegen.cpu.body import broadcast
@@ -275,8 +275,10 @@ class TileEmitter:
         """Reads what right-hand factors are computed with before the innermost loop."""
 
         def enter(positions: list[Index], rows: list[Index]) -> microkernel.Run:
-            compute = weights.entering(batch, n, vectors, positions)
-            return microkernel.Run(dataclasses.replace(operands, right=compute, enter=None), rows, True)
+            block = weights.entering(batch, n, vectors, positions)
+            inside = dataclasses.replace(operands, right=block.factor, enter=None)
+            chains = tiles.choose_chains(weights.kernel.target, len(rows) * vectors)
+            return microkernel.Run(inside, rows, True, block.finish, chains)
 
         return enter
 

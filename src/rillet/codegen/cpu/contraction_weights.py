@@ -1,25 +1,38 @@
 """Right-hand factors that are computed: of narrow integers, and of companions that hold parameters for blocks of them.
 
-Where one row tile uses them, they are computed as they are multiplied; parameters are read where the innermost loop
-begins. Where more do, a column tile's panel of them is computed into scratch first.
+Where few row tiles use them, they are computed as they are multiplied; parameters are read where the innermost loop
+begins, and a scale is multiplied with the sum of its block. Where more do, a column tile's panel of them is computed
+into scratch first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from torch_mlir import ir
 
 from rillet.codegen.cpu import index, memory, shared_bytes
 from rillet.codegen.cpu.access import Access, Bound
-from rillet.codegen.cpu.contraction_form import factor, is_signed
+from rillet.codegen.cpu.contraction_form import apart, factor, is_signed
 from rillet.codegen.cpu.contraction_left import Batch
 from rillet.codegen.cpu.contraction_plan import Plan, element
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.cpu.microkernel import multiply_add
 
 Compute = Callable[[Index, int], ir.Value]  # (offset in the right operand, column vector number) -> factor
+
+
+@dataclass(frozen=True)
+class Block:
+    """The factors of one block of the sum: ``factor(offset in the right operand, column vector number)``. A scale that
+    all of a block have is left to ``finish(sums, accumulators)``, which adds the block's sums to a tile's accumulators.
+    """
+
+    factor: Compute
+    finish: Callable[[list[ir.Value], list[ir.Value]], list[ir.Value]] | None
 
 
 class Weights:
@@ -37,20 +50,45 @@ class Weights:
         """Where each vector of columns from ``n`` on starts in the right operand."""
         return _offsets(self.c.right_access, self.right, batch, self._starts(n, vectors))
 
-    def entering(self, batch: Batch, n: Index, vectors: int, positions: Sequence[Index]) -> Compute:
-        """Read the companions at these positions of the outer reduction axes; what is given computes factors."""
+    def entering(self, batch: Batch, n: Index, vectors: int, positions: Sequence[Index]) -> Block:
+        """Read the companions at these positions of the outer reduction axes."""
+        read = self._parameters(batch, n, vectors, positions)
+        varying, scale = apart(self.c)
+        if scale is None:
+            return Block(self._computing(varying, read), None)
+        scales = [factor(self.kernel, self.c.root, scale, values, self.lanes) for values in read]
+
+        def finish(sums: list[ir.Value], accumulators: list[ir.Value]) -> list[ir.Value]:
+            return [
+                multiply_add(self.kernel, value, scales[number % vectors], total)
+                for number, (value, total) in enumerate(zip(sums, accumulators, strict=True))
+            ]
+
+        return Block(self._computing(varying, read), finish)
+
+    def _parameters(
+        self, batch: Batch, n: Index, vectors: int, positions: Sequence[Index]
+    ) -> list[dict[int, ir.Value]]:
+        """For each vector of columns, what the companions hold, by the number of the operand."""
         at = batch | dict(zip((a.inner for a in self.plan.reductions), positions, strict=False))
         read: list[dict[int, ir.Value]] = [{} for _ in range(vectors)]
         for number, which, bound in self.companions:
             buffer = memory.Buffer.whole(bound.memref, element(self.c, number))
             for j, offset in enumerate(_offsets(which, bound, at, self._starts(n, vectors))):
                 read[j][number] = memory.load(buffer, [self._at(offset)], self.lanes)
+        return read
+
+    def _computing(self, value: ir.Value, read: list[dict[int, ir.Value]]) -> Compute:
+        """Computes a value of the body of the right operand's elements and of what is ``read`` of the companions."""
 
         def compute(offset: Index, number: int) -> ir.Value:
             values = read[number] | {self.c.right: self._load(offset)}
-            return factor(self.kernel, self.c.root, self.c.product.right, values, self.lanes)
+            return factor(self.kernel, self.c.root, value, values, self.lanes)
 
         return compute
+
+    def _whole(self, batch: Batch, n: Index, vectors: int, positions: Sequence[Index]) -> Compute:
+        return self._computing(self.c.product.right, self._parameters(batch, n, vectors, positions))
 
     def panel(
         self, batch: Batch, n: Index, vectors: int, sizes: Sequence[Index], start: Index, target: memory.Buffer
@@ -74,10 +112,10 @@ class Weights:
         target: memory.Buffer,
     ) -> None:
         if not sizes:
-            self._store(self.entering(batch, n, vectors, positions), offsets, step, target)
+            self._store(self._whole(batch, n, vectors, positions), offsets, step, target)
             return
         stride = self.right.strides[self.plan.reductions[len(positions)].inner]
-        compute = self.entering(batch, n, vectors, positions) if len(sizes) == 1 else None
+        compute = self._whole(batch, n, vectors, positions) if len(sizes) == 1 else None
         with self.kernel.loop(0, sizes[0]) as loop:
             position = index.add(start, loop.iv)
             moved = [index.add(o, index.mul(position, stride)) for o in offsets]

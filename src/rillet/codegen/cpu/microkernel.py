@@ -15,7 +15,7 @@ from torch_mlir.dialects import arith, math, vector
 
 from rillet.codegen.cpu import index
 from rillet.codegen.cpu.body import broadcast
-from rillet.codegen.cpu.combiners import add_parts
+from rillet.codegen.cpu.combiners import add_parts, sum_of
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.padding import Condition
@@ -66,11 +66,17 @@ class Operands:
 
 @dataclass(frozen=True)
 class Run:
-    """The innermost loop at one place: what to read in it, where each row starts, and whether it adds anything."""
+    """The innermost loop at one place: what to read in it, where each row starts, and whether it adds anything.
+
+    ``finish(sums, accumulators)``, if there, adds what this loop alone sums up to the accumulators. Then steps take
+    turns with ``chains`` sums for each accumulator, so that one need not wait for the step before.
+    """
 
     operands: Operands
     rows: list[Index]
     counts: Condition
+    finish: Callable[[list[ir.Value], list[ir.Value]], list[ir.Value]] | None = None
+    chains: int = 1
 
 
 def reduce_tile(
@@ -105,7 +111,7 @@ def _nest(
         run = operands.enter(positions, [index.add(row, left) for row in rows])
         return kernel.select(
             run.counts,
-            lambda: _nest(kernel, tile, axes, run.operands, run.rows, columns, 0, right, accumulators, positions),
+            lambda: _run(kernel, tile, axes, run, columns, right, accumulators, positions),
             accumulators,
         )
     if not axes:
@@ -153,6 +159,30 @@ def _nest(
     return loop.results
 
 
+def _run(
+    kernel: Kernel,
+    tile: Tile,
+    axes: list[ReductionAxis],
+    run: Run,
+    columns: Sequence[Index],
+    right: Index,
+    accumulators: list[ir.Value],
+    positions: list[Index],
+) -> list[ir.Value]:
+    def summed(sums: list[ir.Value]) -> list[ir.Value]:
+        return _nest(kernel, tile, axes, run.operands, run.rows, columns, 0, right, sums, positions)
+
+    if run.finish is None:
+        return summed(accumulators)
+    addition = sum_of(element_type(accumulators[0]))
+    count, chains = len(accumulators), run.chains if axes else 1
+    sums = summed([addition.identity_of(a.type) for a in accumulators] * chains)
+    total = sums[:count]
+    for start in range(count, len(sums), count):
+        total = [addition.apply(a, b) for a, b in zip(total, sums[start : start + count], strict=True)]
+    return run.finish(total, accumulators)
+
+
 def _in_parts(
     kernel: Kernel,
     size: Index,
@@ -182,14 +212,16 @@ def _steps(
     left, right = _advance(axis, start, left, right)
     if operands.pairs is not None:
         return _pair_steps(axis, count, operands.pairs, rows, columns, left, right, accumulators)
+    sums, width = list(accumulators), len(rows) * len(columns)
     steps: list[list[ir.Value]] = []  # the scalars that were read for the next steps
     for n in range(count):
         if not steps:
             left_here = index.add(left, index.mul(axis.left_stride, n))
             steps = _scalars(operands, rows, left_here, count - n)
         right_here = index.add(right, index.mul(axis.right_stride, n))
-        accumulators = _step(kernel, operands, steps.pop(0), columns, right_here, accumulators)
-    return accumulators
+        chain = slice(n * width % len(sums), n * width % len(sums) + width)
+        sums[chain] = _step(kernel, operands, steps.pop(0), columns, right_here, sums[chain])
+    return sums
 
 
 def _pair_steps(
