@@ -10,6 +10,7 @@ from contrib import assert_close, contrib_model, run_both
 
 import rillet
 from rillet.errors import CompileError, RunError, UnsupportedError
+from rillet.frontends.onnx import import_model
 
 _RANDOM = np.random.default_rng(9)
 HEADS, GROUPS, WIDTH = 6, 2, 16
@@ -152,6 +153,19 @@ def test_one_module_for_prompt_and_generation() -> None:
             RunError, match="'n': seqlens_k has a number that is not from 0 to total_sequence_length - 1"
         ):
             module.run(given | {"lens": np.array([length], np.int32)})
+
+
+def test_one_token_has_few_rows() -> None:
+    """Behind a past, the scores of one token are known to be so few rows that keys are read where they lie; and what is
+    seen of a present is copied only where there is more.
+    """
+    inputs = inputs_of(2, 1, 5, [6, 4])
+    *seen, attended = str(import_model(model(inputs, DYNAMIC)).module).split("= scf.if")[1:]
+    assert all("extract_slice" not in s.split("} else {")[0] and "extract_slice" in s for s in seen) and len(seen) == 2
+    one, many = attended.split("} else {")
+    assert "tensor<?x2x3x?xf32>" in one and "tensor<?x2x3x?xf32>" not in many
+    prompt = model(inputs | {"past_key": None, "past_value": None}, DYNAMIC)
+    assert "scf.if" not in str(import_model(prompt).module)
 
 
 def test_packed_with_positions() -> None:

@@ -16,6 +16,8 @@ from torch_mlir.dialects import linalg
 
 from rillet.frontends import scalars
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.layout import Builder
+from rillet.frontends.onnx.branches import either
 from rillet.frontends.onnx.contraction import contract
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.reduction import softmax_of
@@ -86,6 +88,45 @@ def attend(
     steps: Sequence[Step] = (),
     softcap: float = 0.0,
     sink: Tensor | float | None = None,
+    continues: bool = False,
+) -> Tensor:
+    """Attention as ``_attended`` computes it. Where it ``continues`` a past, one query for each sequence is the usual
+    number: of one, rows are few, and are known to be.
+    """
+    b = node.b
+    batch, queries, count, width = q.shape
+    if not continues or isinstance(queries, int):
+        return _attended(node, q, k, v, scale, steps, softcap, sink)
+
+    def of_one() -> Tensor:
+        def cut(operand: Tensor, letters: str) -> tuple[Tensor, str]:
+            return _cast(
+                b, operand, [1 if n == "s" else d for n, d in zip(letters, operand.shape, strict=True)]
+            ), letters
+
+        single = [Step(step.body, [cut(*operand) for operand in step.operands]) for step in steps]
+        return _attended(node, _cast(b, q, [batch, 1, count, width]), k, v, scale, single, softcap, sink)
+
+    def of_many() -> Tensor:
+        return _attended(node, q, k, v, scale, steps, softcap, sink)
+
+    shape = [batch, queries, b.extents.mul(count, v.shape[3])]
+    return either(b, b.extents.compare("eq", queries, 1), of_one, of_many, q.dtype, shape)
+
+
+def _cast(b: Builder, x: Tensor, shape: Sequence[Extent]) -> Tensor:
+    return b.tensor(builders.cast(b.value(x), shape), x.dtype, shape)
+
+
+def _attended(
+    node: Node,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    steps: Sequence[Step],
+    softcap: float,
+    sink: Tensor | float | None,
 ) -> Tensor:
     """Attention of ``q`` [batch, queries, heads, width] to ``k`` and ``v`` [batch, groups, keys, width], as
     [batch, queries, heads x width of ``v``].

@@ -15,6 +15,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.onnx.branches import either
 from rillet.frontends.onnx.checks import require
 from rillet.frontends.onnx.loops import for_each, fresh, scalar_of, store
 from rillet.frontends.onnx.node import Node
@@ -94,8 +95,8 @@ def group_query_attention(
     sink = head_sink if head_sink is not None else 0.0 if node.attr("smooth_softmax", -1) == 1 else None
     node.attr("smooth_softmax", -1)  # with sinks given it says nothing more
     scale, softcap = float(node.attr("scale", 0.0)), float(node.attr("softcap", 0.0))
-    seen_keys, seen_values = (b.slice_axis(t, 2, 0, lengths.longest) for t in (keys, values))
-    result = attend(node, q, seen_keys, seen_values, scale, steps, softcap, sink)
+    seen_keys, seen_values = (_seen(node, t, lengths.longest) for t in (keys, values))
+    result = attend(node, q, seen_keys, seen_values, scale, steps, softcap, sink, past_key is not None)
     return [result, keys, values][: node.output_count]
 
 
@@ -219,6 +220,18 @@ def _present(node: Node, past: Tensor | None, room: Extent, new: Tensor, lengths
         return store(b.element(added, new.dtype, at), past.dtype, state, [batch, group, target, feature])
 
     return b.tensor(for_each(new.shape, [fresh(b, whole)], append)[0], past.dtype, whole.shape)
+
+
+def _seen(node: Node, present: Tensor, longest: Extent) -> Tensor:
+    """The positions that a query may see: all of the present, or what is filled of a buffer, which is a copy."""
+    b = node.b
+    shape = [*present.shape[:2], longest, present.shape[3]]
+
+    def whole() -> Tensor:
+        return b.tensor(b.value(present), present.dtype, shape)
+
+    is_full = b.extents.compare("eq", present.shape[2], longest)
+    return either(b, is_full, whole, lambda: b.slice_axis(present, 2, 0, longest), present.dtype, shape)
 
 
 def _mask(node: Node, lengths: _Lengths) -> Step:

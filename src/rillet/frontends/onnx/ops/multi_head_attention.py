@@ -67,7 +67,9 @@ def attention(
         k, v = (b.concat([old, new], 2) for old, new in zip(halves, (k, v), strict=True))
     present = b.concat([b.unsqueeze(t, [0]) for t in (k, v)], 0) if node.wants(1) else None
     steps = _steps(node, q, k, mask, attention_bias, before)
-    return [attend(node, q, k, v, float(node.attr("scale", 0.0)), steps), present][: node.output_count]
+    return [attend(node, q, k, v, float(node.attr("scale", 0.0)), steps, continues=before != 0), present][
+        : node.output_count
+    ]
 
 
 @op("MultiHeadAttention", domain=_DOMAIN)
@@ -101,7 +103,9 @@ def multi_head_attention(
             for past, new, name in ((past_key, k, "past_key"), (past_value, v, "past_value"))
         )
     steps = _steps(node, q, k, mask, attention_bias, before)
-    return [attend(node, q, k, v, float(node.attr("scale", 0.0)), steps), k, v][: node.output_count]
+    return [attend(node, q, k, v, float(node.attr("scale", 0.0)), steps, continues=before != 0), k, v][
+        : node.output_count
+    ]
 
 
 def _operands(
