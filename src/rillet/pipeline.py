@@ -31,6 +31,7 @@ def passes(target: Target) -> list[Pass]:
             (target.pack_k, target.pack_k_ways),
             target.is_bare_metal,
             0 if target.is_bare_metal else target.l2_bytes // 2,
+            1 if target.is_bare_metal else target.lanes(32),
         ),
         *schedule.passes(),
         *hal.passes(),

@@ -47,11 +47,14 @@ PASSES = [
 ]
 
 
-def passes(panel: int, steps: tuple[int, int] = (1, 1), compact: bool = False, scratch: int = 0) -> list[Pass]:
+def passes(
+    panel: int, steps: tuple[int, int] = (1, 1), compact: bool = False, scratch: int = 0, lanes: int = 1
+) -> list[Pass]:
     """The passes for a target whose packed panels have ``panel`` columns; ``steps``: how many steps of 8-bit integers
-    lie together in them, and in how many ways; ``compact``: prefer less memory; ``scratch``: see ``Limits``.
+    lie together in them, and in how many ways; ``compact``: prefer less memory; ``scratch``: see ``Limits``; ``lanes``
+    of a vector of f32.
     """
-    packing = pack_rhs.Options(panel=panel, steps=steps[0], ways=steps[1])
+    packing = pack_rhs.Options(panel=panel, steps=steps[0], ways=steps[1], lanes=lanes)
     if compact:
         packing = dataclasses.replace(packing, bytes=128 * 1024, side_by_side=0, longest=8 * 1024)  # copies take memory
     options = {

@@ -126,7 +126,7 @@ def is_source(op: ir.Operation | None) -> bool:
 
 def is_insertion(op: ir.Operation) -> bool:
     """An insertion that its source's dispatch can make: into a tensor that is there or an empty one, of the same rank,
-    both of static shape, without steps.
+    without steps.
     """
     if op.name != "tensor.insert_slice":
         return False
@@ -135,8 +135,7 @@ def is_insertion(op: ir.Operation) -> bool:
     is_made_here = is_source(owner) and owner is not None and owner.name != "tensor.empty"
     strides = ir.DenseI64ArrayAttr(op.attributes["static_strides"])
     same_rank = types[0].rank == types[1].rank and types[0].rank > 0
-    static = all(t.has_static_shape for t in types)
-    return same_rank and static and not is_made_here and all(s == 1 for s in strides)
+    return same_rank and not is_made_here and all(s == 1 for s in strides)
 
 
 def node(op: ir.Operation, index: int) -> Node | None:

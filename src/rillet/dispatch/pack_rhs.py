@@ -22,7 +22,7 @@ from rillet.ir.builders import Extent
 from rillet.ir.contraction import Contraction, contraction, is_extended_product
 from rillet.ir.extents import extents
 from rillet.ir.rewrite import rebuild_generic, replace, run_upstream, sweep_constants
-from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, is_projected, structured, walk
+from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, is_projected, linear_form, structured, walk
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Options:
 
     A computed operand is packed from ``rows`` rows on, when its columns are not contiguous, or when it has more than
     ``bytes`` bytes: in place its rows lie far apart and compete for the same sets of a cache. Where its size is not
-    known, it counts as large from ``narrow`` panels on. Groups of up to ``side_by_side`` columns go into no panels.
+    known, it counts as large from ``narrow`` panels on. Groups of up to ``side_by_side`` columns go into no panels, nor
+    do columns of f32 that fill up to half of a vector of ``lanes`` and one: each of these lies in one piece.
     """
 
     panel: int = 16
@@ -44,6 +45,7 @@ class Options:
     narrow: int = 4
     bytes: int = 16 * 1024
     side_by_side: int = 8
+    lanes: int = 1
 
 
 def run(program: Program, options: Options) -> None:
@@ -58,6 +60,9 @@ def run(program: Program, options: Options) -> None:
             with ir.InsertionPoint(op), op.location:
                 if _has_small_groups(view, roles, options):
                     _lay_side_by_side(program, view, roles, packed)
+                    continue
+                if _has_few_columns(view, roles, options):
+                    _lay_in_rows(program, view, roles, packed)
                     continue
                 steps = options.steps if _is_narrow(view, roles) and _has_runs(view, roles, options) else 1
                 value = _pack_constant(program, view, roles, options, packed, steps)
@@ -89,10 +94,16 @@ def _has_small_groups(view: Structured, roles: Contraction, options: Options) ->
 
 def _lay_side_by_side(program: Program, view: Structured, roles: Contraction, packed: dict[object, str]) -> None:
     """``[K dims.., batch.., N]``, of a constant."""
+    batch, reduced, column = _axes(view.maps[roles.rhs], roles)
+    _lay(program, view, roles, packed, (*reduced, *batch, column))
+
+
+def _lay(
+    program: Program, view: Structured, roles: Contraction, packed: dict[object, str], order: tuple[int, ...]
+) -> None:
+    """Read a constant with its axes in another order."""
     value, map_ = view.inputs[roles.rhs], view.maps[roles.rhs]
     array, name = constants.array_of(program, value), constants.global_name(value)
-    batch, reduced, column = _axes(map_, roles)
-    order = (*reduced, *batch, column)
     if array is None or name is None:
         return
     made = np.ascontiguousarray(array.transpose(order))
@@ -104,6 +115,34 @@ def _lay_side_by_side(program: Program, view: Structured, roles: Contraction, pa
     operands = list(view.op.operands)
     operands[roles.rhs] = constants.load(packed[name, order], type_)
     replace(view.op, rebuild_generic(view.op, operands, [r.type for r in view.op.results], maps, view.parallel).results)
+
+
+def _has_few_columns(view: Structured, roles: Contraction, options: Options) -> bool:
+    """A constant, and the left operand has what is summed last in runs that fill at least half of a vector."""
+    value, half = view.inputs[roles.rhs], options.lanes // 2
+    return (
+        constants.global_name(value) is not None
+        and isinstance(ir.RankedTensorType(value.type).element_type, ir.F32Type)
+        and not roles.batch
+        and 0 < view.extents()[roles.n[0]] <= half + 1
+        and _run(view, roles) >= max(half, 2)
+    )
+
+
+def _run(view: Structured, roles: Contraction) -> int:
+    """How many elements of the left operand that are summed one after the other lie one after the other in memory."""
+    extents, map_ = view.extents(), view.maps[roles.lhs]
+    *outer, innermost = sorted((*roles.k, *roles.window))
+    if map_[-1] != innermost or extents[innermost] != ir.RankedTensorType(view.inputs[roles.lhs].type).shape[-1]:
+        return 0
+    form = linear_form(map_[-2]) if outer and len(map_) > 1 else None
+    return extents[innermost] * (extents[outer[-1]] if form is not None and form[0].get(outer[-1]) == 1 else 1)
+
+
+def _lay_in_rows(program: Program, view: Structured, roles: Contraction, packed: dict[object, str]) -> None:
+    """``[N, K dims..]``, of a constant."""
+    _, reduced, column = _axes(view.maps[roles.rhs], roles)
+    _lay(program, view, roles, packed, (column, *reduced))
 
 
 def _is_narrow(view: Structured, roles: Contraction) -> bool:
@@ -219,40 +258,61 @@ def _product(sizes: list[int]) -> int | None:
 
 
 def _pack_computed(view: Structured, roles: Contraction, panel: int) -> ir.Value:
-    """A generic over (batch.., panels, K.., panel) that copies the operand; columns beyond the last one are zero."""
+    """The operand as [batch.., panels, K.., panel], columns beyond the last one zero. Whole panels are a copy; the last
+    one, where it may be a part only, is written by a generic of its own, which looks at each column.
+    """
     value, map_ = view.inputs[roles.rhs], view.maps[roles.rhs]
     batch, reduced, column = _axes(map_, roles)
     shape = extents(value)
-    columns = shape[column]
-    panels = _ceildiv(columns, panel)
+    columns, at_panel = shape[column], len(batch)
+    whole, panels = _floordiv(columns, panel), _ceildiv(columns, panel)
     result = [*(shape[a] for a in batch), panels, *(shape[a] for a in reduced), panel]
     loops = builders.dims(len(result))
-    at_panel, last = len(batch), len(result) - 1
     source: list[Expr | ir.AffineExpr] = [0] * len(shape)
     for loop, axis in enumerate([*batch, column, *reduced]):
         source[axis] = loops[loop]
+    source[column] = loops[at_panel] * panel + loops[-1]
     element = ir.RankedTensorType(value.type).element_type
-    output = [(builders.empty(result, element), loops)]
-    iterators = "p" * len(result)
-    if isinstance(columns, int) and columns % panel == 0:
-        source[column] = loops[at_panel] * panel + loops[last]
-        return builders.generic([(value, source)], output, iterators, lambda x, _: x)[0]
 
-    def body(_: ir.Value) -> ir.Value:
-        index = ir.IndexType.get()
+    def part(count: Extent) -> list[Extent]:
+        return [*result[:at_panel], count, *result[at_panel + 1 :]]
+
+    def copied() -> ir.Value:
+        output = [(builders.empty(part(whole), element), loops)]
+        return builders.generic([(value, source)], output, "p" * len(result), lambda x, _: x)[0]
+
+    def last(_: ir.Value) -> ir.Value:
         indices = [linalg.IndexOp(i).result for i in range(len(result))]
-        position = arith.AddIOp(arith.MulIOp(indices[at_panel], builders.index(panel)).result, indices[last]).result
-        limit = builders.as_index(columns)
-        inside = arith.CmpIOp(arith.CmpIPredicate.slt, position, limit).result
-        clamped = arith.SelectOp(inside, position, builders.index(0)).result
-        assert clamped.type == index
-        places: list[ir.Value] = [clamped] * len(shape)
+        position = arith.AddIOp(arith.MulIOp(builders.as_index(whole), builders.index(panel)).result, indices[-1]).result
+        inside = arith.CmpIOp(arith.CmpIPredicate.slt, position, builders.as_index(columns)).result
+        places = [indices[0]] * len(shape)
         for loop, axis in enumerate([*batch, column, *reduced]):
-            places[axis] = clamped if axis == column else indices[loop]
+            places[axis] = indices[loop]
+        places[column] = arith.SelectOp(inside, position, builders.index(0)).result
         zero = arith.ConstantOp(element, constants.scalar_attr(0, element)).result
         return arith.SelectOp(inside, tensor.ExtractOp(value, places).result, zero).result
 
-    return builders.generic([], output, iterators, body)[0]
+    if whole == panels:
+        return copied()
+    rest = _difference(panels, whole)
+    tail = builders.generic([], [(builders.empty(part(rest), element), loops)], "p" * len(result), last)[0]
+    if whole == 0:
+        return tail
+    packed = builders.empty(result, element)
+    for written, offset, count in ((copied(), 0, whole), (tail, whole, rest)):
+        offsets = [0] * at_panel + [offset] + [0] * (len(result) - at_panel - 1)
+        packed = builders.insert_slice(written, packed, offsets, part(count), [1] * len(result))
+    return packed
+
+
+def _difference(a: Extent, b: Extent) -> Extent:
+    return a - b if isinstance(a, int) and isinstance(b, int) else arith.subi(builders.as_index(a), builders.as_index(b))
+
+
+def _floordiv(extent: Extent, divisor: int) -> Extent:
+    if isinstance(extent, int):
+        return extent // divisor
+    return arith.FloorDivSIOp(extent, builders.index(divisor)).result
 
 
 def _divided(expr: ir.AffineExpr, divisor: int) -> tuple[ir.AffineExpr, ir.AffineExpr]:

@@ -137,6 +137,7 @@ class Access:
     together: int = 1
     steps_axis: int = -1
     ways: int = 1  # in which order: by the remainders of their numbers by this, then by the quotients
+    partial: frozenset[int] = frozenset()  # axes of unknown extent that the loops may not walk from end to end
 
     @property
     def shape(self) -> list[int]:
@@ -174,7 +175,7 @@ class Access:
         if a is not None and b is not None and inner_extent != DYNAMIC:
             return a == b * inner_extent
         users = [n for n, f in enumerate(self.axes) if f.coefficients[outer] or f.coefficients[inner]]
-        if len(users) != 2 or users[1] != users[0] + 1:
+        if len(users) != 2 or users[1] != users[0] + 1 or users[1] in self.partial:
             return False
         return self.axes[users[0]].only() == outer and self.axes[users[1]].only() == inner
 

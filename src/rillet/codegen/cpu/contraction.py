@@ -3,7 +3,8 @@
 Rows x columns of the result are covered by register tiles; a workgroup owns a block of rows, a block of columns and
 some batches. The reduction runs innermost with the tile in registers, and the epilogue is applied to the registers
 before they are stored. Rows that lie in memory like one long row are walked as one; otherwise each row of a tile has an
-address of its own (so a tile may cross the end of an image line).
+address of its own (so a tile may cross the end of an image line). With few columns lanes go along the reduction
+(``contraction_narrow``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from torch_mlir.dialects import arith
 
 from rillet.codegen.cpu import index
 from rillet.codegen.cpu.blocks import Segment, Span, each, each_column_tile, each_row_tile, workgroup_span
+from rillet.codegen.cpu.contraction_narrow import NarrowWorkgroup, narrow_plan
 from rillet.codegen.cpu.contraction_plan import Axis, Plan, axis_size, choice, grid, loop_sizes, make_plan
 from rillet.codegen.cpu.contraction_tile import TileEmitter
 from rillet.codegen.cpu.dispatch import Dispatch
@@ -36,6 +38,12 @@ class ContractionStrategy:
         """Emit the kernel."""
         plan = make_plan(dispatch, target)
         assert plan is not None
+        narrow = narrow_plan(plan, target)
+        if narrow is not None:
+            kernel.grid(lambda: grid(kernel, narrow))
+            with kernel.body():
+                NarrowWorkgroup(kernel, narrow).emit()
+            return
         kernel.choice = choice(plan, dispatch.knobs)
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():

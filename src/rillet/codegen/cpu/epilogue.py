@@ -22,6 +22,7 @@ from rillet.codegen.cpu.evaluate import Evaluator
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, reshape_memref
 from rillet.codegen.cpu.memory import Buffer
+from rillet.ir.extents import segments
 
 Forms = tuple[Form, ...]
 
@@ -269,7 +270,23 @@ def _written(output: Output, dispatch: Dispatch) -> Access | None:
     if any(x < 0 for x in low):
         return None
     shifted = tuple(Form(f.coefficients, f.constant + x) for f, x in zip(output.forms, low, strict=True))
-    return Access(dispatch.results[output.number].value, shifted)
+    return Access(dispatch.results[output.number].value, shifted, partial=_partial(output, dispatch))
+
+
+def _partial(output: Output, dispatch: Dispatch) -> frozenset[int]:
+    """The axes of unknown extent of which what is written in a frame may be a part."""
+    port, frame = dispatch.results[output.number], output.frame
+    assert frame is not None
+    dynamic = [axis for axis in range(port.type.rank) if port.type.is_dynamic_dim(axis)]
+    if output.is_padded:
+        margins = (list(ir.DenseI64ArrayAttr(frame.attributes[name])) for name in ("static_low", "static_high"))
+        whole = [axis for axis, (low, high) in enumerate(zip(*margins, strict=True)) if low == high == 0]
+        return frozenset(dynamic) - set(whole)
+    *_, sizes, _ = segments(frame)
+    extents = dict(zip(dynamic, (dispatch.block.arguments[n] for n in port.dims), strict=True))
+    is_dynamic = [size == DYNAMIC for size in ir.DenseI64ArrayAttr(frame.attributes["static_sizes"])]
+    given = dict(zip([axis for axis, unknown in enumerate(is_dynamic) if unknown], sizes, strict=True))
+    return frozenset(axis for axis in dynamic if given.get(axis) != extents[axis])
 
 
 def place(forms: Sequence[Form], at: Sequence[Coordinate], lanes: int) -> list[Coordinate]:
