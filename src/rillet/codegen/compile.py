@@ -8,6 +8,7 @@ from rillet.codegen import llvm, object_file
 from rillet.codegen.cpu import legalize, strategies
 from rillet.codegen.cpu.collapse import collapse
 from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.cpu.float_sums import sum_in_floats
 from rillet.codegen.cpu.group_columns import merge_group_columns
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.separate import separate
@@ -33,6 +34,8 @@ def compile_executable(text: str, target: Target, options: CodegenOptions | None
         separate(parsed)
         dispatch = Dispatch(parsed, options.knobs)
         if merge_group_columns(dispatch, target):
+            dispatch = Dispatch(dispatch.module, options.knobs)
+        if sum_in_floats(dispatch, target):
             dispatch = Dispatch(dispatch.module, options.knobs)
         strategy = strategies.choose(dispatch, target)
         if getattr(strategy, "collapses", False) and collapse(dispatch):

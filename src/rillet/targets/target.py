@@ -44,6 +44,7 @@ class Target:
     float_abi: str = "hard"  # "hard": floats are passed in floating-point registers; "soft": in integer registers
     maximum_propagates_nan: bool = True  # whether the maximum and minimum instructions give NaN for NaN and a number
     converts_to_nearest: bool = False  # a conversion of a float to an integer rounds to nearest even and saturates
+    float_products: bool = False  # a product of floats is added by fewer instructions than one of integers
     c_flags: tuple[str, ...] = ()  # clang's flags that select this target, for sizes and stack of exported C
     threads: bool = True  # False: one core without an operating system; a dispatch is not split into workgroups
 

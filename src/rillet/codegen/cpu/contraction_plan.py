@@ -135,7 +135,8 @@ def plan_for(
     accumulator_bytes = element_bytes(contraction.product.accumulator_type)
     computes = _computes(contraction)
     pack = not right.panel and right.static_stride(contraction.column_loop) != 1
-    if computes and not pack and cache_blocks and tiles.computes_panels(m, operations(contraction)):
+    has_cache = target.l1d_bytes > 0  # without one a panel takes memory that is scarce, and sums would go through it
+    if computes and not pack and cache_blocks and has_cache and tiles.computes_panels(m, operations(contraction)):
         pack, right_bytes = True, accumulator_bytes
     is_known = not any(a.extent == DYNAMIC for a in reductions)
     blockable = cache_blocks and not pack and not computes and is_known

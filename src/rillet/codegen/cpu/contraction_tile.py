@@ -272,13 +272,14 @@ class TileEmitter:
     def _weighing(
         weights: Weights, batch: Batch, n: Index, vectors: int, operands: microkernel.Operands
     ) -> Callable[[list[Index], list[Index]], microkernel.Run]:
-        """Reads what right-hand factors are computed with before the innermost loop."""
+        """Reads what right-hand factors are computed with where the innermost loop begins, with what is done there."""
 
         def enter(positions: list[Index], rows: list[Index]) -> microkernel.Run:
             block = weights.entering(batch, n, vectors, positions)
-            inside = dataclasses.replace(operands, right=block.factor, enter=None)
+            run = microkernel.Run(operands, rows, True) if operands.enter is None else operands.enter(positions, rows)
+            inside = dataclasses.replace(run.operands, right=block.factor, enter=None)
             chains = tiles.choose_chains(weights.kernel.target, len(rows) * vectors)
-            return microkernel.Run(inside, rows, True, block.finish, chains)
+            return dataclasses.replace(run, operands=inside, finish=block.finish, chains=chains)
 
         return enter
 

@@ -24,6 +24,7 @@ _LANES = 4  # of an MVE register
 _LARGEST = 2**24  # integers up to here are floats
 _SCALING = ("arith.mulf", "arith.addf", "arith.subf", "arith.negf")
 _FROM_INTEGERS = ("arith.sitofp", "arith.uitofp")
+_ORDERS = (["arith.minimumf", "arith.maximumf"], ["arith.maximumf", "arith.minimumf"])
 _LIMITS = {"arith.minimumf": arith.MinSIOp, "arith.maximumf": arith.MaxSIOp}
 
 
@@ -89,12 +90,25 @@ def match_requantization(conversion: ir.Operation) -> Requantization | None:
 
 def _in_integers(match: Requantization, target: Target) -> ir.Value:
     type_ = match.conversion.results[0].type
+    if target.arch == "riscv32" and [name for name, _ in match.limits] in _ORDERS:
+        return _clamped_before(match, target)
     total = _nearest(match.rounded, type_, target)
     if match.shift:
         total = intrinsics.call(f"llvm.sadd.sat.{_suffix(type_)}", type_, total, constant(match.shift, type_))
     for name, limit in match.limits:
         total = _LIMITS[name](total, constant(limit, type_)).result
     return total
+
+
+def _clamped_before(match: Requantization, target: Target) -> ir.Value:
+    """Clamped as a float, by one instruction for each limit: integers take comparisons and branches."""
+    x, limits = match.rounded, dict(match.limits)
+    low, high = (constant(float(limits[name] - match.shift), x.type) for name in ("arith.maximumf", "arith.minimumf"))
+    above = intrinsics.call("llvm.maxnum.f32", x.type, x, low)  # of NaN, the limit
+    clamped = intrinsics.call("llvm.minnum.f32", x.type, above, high)
+    type_ = match.conversion.results[0].type
+    made = _nearest(clamped, type_, target)
+    return arith.AddIOp(made, constant(match.shift, type_)).result if match.shift else made
 
 
 def _nearest(x: ir.Value, type_: ir.Type, target: Target) -> ir.Value:

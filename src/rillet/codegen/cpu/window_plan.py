@@ -3,13 +3,14 @@ split."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.codegen.cpu import access, contraction_form, epilogue, window_tiles
+from rillet.codegen.cpu import access, contraction_form, epilogue, window_pairs, window_tiles
 from rillet.codegen.cpu.access import DYNAMIC, Access, GroupedAccess, argument_of
 from rillet.codegen.cpu.body import is_vectorizable
 from rillet.codegen.cpu.combiners import combiners_of
@@ -18,6 +19,7 @@ from rillet.codegen.cpu.dispatch import Dispatch, Generic
 from rillet.codegen.cpu.epilogue import Epilogue
 from rillet.codegen.cpu.kernel import storage_bytes, storage_type
 from rillet.codegen.cpu.lanes import lanes_for
+from rillet.codegen.cpu.narrow_factors import NarrowFactor
 from rillet.codegen.cpu.tiles import DYNAMIC_EXTENT
 from rillet.codegen.cpu.window_tiles import Operand, Reach, Window, WindowBlocks, WindowTile
 from rillet.codegen.knobs import Choice, Knobs
@@ -45,6 +47,7 @@ class Plan:
     tile: WindowTile
     unrolled: tuple[int, ...]  # reduction loops, outermost first, that are unrolled; the others stay loops
     blocks: WindowBlocks
+    pairs: tuple[NarrowFactor, ...]  # factors whose products go two positions of the window at a time
 
 
 def plan(dispatch: Dispatch, target: Target) -> Plan | None:
@@ -70,8 +73,10 @@ def plan(dispatch: Dispatch, target: Target) -> Plan | None:
     *outer, column = axes
     row = outer.pop() if outer and extents[outer[-1]] != 1 else None
     line = outer.pop() if row is not None and outer and extents[outer[-1]] not in (1, DYNAMIC) else None
-    window = _window(root, accesses, outer, line, row, column)
     lanes = lanes_for(dispatch, target)
+    pairs = window_pairs.factors(root, None if product is None else product[1], lanes, target)
+    converts = bool(pairs) or (target.float_products and product is not None and _are_bytes(root))
+    window = dataclasses.replace(_window(root, accesses, outer, line, row, column), converts=converts)
     knobs = dispatch.knobs
     sums_are_integers = isinstance(ir.RankedTensorType(root.results[0].type).element_type, ir.IntegerType)
     chosen = window_tiles.choose_tile(target.with_integer_sums() if sums_are_integers else target, window, lanes)
@@ -83,7 +88,7 @@ def plan(dispatch: Dispatch, target: Target) -> Plan | None:
     )
     unrolled = _unrolled(root, accesses, tile, window_tiles.unrolled_operations(target))
     split = window_tiles.choose_blocks(target, window, tile).overruled(tile, knobs)
-    return Plan(root, after, product, accesses, window, column, row, line, tuple(outer), tile, unrolled, split)
+    return Plan(root, after, product, accesses, window, column, row, line, tuple(outer), tile, unrolled, split, pairs)
 
 
 def _window(
@@ -105,6 +110,12 @@ def _window(
         steps=math.prod(reduction.values()),
         operands=tuple(_operand(a, reduction, line, row) for a in accesses if a is not None),
     )
+
+
+def _are_bytes(root: Generic) -> bool:
+    """Whether factors are made of 8-bit integers."""
+    elements = [ir.RankedTensorType(value.type).element_type for value in root.inputs]
+    return all(isinstance(e, ir.IntegerType) and e.width == 8 for e in elements)
 
 
 def _operand(which: Access, reduction: dict[int, int], line: int | None, row: int | None) -> Operand:

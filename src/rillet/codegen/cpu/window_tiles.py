@@ -23,6 +23,9 @@ SMALL_UNROLLED_OPERATIONS = 96  # the same where code must be small
 ACCUMULATORS = 8  # enough to hide the latency of any accumulating op on two ports
 MOST_ACCUMULATORS = 14
 MOST_LINES = 4
+CONVERTED_ACCUMULATORS = 5  # where code must be small, and factors are made of what is loaded
+CONVERTED_CYCLES = 2  # to load an element and to convert it, one after the other
+CONVERTED_REGISTERS = 3  # of such factors of a line of the window
 SPREAD_REGISTERS = 4  # of what is spread over lanes, and what it is made of
 # What follows was fitted to 3x3 windows on Zen 3 (docs/decisions/0011-windows.md).
 TILE_CYCLES = 2  # to advance addresses and leave the innermost loop
@@ -111,6 +114,7 @@ class Window:
     columns: int
     steps: int
     operands: tuple[Operand, ...]
+    converts: bool = False  # factors take instructions to make of what is loaded, and stay in registers where shared
 
     def bytes(self, lines: int, rows: int) -> int:
         """What so many lines and rows of results read, over all columns."""
@@ -143,6 +147,8 @@ def tile_cycles(target: Target, window: Window, tile: WindowTile) -> float:
     read = sum(operand.elements(tile.lines, tile.rows) for operand in window.operands) * tile.vectors
     loads = (read + reloads) / LOAD_PORTS
     busy = max(arithmetic, loads, _chain_cycles(target, window, tile, read + reloads)) + RELOAD_CYCLES * reloads
+    if window.converts:
+        busy = arithmetic + CONVERTED_CYCLES * read
     waiting = _exposed(target, window, tile) * _vector_bytes(target) / L2_BYTES_PER_CYCLE
     lines = sum(operand.lines.positions(tile.lines) for operand in window.operands if operand.moves)
     waiting += CONFLICT_CYCLES * _conflicts(target, window, tile)
@@ -270,7 +276,10 @@ def tiles(target: Target, window: Window, lanes: int) -> Iterator[WindowTile]:
     vectors = min(math.ceil(window.columns / lanes), ACCUMULATORS)
     lines = min(window.lines, MOST_LINES) if target.l2_bytes else 1
     temporaries = 2 + SPREAD_REGISTERS * any(operand.spread for operand in window.operands)
-    room = max(1, min(MOST_ACCUMULATORS if target.l2_bytes else ACCUMULATORS, target.tile_registers - temporaries))
+    most = MOST_ACCUMULATORS if target.l2_bytes else ACCUMULATORS
+    if window.converts:
+        temporaries, most = temporaries + CONVERTED_REGISTERS, min(most, CONVERTED_ACCUMULATORS)
+    room = max(1, min(most, target.tile_registers - temporaries))
     for i, r, v in itertools.product(range(1, lines + 1), range(1, min(window.rows, room) + 1), range(1, vectors + 1)):
         tile = WindowTile(r, v, lanes, i)
         if tile.accumulators <= room and (i == 1 or window.steps * tile.accumulators <= unrolled_operations(target)):

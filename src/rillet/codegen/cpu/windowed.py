@@ -8,14 +8,13 @@ every result it takes part in.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 
-from rillet.codegen.cpu import access, blocks, contraction_form, epilogue, index, memory, window_plan
+from rillet.codegen.cpu import access, blocks, contraction_form, epilogue, index, memory, window_pairs, window_plan
 from rillet.codegen.cpu.access import DYNAMIC, Access, GroupedAccess, argument_of
 from rillet.codegen.cpu.blocks import Span, column_masks, workgroup_span
 from rillet.codegen.cpu.body import broadcast, inline_body
@@ -28,12 +27,12 @@ from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, reshape_memref
 from rillet.codegen.cpu.memory import Buffer
 from rillet.codegen.cpu.microkernel import multiply_add
-from rillet.codegen.cpu.padding import Padded
+from rillet.codegen.cpu.window_padding import Base, PaddedInput, Places, Range, interior, range_of
 from rillet.codegen.cpu.window_plan import Plan
 from rillet.targets import Target
 
 Spot = tuple[int, int, int]  # of a tile: line, row, vector
-Loaded = dict[tuple[object, tuple[int, ...], ir.Value | None], ir.Value]  # by operand, how far away, mask
+RowTile = Callable[[Index, int, Range | None], None]
 
 
 class WindowedStrategy:
@@ -81,12 +80,12 @@ def _positions(plan: Plan, sizes: dict[int, Index]) -> list[Index]:
     return [*(sizes[n] for n in plan.outer_loops), lines]
 
 
-@dataclass(frozen=True)
-class Base:
-    """A tensor element: its flat offset, and its coordinates."""
+@dataclass
+class Loaded:
+    """What was read for a tile: values by operand, how far away, and mask; and where padded operands were read."""
 
-    offset: Index
-    coordinates: tuple[Index, ...]
+    values: dict[tuple[object, tuple[int, ...], ir.Value | None], ir.Value] = field(default_factory=dict)
+    places: dict[object, Places] = field(default_factory=dict)
 
 
 class _Input:
@@ -94,9 +93,10 @@ class _Input:
     addresses are recognized.
     """
 
-    def __init__(self, kernel: Kernel, which: Access, column: int, lanes: int):
+    def __init__(self, kernel: Kernel, plan: Plan, which: Access):
         port = argument_of(kernel.dispatch, which.value)
         assert port is not None
+        column, lanes = plan.column_loop, plan.tile.lanes
         extents = kernel.extents(which.value)
         self.forms = which.axes
         self.strides: list[Index] = [index.product(extents[n + 1 :]) for n in range(len(extents))]
@@ -107,15 +107,18 @@ class _Input:
         assert step is not None
         self.step = step
         self.lanes = lanes
-        self.padded = None if which.padding is None else Padded(kernel, which, flat, lanes * max(step, 1))
+        self.column_loop = column
+        self.padded = None if which.padding is None else PaddedInput(kernel, plan, which, flat, self.strides)
 
-    def at(self, position: dict[int, Index]) -> Base:
-        """The element at these loop coordinates."""
+    def at(self, position: dict[int, Index], ranges: dict[int, Range]) -> Base:
+        """The element at these loop coordinates; ``ranges``: what is known of those that are not constant."""
+        column = 0 if self.grouped else index.mul(position[self.column_loop], self.step)
+        around = {n: p for n, p in position.items() if self.grouped or n != self.column_loop}
         total: Index = 0
         coordinates: list[Index] = []
         for form, stride in zip(self.forms, self.strides, strict=True):
             coordinate: Index = form.constant
-            for loop, value in position.items():
+            for loop, value in around.items():
                 if form.coefficients[loop]:
                     coordinate = index.add(coordinate, index.mul(value, form.coefficients[loop]))
             coordinates.append(coordinate)
@@ -123,7 +126,8 @@ class _Input:
         if self.grouped:
             group = index.floordiv(position[self.grouped.group_loop], self.grouped.columns)
             total = index.add(total, index.mul(group, self.strides[-2]))
-        return Base(total, tuple(coordinates))
+        known = tuple(range_of(form, around, ranges) for form in self.forms)
+        return Base(total, column, tuple(coordinates), known)
 
     def shift(self, steps: dict[int, int]) -> tuple[int, ...]:
         """How far each axis moves when loops move by these steps."""
@@ -135,13 +139,17 @@ class _Input:
     def load(self, base: Base, shift: tuple[int, ...], mask: ir.Value | None, loaded: Loaded) -> ir.Value:
         """The element, or vector along the columns, ``shift`` away from ``base``; ``loaded``: what was read before."""
         key = (self, shift, mask)
-        if key not in loaded:
-            loaded[key] = self._load(base, shift, mask, loaded)
-        return loaded[key]
+        if key not in loaded.values:
+            loaded.values[key] = self._load(base, shift, mask, loaded)
+        return loaded.values[key]
 
     def _load(self, base: Base, shift: tuple[int, ...], mask: ir.Value | None, loaded: Loaded) -> ir.Value:
-        offset = self._offset(base, shift)
         buffer = self.buffer
+        if self.padded is None:
+            offset = self._offset(base, shift)
+        else:
+            flat, offset = self.padded.place(base, shift, loaded.places.setdefault(self, {}))
+            buffer = Buffer.whole(flat, buffer.element)
         if self.grouped:
             groups = self.lanes // self.grouped.columns
             if groups == 1:
@@ -150,15 +158,11 @@ class _Input:
             elements = self.grouped.shape[-1]
             spread = [n // self.grouped.columns * elements + shift[-1] for n in range(self.lanes)]
             return vector.ShuffleOp(run, run, spread).result
-        if self.padded is not None:
-            moved = {n: index.add(base.coordinates[n], shift[n]) for n in self.padded.axes}
-            flat, offset = self.padded.choose(self.padded.exists(moved), offset)
-            buffer = Buffer.whole(flat, buffer.element)
         where: Coordinate = Lane(offset, self.step) if self.step and self.lanes > 1 else offset
         return memory.load(buffer, [where], self.lanes, mask)
 
     def _offset(self, base: Base, shift: tuple[int, ...]) -> Index:
-        offset = base.offset
+        offset = index.add(base.offset, base.column)
         for n, stride in zip(shift, self.strides, strict=True):
             offset = index.add(offset, index.mul(stride, n))
         return offset
@@ -169,13 +173,13 @@ class _Input:
         """All elements of a vector's groups, once for all vectors made of them."""
         assert self.grouped is not None
         key = (self, (*shift, groups), mask)
-        if key not in loaded:
+        if key not in loaded.values:
             elements, columns = self.grouped.shape[-1], self.grouped.columns
             run = groups * elements
             if mask is not None:
                 mask = vector.ShuffleOp(mask, mask, [n // elements * columns for n in range(run)]).result
-            loaded[key] = memory.load(self.buffer, [Lane(self._offset(base, shift))], run, mask)
-        return loaded[key]
+            loaded.values[key] = memory.load(self.buffer, [Lane(self._offset(base, shift))], run, mask)
+        return loaded.values[key]
 
 
 class _Emitter:
@@ -185,9 +189,10 @@ class _Emitter:
         self.root = plan.root
         self.lanes = plan.tile.lanes
         self.sizes = _sizes(kernel, plan.root)
-        self.inputs = [None if a is None else _Input(kernel, a, plan.column_loop, self.lanes) for a in plan.accesses]
+        self.inputs = [None if a is None else _Input(kernel, plan, a) for a in plan.accesses]
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
+        self.ranges: dict[int, Range] = {}  # what is known of where the tile is
         self.scratch = self._scratch() if plan.epilogue.is_long(plan.tile.accumulators) else []
 
     def _scratch(self) -> list[Buffer]:
@@ -211,11 +216,11 @@ class _Emitter:
             self._at_lines(number, lambda at_lines, lines: lines_tile(at | at_lines, lines))
 
         def lines_tile(at: dict[int, Index], lines: int) -> None:
-            self._over_rows(
-                lambda m, rows: self._over_columns(
-                    columns, lambda n, vectors, width: self._tile(at, lines, m, rows, n, vectors, width)
-                )
-            )
+            def row_tile(m: Index, rows: int, known: Range | None) -> None:
+                self.ranges = {} if plan.row_loop is None or known is None else {plan.row_loop: known}
+                self._over_columns(columns, lambda n, vectors, width: self._tile(at, lines, m, rows, n, vectors, width))
+
+            self._over_rows(row_tile)
 
         blocks.each(self.kernel, outer, 1, one)
 
@@ -239,18 +244,31 @@ class _Emitter:
             with self.kernel.when(arith.CmpIOp(predicate, number, index.value(whole)).result):
                 body({loop: first}, count)
 
-    def _over_rows(self, body: Callable[[Index, int], None]) -> None:
+    def _over_rows(self, body: RowTile) -> None:
+        """``body(first row, how many, what the first row may be)`` for each tile of a line. Those whose windows lie
+        within padded operands come apart, so that nothing is asked there."""
         if self.plan.row_loop is None:
-            body(0, 1)
+            body(0, 1, None)
             return
         total, rows = self.sizes[self.plan.row_loop], self.plan.tile.rows
         if isinstance(total, int):
-            blocks.each_row_tile(self.kernel, (0, total), total, rows, lambda m, count, _: body(m, count))
+            start, end = interior(self.plan)
+            whole = total - total % rows
+            first, last = min(whole, -(-start // rows) * rows), min(whole, end // rows * rows)
+            parts = [(0, first), (first, last), (last, whole)] if first < last else [(0, whole)]
+            for part in parts:
+                self._each_row_tile(part, rows, body)
+            if whole < total:
+                body(whole, total - whole, None)
             return
-        whole = index.mul(index.floordiv(total, rows), rows)
-        blocks.each(self.kernel, (0, whole), rows, lambda m: body(m, rows))
+        main_end = index.mul(index.floordiv(total, rows), rows)
+        blocks.each(self.kernel, (0, main_end), rows, lambda m: body(m, rows, None))
         if rows > 1:
-            blocks.each(self.kernel, (whole, total), 1, lambda m: body(m, 1))
+            blocks.each(self.kernel, (main_end, total), 1, lambda m: body(m, 1, None))
+
+    def _each_row_tile(self, part: Range, rows: int, body: RowTile) -> None:
+        known = part[0], part[1] - rows
+        blocks.each(self.kernel, part, rows, lambda m: body(m, rows, known))
 
     def _over_columns(self, span: Span, body: Callable[[Index, int, Index], None]) -> None:
         blocks.each_column_tile(self.kernel, span, self.sizes[self.plan.column_loop], self.plan.tile, body)
@@ -372,36 +390,67 @@ class _Emitter:
     ) -> list[ir.Value]:
         """The unrolled part: every (window position, row, vector), in the order of the first input's addresses."""
         plan = self.plan
-        bases = [None if i is None else i.at(position) for i in self.inputs]
+        bases = [None if i is None else i.at(position, self.ranges) for i in self.inputs]
         lead = next(i for i in self.inputs if i is not None)
-        window = itertools.product(*(range(self.root.loop_extents[n]) for n in plan.unrolled))
+        across = window_pairs.loop_across(plan.accesses, plan.unrolled, plan.row_loop) if plan.pairs else None
+        window = window_pairs.groups([self.root.loop_extents[n] for n in plan.unrolled], across)
         steps = []
-        for k in window:
-            for number, (i, r, j) in enumerate(spots):
-                moved = dict(zip(plan.unrolled, k, strict=True)) | {plan.column_loop: j * self.lanes}
-                if plan.line_loop is not None:
-                    moved[plan.line_loop] = i
-                if plan.row_loop is not None:
-                    moved[plan.row_loop] = r
-                steps.append((j, lead.shift(moved), k, number, moved))
+        for group in window:
+            for number, spot in enumerate(spots):
+                moved = [self._step(position, spot) for position in group]
+                steps.append((spot[2], lead.shift(moved[0]), group, number, moved))
         steps.sort(key=lambda s: (s[1], s[2], s[0], s[3]))
-        loaded: Loaded = {}
+        loaded = Loaded()
         count = len(self.root.results)
-        for j, _, k, number, moved in steps:
-            operands = []
-            for which, (source, base) in enumerate(zip(self.inputs, bases, strict=True)):
-                if source is None or base is None:
-                    operands.append(self._not_loaded(which))
-                    continue
-                operands.append(source.load(base, source.shift(moved), masks[j], loaded))
+        for j, _, group, number, moved in steps:
+            chosen = slice(number * count, (number + 1) * count)
+            operands = [
+                [self._operand(which, base, steps_, masks[j], loaded) for which, base in enumerate(bases)]
+                for steps_ in moved
+            ]
+            if len(group) > 1:
+                sums[chosen] = [self._multiply_pairs(moved, operands, sums[number], loaded)]
+                continue
             where = list(at[spots[number]])
-            for loop, step in zip(plan.unrolled, k, strict=True):
+            for loop, step in zip(plan.unrolled, group[0], strict=True):
                 where[loop] = step
             for loop, value in inside.items():
                 where[loop] = value
-            chosen = slice(number * count, (number + 1) * count)
-            sums[chosen] = self._combine(operands, sums[chosen], where)
+            sums[chosen] = self._combine(operands[0], sums[chosen], where)
         return sums
+
+    def _step(self, position: window_pairs.Position, spot: Spot) -> dict[int, int]:
+        """How far the loops move to a position of the window, at one spot of the tile."""
+        plan = self.plan
+        i, r, j = spot
+        moved = dict(zip(plan.unrolled, position, strict=True)) | {plan.column_loop: j * self.lanes}
+        if plan.line_loop is not None:
+            moved[plan.line_loop] = i
+        if plan.row_loop is not None:
+            moved[plan.row_loop] = r
+        return moved
+
+    def _operand(
+        self, which: int, base: Base | None, moved: dict[int, int], mask: ir.Value | None, loaded: Loaded
+    ) -> ir.Value:
+        source = self.inputs[which]
+        if source is None or base is None:
+            return self._not_loaded(which)
+        return source.load(base, source.shift(moved), mask, loaded)
+
+    def _multiply_pairs(
+        self, moved: Sequence[dict[int, int]], operands: Sequence[Sequence[ir.Value]], total: ir.Value, loaded: Loaded
+    ) -> ir.Value:
+        """``total`` plus the products of two positions of the window; a pair is put together once."""
+        pairs = []
+        for which, factor in enumerate(self.plan.pairs):
+            source = self.inputs[which]
+            first, second = (elements[which] for elements in operands)
+            key = (source, tuple(n for steps in moved for n in source.shift(steps)) if source else (), None)
+            if key not in loaded.values:
+                loaded.values[key] = window_pairs.pair(first, second, factor)
+            pairs.append(loaded.values[key])
+        return window_pairs.multiply_add(pairs[0], pairs[1], total)
 
     def _not_loaded(self, number: int) -> ir.Value:
         """An operand that is not read from memory."""

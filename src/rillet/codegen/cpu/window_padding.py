@@ -1,0 +1,149 @@
+"""Padded operands of windowed kernels: constants are read where the tensor ends.
+
+A choice between the tensor and the constants is made as seldom as can be: where it is known whether positions of an
+image line exist, once for each line that a tile reads, and for all columns; the constants are as many then as what a
+tile reads of a line. Whether positions exist is known but for tiles at the ends of lines, which have code of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.codegen.cpu import index
+from rillet.codegen.cpu.access import DYNAMIC, Access, Form
+from rillet.codegen.cpu.index import Index
+from rillet.codegen.cpu.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.cpu.padding import Padded, Place
+from rillet.codegen.cpu.window_plan import Plan
+
+Range = tuple[int, int]  # the least and the greatest of what a coordinate may be
+Places = dict[tuple[tuple[int, ...], tuple[tuple[int, Index], ...]], Place]
+
+_MOST_RUN_BYTES = 1024  # of the constants
+_INSIDE, _OUTSIDE = 0, -1  # coordinates that stand for all that exist, and for all that do not
+
+
+@dataclass(frozen=True)
+class Base:
+    """A tensor element: its flat offset without what its column adds, what that is, and its coordinates (columns
+    aside) with what is known of them."""
+
+    offset: Index
+    column: Index
+    coordinates: tuple[Index, ...]
+    ranges: tuple[Range | None, ...]
+
+
+class PaddedInput:
+    """An operand under its padding; ``flat`` is the tensor. Create it at the start of the kernel's body."""
+
+    def __init__(self, kernel: Kernel, plan: Plan, which: Access, flat: ir.Value, strides: list[Index]):
+        self._strides = strides
+        self._extents = which.shape
+        step = which.static_stride(plan.column_loop) or 0
+        self._along = _line_axis(plan, which)
+        columns = plan.root.loop_extents[plan.column_loop]
+        element = storage_bytes(storage_type(ir.RankedTensorType(which.value.type).element_type))
+        most = _MOST_RUN_BYTES // element
+        lane_run, column_run = plan.tile.lanes * max(step, 1), (columns - 1) * step + 1
+        self._has_columns = columns != DYNAMIC and step > 0 and column_run <= most
+        run = column_run if self._has_columns else lane_run
+        if self._along is not None:
+            stride = self._strides[self._along]
+            line_run = column_run + _reach(plan, which, self._along) * stride if isinstance(stride, int) else most + 1
+            if self._has_columns and line_run <= most:
+                run = line_run
+            else:
+                self._along = None
+        self._padded = Padded(kernel, which, flat, run)
+
+    def place(self, base: Base, shift: tuple[int, ...], chosen: Places) -> Place:
+        """Memory and the offset in it of the element ``shift`` away from ``base``; ``chosen``: earlier choices."""
+        moved = {n: self._moved(base, n, shift[n]) for n in self._padded.axes}
+        along = self._along
+        if along is not None and not _is_inside(moved.get(along, _INSIDE)):
+            along = None
+        apart = tuple(0 if n == along else distance for n, distance in enumerate(shift))
+        key = (apart, tuple(sorted((n, c) for n, c in moved.items() if isinstance(c, int))))
+        if key not in chosen:
+            offset = base.offset
+            for distance, stride in zip(apart, self._strides, strict=True):
+                offset = index.add(offset, index.mul(stride, distance))
+            if not self._has_columns:
+                offset = index.add(offset, base.column)
+            chosen[key] = self._padded.choose(self._padded.exists(moved), offset)
+        flat, offset = chosen[key]
+        if along is not None:
+            offset = index.add(offset, index.mul(self._strides[along], shift[along]))
+        return flat, index.add(offset, base.column) if self._has_columns else offset
+
+    def _moved(self, base: Base, axis: int, distance: int) -> Index:
+        """The coordinate on a padded axis, or what stands for it."""
+        known = base.ranges[axis]
+        if known is not None:
+            low, high = known[0] + distance, known[1] + distance
+            if low >= 0 and high < self._extents[axis]:
+                return _INSIDE
+            if high < 0 or low >= self._extents[axis]:
+                return _OUTSIDE
+        return index.add(base.coordinates[axis], distance)
+
+
+def _is_inside(coordinate: Index) -> bool:
+    return isinstance(coordinate, int) and coordinate == _INSIDE
+
+
+def _line_axis(plan: Plan, which: Access) -> int | None:
+    """The axis along which tiles read neighbouring rows."""
+    row = plan.row_loop
+    axes = [n for n, form in enumerate(which.axes) if row is not None and form.coefficients[row]]
+    if len(axes) != 1 or min(which.axes[axes[0]].coefficients) < 0:
+        return None
+    return axes[0]
+
+
+def _reach(plan: Plan, which: Access, axis: int) -> int:
+    """How far the last position that a tile reads along an axis is from the first."""
+    form, extents = which.axes[axis], plan.root.loop_extents
+    steps = {n: extents[n] - 1 for n in plan.unrolled} | {plan.row_loop: plan.tile.rows - 1}
+    return sum(form.coefficients[n] * distance for n, distance in steps.items() if n is not None)
+
+
+def range_of(form: Form, position: Mapping[int, Index], ranges: Mapping[int, Range]) -> Range | None:
+    """What a coordinate may be, but for the columns' part of it; None when that is not known."""
+    low = high = form.constant
+    for loop, value in position.items():
+        coefficient = form.coefficients[loop]
+        if not coefficient:
+            continue
+        known = (value, value) if isinstance(value, int) else ranges.get(loop)
+        if known is None:
+            return None
+        ends = coefficient * known[0], coefficient * known[1]
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def interior(plan: Plan) -> Range:
+    """The first result of a line and the one behind the last, all of whose window exists along the line."""
+    row = plan.row_loop
+    assert row is not None
+    extents = plan.root.loop_extents
+    low, high = 0, extents[row]
+    for which in plan.accesses:
+        if which is None or which.padding is None:
+            continue
+        for axis in which.padding.axes:
+            form = which.axes[axis]
+            step = form.coefficients[row]
+            if not step:
+                continue
+            rest = [c * (extents[n] - 1) for n, c in enumerate(form.coefficients) if n != row and c]
+            least = form.constant + sum(min(0, r) for r in rest)
+            greatest = form.constant + sum(max(0, r) for r in rest)
+            low = max(low, -(least // step))
+            high = min(high, (which.shape[axis] - 1 - greatest) // step + 1)
+    return (low, high) if low < high and min(extents[row], low) >= 0 else (0, 0)
