@@ -68,7 +68,7 @@ def runtime_size(target: Target, configuration: Configuration) -> Sizes:
     """The runtime as far as a program that loads and runs a model needs it, without the compiler's helper library."""
     library = runtime_library.build(target, configuration, default_directory())
     headers = runtime_library.headers()
-    linked = objects.linked(_PROGRAM, headers, configuration.definitions, library, "program", target)
+    linked = objects.linked(_PROGRAM, headers, configuration.definitions, library, "program", target).program
     return object_file.sizes(linked)
 
 

@@ -78,7 +78,7 @@ def run(
         f"{target} static: {stack} of {static.figures.stack} bytes of stack, {peak} of {static.figures.arena} of arena"
     )
     assert 0.5 * static.figures.arena < peak <= static.figures.arena
-    assert static.figures.stack is not None and stack <= static.figures.stack <= 8192
+    assert static.figures.stack is not None and stack <= static.figures.stack <= 4608
     return exported, static, instructions
 
 

@@ -1,8 +1,9 @@
-"""Reads ELF objects: section sizes, undefined symbols and the floating-point calling convention."""
+"""Reads ELF objects: sections, symbols and the floating-point calling convention."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rillet.codegen import leb128
@@ -12,26 +13,45 @@ MAGIC = b"\x7fELF"
 
 _SHF_WRITE, _SHF_ALLOC, _SHF_EXECINSTR = 1, 2, 4
 _SHT_SYMTAB, _SHT_NOBITS, _SHT_ARM_ATTRIBUTES = 2, 8, 0x70000003
-_EM_ARM, _EM_RISCV = 40, 243
+EM_ARM, EM_RISCV = 40, 243
 _TAG_ABI_VFP_ARGS = 28
 _STRING_TAGS = (4, 5, 65, 67)  # Tag_CPU_raw_name, Tag_CPU_name, Tag_also_compatible_with, Tag_conformance
 
 
 @dataclass(frozen=True)
-class _Section:
+class Section:
+    """``link``, ``info``: numbers of other sections: that of a symbol table's names, of what relocations patch."""
+
     name: str
     kind: int
     flags: int
     offset: int
     size: int
-    link: int  # of a symbol table: the section of its names
+    link: int
+    info: int
+
+    @property
+    def is_loaded(self) -> bool:
+        return bool(self.flags & _SHF_ALLOC)
+
+    @property
+    def is_code(self) -> bool:
+        return bool(self.flags & _SHF_EXECINSTR)
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """``section``: the number of the one that defines it, 0 for none."""
+
+    name: str
+    section: int
 
 
 def sizes(blob: bytes) -> Sizes:
     """Sizes of a relocatable object or an executable. Unwind tables of functions that do not unwind are left out."""
     total = Sizes()
-    for section in _sections(blob):
-        if not section.flags & _SHF_ALLOC or section.kind not in (1, _SHT_NOBITS):
+    for section in sections(blob):
+        if not section.is_loaded or section.kind not in (1, _SHT_NOBITS):
             continue
         if section.kind == _SHT_NOBITS:
             total += Sizes(bss=section.size)
@@ -46,60 +66,52 @@ def sizes(blob: bytes) -> Sizes:
 
 def undefined_symbols(blob: bytes) -> list[str]:
     """The names a relocatable object (32- or 64-bit, little-endian) leaves undefined, sorted."""
+    names = {symbol.name for symbol in symbols(blob) if not symbol.section}
+    return sorted(names - {"", "_GLOBAL_OFFSET_TABLE_"})
+
+
+def symbols(blob: bytes) -> Iterator[Symbol]:
+    """An object's symbols (32- or 64-bit, little-endian), as relocations number them."""
     wide = blob[4] == 2
-    names: set[str] = set()
-    sections = _sections(blob)
-    for section in sections:
-        if section.kind != _SHT_SYMTAB:
+    known = sections(blob)
+    for table in known:
+        if table.kind != _SHT_SYMTAB:
             continue
-        strings, entry_size = sections[section.link].offset, 24 if wide else 16
-        for symbol in range(section.offset + entry_size, section.offset + section.size, entry_size):
-            (name,) = struct.unpack_from("<I", blob, symbol)
-            (defined_in,) = struct.unpack_from("<H", blob, symbol + (6 if wide else 14))
-            if defined_in == 0 and name:
-                end = blob.index(b"\0", strings + name)
-                names.add(blob[strings + name : end].decode())
-    return sorted(names - {"_GLOBAL_OFFSET_TABLE_"})
-
-
-def stack_sizes(blob: bytes) -> list[int]:
-    """Bytes of stack that each function takes, where the compiler noted it (section ``.stack_sizes``)."""
-    sizes: list[int] = []
-    for section in _sections(blob):
-        position, end = section.offset, section.offset + section.size
-        while section.name == ".stack_sizes" and position < end:
-            size, position = leb128.read(blob, position + (8 if blob[4] == 2 else 4))  # after the address
-            sizes.append(size)
-    return sizes
+        strings = known[table.link].offset
+        for at in range(table.offset, table.offset + table.size, 24 if wide else 16):
+            start = strings + struct.unpack_from("<I", blob, at)[0]
+            (section,) = struct.unpack_from("<H", blob, at + (6 if wide else 14))
+            yield Symbol(blob[start : blob.index(b"\0", start)].decode(), section)
 
 
 def float_abi(blob: bytes) -> str | None:
     """ "hard" or "soft" for Arm and RISC-V objects; None where the architecture has one convention only."""
     (machine,) = struct.unpack_from("<H", blob, 18)
-    if machine == _EM_RISCV:
+    if machine == EM_RISCV:
         (flags,) = struct.unpack_from("<I", blob, 48 if blob[4] == 2 else 36)
         return "hard" if flags & 6 else "soft"
-    if machine != _EM_ARM:
+    if machine != EM_ARM:
         return None
-    for section in _sections(blob):
+    for section in sections(blob):
         if section.kind == _SHT_ARM_ATTRIBUTES:
             attributes = _arm_attributes(blob[section.offset : section.offset + section.size])
             return "hard" if attributes.get(_TAG_ABI_VFP_ARGS, 0) == 1 else "soft"
     return "soft"
 
 
-def _sections(blob: bytes) -> list[_Section]:
+def sections(blob: bytes) -> list[Section]:
+    """An ELF file's sections (32- or 64-bit, little-endian), in order."""
     wide = blob[4] == 2
     (start,) = struct.unpack_from("<Q" if wide else "<I", blob, 40 if wide else 32)
     entry_size, count, names = struct.unpack_from("<HHH", blob, 58 if wide else 46)
     headers = [
-        struct.unpack_from("<IIQQQQI" if wide else "<IIIIIII", blob, start + number * entry_size)
+        struct.unpack_from("<IIQQQQII" if wide else "<IIIIIIII", blob, start + number * entry_size)
         for number in range(count)
     ]
     found = []
-    for name, kind, flags, _, offset, size, link in headers:
+    for name, kind, flags, _, offset, size, link, info in headers:
         at = headers[names][4] + name
-        found.append(_Section(blob[at : blob.index(b"\0", at)].decode(), kind, flags, offset, size, link))
+        found.append(Section(blob[at : blob.index(b"\0", at)].decode(), kind, flags, offset, size, link, info))
     return found
 
 

@@ -115,20 +115,36 @@ def link_wasm(
         return (folder / "module.wasm").read_bytes()
 
 
+@dataclass(frozen=True)
+class Linked:
+    """C source and what it needs of a static library, to be measured: other symbols stay undefined.
+
+    ``functions``: the same as a relocatable object with a section for each function; None for WebAssembly.
+    """
+
+    program: bytes
+    functions: bytes | None
+
+
 def linked(
     source: str, headers: Mapping[str, str], definitions: Sequence[str], library: bytes, entry: str, target: Target
-) -> bytes:
-    """C source and the parts of a static library that it needs, to be measured: other symbols stay undefined."""
+) -> Linked:
+    """C source and the parts of a static library that it needs to run from ``entry``."""
     with scratch_folder("size") as folder:
         compiled = _compile_all({"model.c": source}, headers, definitions, target, folder)
         for path in compiled:
             object_file.check_float_abi((folder / path).read_bytes(), target, "the host program")
         paths = _write_libraries([library], folder)
-        linker = ["wasm-ld", "--no-entry", "--allow-undefined", f"--export={entry}", "--strip-all"]
-        if target.arch != "wasm32":
-            linker = ["ld.lld", "-e", entry, "--unresolved-symbols=ignore-all", "-static", "--no-eh-frame-hdr"]
-        zig([*linker, "--gc-sections", *compiled, *paths, "-o", "linked"], f"linking for {target.name}", folder)
-        return (folder / "linked").read_bytes()
+        what, inputs = f"linking for {target.name}", ["--gc-sections", *compiled, *paths, "-o", "linked"]
+        if target.arch == "wasm32":
+            options = ["--no-entry", "--allow-undefined", f"--export={entry}", "--strip-all"]
+            zig(["wasm-ld", *options, *inputs], what, folder)
+            return Linked((folder / "linked").read_bytes(), None)
+        zig(["ld.lld", "-e", entry, "-r", *inputs], what, folder)
+        functions = (folder / "linked").read_bytes()
+        options = ["-e", entry, "--unresolved-symbols=ignore-all", "-static", "--no-eh-frame-hdr"]
+        zig(["ld.lld", *options, *inputs], what, folder)
+        return Linked((folder / "linked").read_bytes(), functions)
 
 
 def _compile_all(

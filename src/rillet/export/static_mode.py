@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from rillet.codegen import elf, object_file
+from rillet.codegen import call_stack, object_file
 from rillet.codegen.link import table_ir
 from rillet.codegen.llvm import emit_object
 from rillet.export import objects, runtime_library
@@ -53,8 +53,8 @@ def static_mode(build: Build, name: str) -> Parts:
         arena_lower_bound=build.image.stats["arena_lower_bound"],
         kernels=sum(object_file.sizes(k.object).flash for k in build.kernels) + object_file.sizes(table).flash,
         constants=build.image.stats["constant_bytes"],
-        code=object_file.sizes(linked).flash + len(module) - build.image.stats["constant_bytes"],
-        stack=_stack_bytes(build, linked) if build.target.is_bare_metal else None,
+        code=object_file.sizes(linked.program).flash + len(module) - build.image.stats["constant_bytes"],
+        stack=_stack_bytes(build, linked, f"{name}_run") if build.target.is_bare_metal else None,
         macs=build.image.stats.get("macs", 0),
         dispatches=len(build.lowered.dispatches),
     )
@@ -80,14 +80,16 @@ def _tensors(build: Build) -> list[Memory]:
 
 # What functions take that are on the stack more than once: releasing an object releases those it holds, and so on.
 _RELEASES = 256
+# What the compiler's own functions take, which are linked in last: division of 64 bits, doubles, copies.
+_HELPERS = 256
 
 
-def _stack_bytes(build: Build, linked: bytes) -> int | None:
-    """At most, of one call: every function once. None where objects do not tell (WebAssembly)."""
-    if linked[:4] != elf.MAGIC:
+def _stack_bytes(build: Build, linked: objects.Linked, entry: str) -> int | None:
+    """At most, of one call: the deepest way through the runtime. None where objects do not tell (WebAssembly)."""
+    if linked.functions is None:
         return None
     kernels = max((k.stack_bytes for k in build.kernels), default=0)
-    return sum(elf.stack_sizes(linked)) + _RELEASES + kernels
+    return call_stack.deepest(linked.functions, entry) + _RELEASES + max(_HELPERS, kernels)
 
 
 def kernel_table(build: Build, name: str) -> bytes:
