@@ -21,7 +21,6 @@ from rillet.codegen.cpu.contraction_tile import TileEmitter
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
-from rillet.codegen.cpu.tiles import FEW_ROWS
 from rillet.targets import Target
 
 
@@ -47,13 +46,18 @@ class ContractionStrategy:
         kernel.choice = choice(plan, dispatch.knobs)
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
-            if plan.few is None:
+            if not plan.few:
                 Workgroup(kernel, plan).emit()
                 return
             sizes = loop_sizes(kernel, plan.contraction)
-            rows = index.product([axis_size(a, sizes) for a in plan.rows])
-            for predicate, variant in ((arith.CmpIPredicate.sle, plan.few), (arith.CmpIPredicate.sgt, plan)):
-                with kernel.when(arith.CmpIOp(predicate, index.value(rows), index.value(FEW_ROWS)).result):
+            rows = index.value(index.product([axis_size(a, sizes) for a in plan.rows]))
+            least = 0
+            for most, variant in (*plan.few, (None, plan)):
+                fits = arith.CmpIOp(arith.CmpIPredicate.sgt, rows, index.value(least)).result
+                if most is not None:
+                    few = arith.CmpIOp(arith.CmpIPredicate.sle, rows, index.value(most)).result
+                    fits, least = arith.AndIOp(fits, few).result, most
+                with kernel.when(fits):
                     Workgroup(kernel, variant).emit()
 
 

@@ -59,7 +59,7 @@ class Plan:
     groups_in_place: bool  # the left-hand rows of those need no copy
     computes: bool  # factors on the right are made of narrower integers
     residuals: tuple[Access, ...]  # what the epilogue reads at the place of its results and no cache holds
-    few: Plan | None = None  # what is done instead where there turn out to be ``tiles.FEW_ROWS`` at most
+    few: tuple[tuple[int, Plan], ...] = ()  # what is done instead where there turn out to be so many rows at most
 
     @property
     def copies_left(self) -> bool:
@@ -221,18 +221,25 @@ def plan_for(
         residuals,
     )
     if pack and computes and any(extents[n] == DYNAMIC for n in contraction.row_loops):
-        return dataclasses.replace(plan, few=_for_few_rows(plan))
+        made = dataclasses.replace(factors, element_bytes=element_bytes(element(contraction, contraction.right)))
+        made = dataclasses.replace(made, computed=operations(contraction))
+        return dataclasses.replace(plan, few=_for_few_rows(plan, registers, n, k, made))
     return plan
 
 
-def _for_few_rows(plan: Plan) -> Plan:
-    """The same grid, row by row, factors computed as they are multiplied: a panel would be used too seldom."""
-    tile = _one_panel(plan.tile, plan.contraction.right_access)
-    if not plan.contraction.companions:
-        lanes = tile.lanes
-        vectors = next(v for v in range(tiles.ROW_VECTORS, 0, -1) if plan.blocks.columns % (v * lanes) == 0)
-        tile = Tile(1, vectors, lanes)
-    return dataclasses.replace(plan, tile=tile, pack=False, reduction_block=0)
+def _for_few_rows(plan: Plan, target: Target, n: int, k: int, factors: tiles.Factors) -> tuple[tuple[int, Plan], ...]:
+    """The same grid, factors computed as they are multiplied: a panel would be used too seldom."""
+    contraction, lanes = plan.contraction, plan.tile.lanes
+    width = element_bytes(contraction.product.accumulator_type)
+    found = []
+    for rows in tiles.FEW_ROWS:
+        tile = tiles.choose_tile(target, rows, n, k, factors, accumulator_bytes=width)
+        if contraction.companions and rows == 1:
+            tile = _one_panel(tile, contraction.right_access)
+        vectors = next(v for v in range(tile.vectors, 0, -1) if plan.blocks.columns % (v * lanes) == 0)
+        tile = Tile(tile.rows, vectors, lanes)
+        found.append((rows, dataclasses.replace(plan, tile=tile, pack=False, reduction_block=0)))
+    return tuple(found)
 
 
 def _one_panel(tile: Tile, right: Access) -> Tile:

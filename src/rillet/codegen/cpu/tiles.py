@@ -30,7 +30,7 @@ PAIR_CYCLES = 0.62  # to multiply a vector of pairs and add the products to a su
 PAIR_CYCLES_IN_ONE = 0.5  # by one
 # Rows that compute right-hand vectors as they multiply, by one operation or more; more rows share a panel in scratch.
 MOST_CONVERTED_ROWS, MOST_COMPUTED_ROWS = 12, 5
-FEW_ROWS, ROW_VECTORS = 2, 8  # rows that are done one by one where it is not known before how many there are; of one
+FEW_ROWS = 1, 2, 4  # up to so many are done at a time where it is not known before how many there are
 SUM_STEPS = 512  # what a part of a long sum of floats is about as long as
 DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken for
 
