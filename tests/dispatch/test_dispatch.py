@@ -28,7 +28,7 @@ KINDS = {
     "residual": {"transpose": 1, "conv": 3, "pool": 1, "reduce": 1, "matmul": 1, "rows": 1},
     "encoder": {"matmul": 8, "rows": 3},
     # Keys are packed for any number of rows.
-    "encoder, dynamic": {"matmul": 7, "rows": 2, "gather": 1},
+    "encoder, dynamic": {"matmul": 7, "rows": 2, "insert": 2},
 }
 
 

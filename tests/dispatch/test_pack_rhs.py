@@ -87,6 +87,32 @@ def test_a_computed_operand_with_strided_columns_is_packed_for_many_rows() -> No
     )
 
 
+@pytest.mark.parametrize("columns", [40, "?"])
+def test_of_a_computed_operand_only_the_last_panel_looks_at_columns(columns: int | str) -> None:
+    text = computed_rhs(64, 40, "n, k")
+    if columns == "?":
+        text = text.replace("tensor<40x8xf32>", "tensor<?x8xf32>").replace("64x40", "64x?")
+        text = text.replace("tensor.empty()", "tensor.empty(%d)").replace(
+            "%zero =", "%c0 = arith.constant 0 : index\n %d = tensor.dim %w, %c0 : tensor<?x8xf32>\n %zero ="
+        )
+    program = lower(text, dispatch.PASSES, until="pack-rhs")
+    whole, rest, packed = ("2", "1", "3") if columns == 40 else ("?", "?", "?")
+    check(
+        str(program.module),
+        f"""
+        // CHECK: linalg.generic
+        // CHECK-NOT: ins(
+        // CHECK: tensor<{rest}x8x16xf32>
+        // CHECK: tensor.extract
+        // CHECK: linalg.generic
+        // CHECK-SAME: ins(%{{{{.*}}}} : tensor<{columns}x8xf32>) outs(%{{{{.*}}}} : tensor<{whole}x8x16xf32>)
+        // CHECK: tensor.insert_slice
+        // CHECK: tensor.insert_slice
+        // CHECK-SAME: into tensor<{packed}x8x16xf32>
+        """,
+    )
+
+
 @pytest.mark.parametrize(
     "text", [computed_rhs(8, 32, "n, k"), computed_rhs(64, 32, "k, n"), computed_rhs(64, 4, "n, k")]
 )

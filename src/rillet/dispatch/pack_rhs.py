@@ -283,7 +283,8 @@ def _pack_computed(view: Structured, roles: Contraction, panel: int) -> ir.Value
 
     def last(_: ir.Value) -> ir.Value:
         indices = [linalg.IndexOp(i).result for i in range(len(result))]
-        position = arith.AddIOp(arith.MulIOp(builders.as_index(whole), builders.index(panel)).result, indices[-1]).result
+        before = arith.MulIOp(builders.as_index(whole), builders.index(panel)).result
+        position = arith.AddIOp(before, indices[-1]).result
         inside = arith.CmpIOp(arith.CmpIPredicate.slt, position, builders.as_index(columns)).result
         places = [indices[0]] * len(shape)
         for loop, axis in enumerate([*batch, column, *reduced]):
@@ -306,7 +307,9 @@ def _pack_computed(view: Structured, roles: Contraction, panel: int) -> ir.Value
 
 
 def _difference(a: Extent, b: Extent) -> Extent:
-    return a - b if isinstance(a, int) and isinstance(b, int) else arith.subi(builders.as_index(a), builders.as_index(b))
+    if isinstance(a, int) and isinstance(b, int):
+        return a - b
+    return arith.SubIOp(builders.as_index(a), builders.as_index(b)).result
 
 
 def _floordiv(extent: Extent, divisor: int) -> Extent:
