@@ -52,3 +52,11 @@ def test_a_part_can_be_left_out(request: pytest.FixtureRequest, part: str) -> No
     with build_folder(request, f"c_runtime_without_{part.lower()}") as build:
         configure(build, f"-DRILLET_{part}=OFF")
         run("cmake", "--build", build, "-j", "2")
+
+
+def test_headers_say_whether_pointers_may_be_null() -> None:
+    """``status.h`` and ``session.h`` in words of their own; the rest has no functions that take pointers."""
+    without = {"atomics.h", "config.h", "executable.h", "rillet.h", "session.h", "status.h", "types.h"}
+    headers = sorted((RUNTIME / "include" / "rillet").glob("*.h"))
+    line = "// Pointers must be there unless a comment says that they may be NULL.\n"
+    assert {h.name for h in headers if line not in h.read_text("utf-8")} == without

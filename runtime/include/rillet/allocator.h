@@ -1,4 +1,5 @@
 // Where memory comes from: every object is created with an explicit allocator, which it copies and later frees with.
+// Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_ALLOCATOR_H_
 #define RILLET_ALLOCATOR_H_
 

@@ -8,6 +8,8 @@
 //
 // First fit over blocks in address order; neighbours that are free become one. The same calls in the same order always
 // give the same addresses. Not safe from several threads.
+//
+// Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_ARENA_H_
 #define RILLET_ARENA_H_
 
@@ -22,7 +24,7 @@ typedef struct rlt_arena_t {
   size_t peak;  // bytes from the start of `memory` to the highest end any block has had
 } rlt_arena_t;
 
-// Takes over `size` bytes at `memory`, which must outlive every block allocated from them.
+// Takes over `size` bytes at `memory`, which must outlive every block allocated from them. Of NULL there are none.
 void rlt_arena_initialize(rlt_arena_t* arena, void* memory, size_t size);
 
 // `arena` must outlive every block allocated from it.

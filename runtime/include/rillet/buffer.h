@@ -1,4 +1,5 @@
 // Buffers: memory a device works on; and buffer views: a buffer read as a tensor.
+// Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_BUFFER_H_
 #define RILLET_BUFFER_H_
 

@@ -1,5 +1,7 @@
 // Memory for machine code that is loaded at run time. On systems with mmap the runtime brings these functions along; on
 // others (RLT_FREESTANDING) a program that uses the embedded ELF loader defines them.
+//
+// Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_CODE_MEMORY_H_
 #define RILLET_CODE_MEMORY_H_
 

@@ -4,6 +4,8 @@
 // Recording checks what can be checked then, and `end` sums up what each slot must offer, so that executing checks each
 // buffer once however many commands there are. After `end` a command buffer is immutable and may be executed by several
 // threads at once. Between two barriers commands are independent and may run concurrently.
+//
+// Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_COMMAND_BUFFER_H_
 #define RILLET_COMMAND_BUFFER_H_
 

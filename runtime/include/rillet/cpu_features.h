@@ -1,4 +1,5 @@
 // What the processor this runs on can do, under the names LLVM gives its features.
+// Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_CPU_FEATURES_H_
 #define RILLET_CPU_FEATURES_H_
 

@@ -1,4 +1,5 @@
 // Devices: what executes command buffers. A driver is a rlt_device_vtable_t and a function that creates its device.
+// Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_DEVICE_H_
 #define RILLET_DEVICE_H_
 

@@ -1,4 +1,5 @@
 // Turning bytes into callable kernels: executables and the loaders that make them.
+// Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_EXECUTABLE_LOADER_H_
 #define RILLET_EXECUTABLE_LOADER_H_
 

@@ -1,4 +1,5 @@
 // The hardware abstraction layer in one include, and the functions of it that the bytecode VM can call.
+// Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_HAL_H_
 #define RILLET_HAL_H_
 

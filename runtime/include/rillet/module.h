@@ -3,6 +3,8 @@
 // Nothing is copied or allocated: every string, array and segment that an accessor returns points into the range, which
 // must stay in place and unchanged for as long as the view is used. Accessors cannot fail, since rlt_module_open
 // checked every offset, but an index must be below its count.
+//
+// Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_MODULE_H_
 #define RILLET_MODULE_H_
 
@@ -76,7 +78,8 @@ typedef struct rlt_module_entry_facts_t {
   const char* sources;
 } rlt_module_entry_facts_t;
 
-// Checks `length` bytes at `data` (aligned to RLT_MODULE_DATA_ALIGNMENT, as a mapping is) and fills *out.
+// Checks `length` bytes at `data` (aligned to RLT_MODULE_DATA_ALIGNMENT, as a mapping is; NULL only where there are
+// none) and fills *out.
 // Fails with RLT_INVALID_ARGUMENT (alignment), RLT_DATA_LOSS (not a module, truncated, or corrupt: the message says
 // what and where) or RLT_INCOMPATIBLE (another version of the format). The bytecode itself is verified by
 // rlt_vm_module_create, the bytes of an executable by rlt_module_check_executable, those of constants by

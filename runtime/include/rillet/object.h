@@ -2,6 +2,8 @@
 //
 // A type embeds rlt_object_t as its first member and has one static rlt_object_type_t. A new object starts with one
 // reference, owned by its creator. Retain and release are safe from any thread.
+//
+// Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_OBJECT_H_
 #define RILLET_OBJECT_H_
 

@@ -1,4 +1,5 @@
 // Timeline semaphores: a number that only grows; work waits for it to reach a value and raises it when done.
+// Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_SEMAPHORE_H_
 #define RILLET_SEMAPHORE_H_
 

@@ -11,7 +11,8 @@
 //   ... output->buffer->data, output->dims ...
 //   rlt_buffer_view_release(output), rlt_buffer_view_release(input), rlt_session_release(session);
 //
-// Arguments that are NULL or cannot be are RLT_INVALID_ARGUMENT with a message; out-parameters must be there.
+// Arguments that are NULL or cannot be are RLT_INVALID_ARGUMENT with a message; out-parameters must be there. The other
+// headers do not check: what they point to must be there unless a comment says otherwise.
 #ifndef RILLET_SESSION_H_
 #define RILLET_SESSION_H_
 

@@ -3,6 +3,8 @@
 // A module is created from a program (see module.h for one that comes from a file), completely verified, bound to its
 // imports, and its initializer run. From then on it is immutable, but for integer globals, and any number of threads
 // may invoke it at the same time.
+//
+// Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_VM_H_
 #define RILLET_VM_H_
 

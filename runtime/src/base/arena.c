@@ -9,8 +9,9 @@ typedef struct header_t {
 static header_t* header_at(uint8_t* at) { return (header_t*)(void*)at; }
 
 void rlt_arena_initialize(rlt_arena_t* arena, void* memory, size_t size) {
+  if (!memory) size = 0;
   const size_t skipped = (size_t)(-(uintptr_t)memory % sizeof(header_t));
-  arena->memory = (uint8_t*)memory + (size < skipped ? size : skipped);
+  arena->memory = size ? (uint8_t*)memory + (size < skipped ? size : skipped) : memory;
   arena->size = size < skipped ? 0 : (size - skipped) / sizeof(header_t) * sizeof(header_t);
   arena->peak = 0;
   if (arena->size) *header_at(arena->memory) = (header_t){.size = arena->size};
@@ -35,8 +36,8 @@ static header_t* split(header_t* block, size_t size) {
 
 static void* arena_allocate(void* self, size_t size, size_t alignment) {
   rlt_arena_t* arena = (rlt_arena_t*)self;
+  if (size >= arena->size) return NULL;
   uint8_t* end = arena->memory + arena->size;
-  if (size > arena->size) return NULL;
   const size_t needed = sizeof(header_t) + (size + sizeof(header_t) - 1) / sizeof(header_t) * sizeof(header_t);
   for (uint8_t* at = arena->memory; at != end; at += header_at(at)->size) {
     header_t* block = header_at(at);

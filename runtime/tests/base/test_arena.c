@@ -39,6 +39,12 @@ static void test_what_does_not_fit_is_refused(void) {
   CHECK_FAILS(rlt_allocator_allocate(rlt_arena_allocator(&arena), SIZE_MAX, &error, &block), RLT_OUT_OF_MEMORY, "");
   rlt_arena_initialize(&arena, memory + 1, 3);
   CHECK_FAILS(rlt_allocator_allocate(rlt_arena_allocator(&arena), 1, &error, &block), RLT_OUT_OF_MEMORY, "1 bytes");
+  for (size_t size = 0; size <= SIZE; size += SIZE) {
+    rlt_arena_initialize(&arena, NULL, size);
+    CHECK_INT(rlt_allocator_allocate(rlt_arena_allocator(&arena), 0, NULL, &block), RLT_OUT_OF_MEMORY);
+    CHECK_INT(rlt_allocator_allocate(rlt_arena_allocator(&arena), 1, NULL, &block), RLT_OUT_OF_MEMORY);
+    CHECK(block == NULL);
+  }
 }
 
 // Blocks of random sizes and alignments keep what was written to them, whatever is allocated and freed around them.

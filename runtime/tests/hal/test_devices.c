@@ -155,5 +155,8 @@ int main(void) {
   }
   CHECK_FAILS(rlt_cpu_task_device_create(0, rlt_allocator_system(), &error, &device), RLT_INVALID_ARGUMENT,
               "0 threads");
+  CHECK_INT(rlt_cpu_device_create(UINT32_MAX, NULL, rlt_allocator_system(), NULL, &device), RLT_INVALID_ARGUMENT);
+  rlt_device_retain(NULL);
+  rlt_device_release(NULL);
   return 0;
 }

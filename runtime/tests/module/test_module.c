@@ -118,6 +118,8 @@ static void check_bytes(const void* data, size_t length, rlt_status_t status, co
 }
 
 static void test_header(void) {
+  rlt_module_view_t none;
+  CHECK_INT(rlt_module_open(NULL, 0, NULL, &none), RLT_DATA_LOSS);
   check_bytes("", 0, RLT_DATA_LOSS, "not a Rillet module: the file is empty");
   check_bytes("\x08ONNX model, not ours", 20, RLT_DATA_LOSS, "not a Rillet module");
   check_bytes("X", 1, RLT_DATA_LOSS, "not a Rillet module");

@@ -460,6 +460,7 @@ static void test_threads(void) {
 }
 
 int main(void) {
+  rlt_vm_module_destroy(NULL);
   RUN_TEST(test_integers);
   RUN_TEST(test_division_traps);
   RUN_TEST(test_floats);
