@@ -22,6 +22,7 @@ from rillet.dispatch import (
     stats,
     tensor_selects,
     widen_at_uses,
+    winograd_weights,
 )
 from rillet.dispatch.groups import Limits
 from rillet.dispatch.spec import check
@@ -43,6 +44,7 @@ PASSES = [
     Pass("tensor-selects", "dispatch", tensor_selects.run),  # simplification makes them anew
     Pass("aliases", "dispatch", aliases.run),
     Pass("share-executables", "dispatch", share_executables.run),
+    Pass("winograd-weights", "dispatch", winograd_weights.run, winograd_weights.Options()),
     Pass("stats", "dispatch", stats.run),
 ]
 
@@ -61,6 +63,7 @@ def passes(
         "pack-rhs": packing,
         "pack-block-weights": pack_block_weights.Options(panel=panel, share=not compact),
         "form-regions": Limits(scratch=scratch, compact=compact),
+        "winograd-weights": None if compact else winograd_weights.Options(),
     }
     return [dataclasses.replace(p, options=options.get(p.name, p.options)) for p in PASSES]
 

@@ -13,6 +13,7 @@ import itertools
 import numpy as np
 from torch_mlir import ir
 
+from rillet.dispatch import winograd
 from rillet.ir import Program, constants
 from rillet.ir.contraction import contraction
 from rillet.ir.extents import margins, padding_value
@@ -33,9 +34,21 @@ def adds_nothing(program: Program, pad: ir.Operation, reader: Structured) -> boo
     return weights is not None and bool(np.isfinite(weights.astype(np.float32)).all())
 
 
+def is_depthwise(pad: ir.Operation, reader: Structured) -> bool:
+    """Whether ``reader`` is a convolution of the result of ``pad`` whose channels lie last and stay apart: its kernels
+    choose what to read for a whole line at a time, and skip nothing that they would not have to."""
+    roles = contraction(reader)
+    if roles is None or not roles.is_convolution or roles.n or reader.inputs[roles.lhs] != pad.results[0]:
+        return False
+    innermost = reader.maps[roles.lhs][-1]
+    return innermost in roles.batch and reader.extents()[innermost] >= _SHORTEST_RUN  # type: ignore[index]
+
+
 def pays(pad: ir.Operation, reader: Structured) -> bool:
     """Whether a convolution should read the source of ``pad`` instead of its result, if the padding adds nothing."""
     roles = contraction(reader)
+    if winograd.gains(reader, winograd.Options()):
+        return False  # which gains more, and skips nothing
     if roles is None or not roles.is_convolution or not roles.n or reader.inputs[roles.lhs] != pad.results[0]:
         return False
     innermost = reader.maps[roles.lhs][-1]

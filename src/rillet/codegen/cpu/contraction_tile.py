@@ -99,7 +99,7 @@ class TileEmitter:
         where = self.left.rows_at(m, count, valid)
         fetch_tile(self.residuals, [batch | w for w in where], self.c.column_loop, n, vectors * self.lanes)
         masks = column_masks(self.lanes, width, vectors)
-        sums = [self._initial(self._at(batch, w, n, j), masks[j]) for w in where for j in range(vectors)]
+        sums = [self.initial(self.at(batch, w, n, j), masks[j]) for w in where for j in range(vectors)]
         if self.groups is not None:
             sums = self.groups.shifted(sums, n, columns[0], vectors)
         left = self.left.starts(batch, where, m, valid)
@@ -113,11 +113,11 @@ class TileEmitter:
         for r, w in enumerate(where):
             row = sums[r * vectors : (r + 1) * vectors]
             if isinstance(valid, int):
-                self._store_row(row, batch, w, n, masks)
+                self.store_row(row, batch, w, n, masks)
                 continue
             exists = arith.CmpIOp(arith.CmpIPredicate.slt, index.value(r), index.value(valid)).result
             with self.kernel.when(exists):
-                self._store_row(row, batch, w, n, masks)
+                self.store_row(row, batch, w, n, masks)
 
     def begin_columns(self, batch: Batch, columns: Span, n: Index, vectors: int) -> None:
         """What a block's column tile needs once, before its row tiles."""
@@ -135,7 +135,7 @@ class TileEmitter:
         with self.kernel.loop(rows[0], rows[1]) as loop:
             row = coordinates(self.plan.rows, index.delinearize(loop.iv, self.left.row_sizes))
             for j in range(vectors):
-                value = self._initial(self._at(batch, row, n, j), masks[j])
+                value = self.initial(self.at(batch, row, n, j), masks[j])
                 self._store_sum(index.sub(loop.iv, rows[0]), j, value, shift)
 
     def add_to_sums(
@@ -173,7 +173,7 @@ class TileEmitter:
         with self.kernel.loop(rows[0], rows[1]) as loop:
             row = coordinates(self.plan.rows, index.delinearize(loop.iv, self.left.row_sizes))
             spot = index.sub(loop.iv, rows[0])
-            self._store_row([self._load_sum(spot, j, shift) for j in range(vectors)], batch, row, n, masks)
+            self.store_row([self._load_sum(spot, j, shift) for j in range(vectors)], batch, row, n, masks)
 
     @staticmethod
     def _shift(n: Index, origin: Index | None) -> Index:
@@ -384,7 +384,7 @@ class TileEmitter:
 
     # --- in and out of the accumulators ---------------------------------------------------------------------------
 
-    def _at(self, batch: Batch, row: dict[int, Index], n: Index, number: int) -> list[Coordinate]:
+    def at(self, batch: Batch, row: dict[int, Index], n: Index, number: int) -> list[Coordinate]:
         """The root's loop coordinates of a vector of the tile."""
         at: list[Coordinate] = [0] * len(self.c.extents)
         for loop, position in (batch | row).items():
@@ -393,7 +393,7 @@ class TileEmitter:
         at[self.c.column_loop] = Lane(start) if self.lanes > 1 else start
         return at
 
-    def _initial(self, at: list[Coordinate], mask: ir.Value | None) -> ir.Value:
+    def initial(self, at: list[Coordinate], mask: ir.Value | None) -> ir.Value:
         root = self.c.root
         forms = access.substitute_all(root.output_maps[0], access.loops(len(at)))
         assert forms is not None
@@ -402,7 +402,7 @@ class TileEmitter:
             value = convert(self.c.product.widen, value, self.sum_type)
         return broadcast(value, self.lanes)
 
-    def _store_row(
+    def store_row(
         self,
         sums: Sequence[ir.Value],
         batch: Batch,
@@ -417,7 +417,7 @@ class TileEmitter:
                 value = convert(self.c.product.narrow, value, result_element)
             evaluator = self.evaluator.fork(self.lanes, masks[j])
             evaluator.bind(root.results[0], value)
-            self.writer.store(evaluator, self._at(batch, row, n, j))
+            self.writer.store(evaluator, self.at(batch, row, n, j))
 
     def _store_in_loop(
         self,
@@ -434,7 +434,7 @@ class TileEmitter:
             self._store_sum(*divmod(number, len(masks)), value)
         with self.kernel.loop(0, count if isinstance(valid, int) else valid) as loop:
             row = coordinates(self.plan.rows, index.delinearize(index.add(m, loop.iv), self.left.row_sizes))
-            self._store_row([self._load_sum(loop.iv, j) for j in range(len(masks))], batch, row, n, masks)
+            self.store_row([self._load_sum(loop.iv, j) for j in range(len(masks))], batch, row, n, masks)
 
     def _sum_at(self, row: Index, number: int, shift: Index) -> list[Coordinate]:
         return self._vector_at(index.add(index.add(index.mul(row, self._pitch), shift), number * self.lanes))

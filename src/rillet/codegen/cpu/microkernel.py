@@ -19,7 +19,7 @@ from rillet.codegen.cpu.combiners import add_parts, sum_of
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
 from rillet.codegen.cpu.padding import Condition
-from rillet.codegen.cpu.tiles import Tile, choose_sum_part, choose_unroll
+from rillet.codegen.cpu.tiles import SUM_STEPS, Tile, choose_sum_part, choose_unroll
 from rillet.targets import Target
 
 
@@ -52,7 +52,7 @@ class Operands:
     and the steps of the iteration, fetches what comes later. ``enter`` is called where the innermost loop begins, with
     the positions of the loops around it and the rows' offsets there. ``pairs``, if there, takes the place of ``left``
     and ``right``: steps go two by two, and a last one that is left over goes with itself, as the left factor's second
-    half is zero there.
+    half is zero there. ``sum_steps``: how long a part of a long sum of floats is, about.
     """
 
     left: Callable[[Index, int], ir.Value]
@@ -62,6 +62,7 @@ class Operands:
     left_run: Callable[[Index, int], list[ir.Value]] | None = None
     ahead: Callable[[Index, int], None] | None = None
     pairs: Pairs | None = None
+    sum_steps: int = SUM_STEPS
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,8 @@ def _nest(
         return _step(kernel, operands, scalars, columns, right, accumulators)
     axis, *inner = axes
     rounds = isinstance(element_type(accumulators[0]), ir.FloatType)
-    part = choose_sum_part([a.extent if isinstance(a.extent, int) else None for a in axes]) if rounds else 0
+    extents = [a.extent if isinstance(a.extent, int) else None for a in axes]
+    part = choose_sum_part(extents, operands.sum_steps) if rounds else 0
     if inner:
 
         def around(start: Index, end: Index, sums: list[ir.Value]) -> list[ir.Value]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rillet.codegen.cpu import chain, contraction, elementwise, fallback, rowwise, windowed
+from rillet.codegen.cpu import chain, contraction, elementwise, fallback, rowwise, windowed, winograd
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.strategy import Strategy
 from rillet.errors import CompileError
 from rillet.targets import Target
 
 _GENERAL: tuple[Strategy, ...] = (rowwise.STRATEGY, elementwise.STRATEGY, fallback.STRATEGY)
-_ALL: tuple[Strategy, ...] = (chain.STRATEGY, contraction.STRATEGY, windowed.STRATEGY, *_GENERAL)
+_ALL: tuple[Strategy, ...] = (chain.STRATEGY, winograd.STRATEGY, contraction.STRATEGY, windowed.STRATEGY, *_GENERAL)
 
 
 def choose(dispatch: Dispatch, target: Target) -> Strategy:

@@ -267,13 +267,13 @@ def choose_chains(target: Target, sums: int) -> int:
     return 1 if target.is_bare_metal else max(1, FMA_LATENCY * target.fma_ports // 2 // sums)
 
 
-def choose_sum_part(extents: Sequence[int | None]) -> int:
+def choose_sum_part(extents: Sequence[int | None], wanted: int = SUM_STEPS) -> int:
     """How many iterations of the outermost of a reduction's loops one part of a long sum of floats takes; 0 where the
     sum is short, or where an inner loop is to be cut instead. ``extents`` from the outside in, None where not known.
 
     The error of a running sum grows with its length (Higham, Accuracy and Stability of Numerical Algorithms, chapter
     4), that of a sum of parts with the length of a part plus their number. Parts are equal, of up to one and a half
-    times ``SUM_STEPS``.
+    times ``wanted``.
     """
     first, *inner = extents
     steps = 1
@@ -281,11 +281,11 @@ def choose_sum_part(extents: Sequence[int | None]) -> int:
         if extent is None:
             return 0
         steps *= max(extent, 1)
-    if 2 * steps > 3 * SUM_STEPS:
+    if 2 * steps > 3 * wanted:
         return 0
     if first is None:
-        return math.ceil(SUM_STEPS / steps)
-    parts = max(1, math.ceil(first * steps / SUM_STEPS - 0.5))
+        return math.ceil(wanted / steps)
+    parts = max(1, math.ceil(first * steps / wanted - 0.5))
     return math.ceil(first / parts) if parts > 1 else 0
 
 

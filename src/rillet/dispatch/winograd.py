@@ -1,0 +1,84 @@
+"""Which convolutions gain from Winograd's algorithm, and its transform of their weights.
+
+Two neighbouring results of a window of three take four products instead of six, once image and weights are transformed
+(Winograd, Arithmetic Complexity of Computations, 1980; Lavin and Gray, Fast Algorithms for Convolutional Neural
+Networks, 2016).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from torch_mlir import ir
+
+from rillet.ir.contraction import Contraction, contraction
+from rillet.ir.structured import DYNAMIC, Structured, linear_form
+
+WINDOW, OUTPUTS, INPUTS = 3, 2, 4  # of a tile, along an image axis
+_TRANSFORM = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+
+
+@dataclass(frozen=True)
+class Options:
+    """Convolutions with fewer ``channels`` or ``columns`` take too long for the transforms. Transformed weights take 16
+    bytes for 9: more than ``bytes`` of them only where ``tiles`` of the image repay it, others from ``few`` tiles on.
+    """
+
+    channels: int = 16
+    columns: int = 16
+    tiles: int = 24
+    few: int = 4
+    bytes: int = 1 << 20
+
+
+def gains(view: Structured, options: Options) -> bool:
+    """Whether this is a convolution of floats by windows of three, at every position, of channels that lie last, and
+    large enough."""
+    roles = contraction(view)
+    if roles is None or not roles.is_convolution or len(roles.n) != 1 or len(view.inputs) != 2:
+        return False
+    extents, image = view.extents(), view.maps[roles.lhs]
+    if any(not isinstance(argument.type, ir.F32Type) for argument in view.body.arguments):
+        return False
+    depths = [d for d in roles.k if extents[d] != 1]
+    if len(depths) != 1 or image[-1] != depths[0] or any(extents[d] != 1 for d in roles.batch):
+        return False
+    depth, columns, along = extents[depths[0]], extents[roles.n[0]], lines(view, roles)
+    if DYNAMIC in (depth, columns) or depth < options.channels or columns < options.columns or along is None:
+        return False
+    sizes = [math.ceil(extents[d] / OUTPUTS) if d in along else extents[d] for d in (*roles.image, *roles.m)]
+    tiles = math.prod(size for size in sizes if size > 0)
+    is_large = 4 * INPUTS ** len(along) * depth * columns > options.bytes
+    return any(extents[d] == DYNAMIC for d in (*roles.image, *roles.m)) or tiles >= (
+        options.tiles if is_large else options.few
+    )
+
+
+def lines(view: Structured, roles: Contraction) -> list[int] | None:
+    """The image loops that windows of three move along, one position after the other; None when there is none or a
+    window of another kind."""
+    extents, found = view.extents(), []
+    for expr in view.maps[roles.lhs]:
+        form = linear_form(expr)
+        if isinstance(expr, int) or form is None:
+            continue
+        window = [d for d in form[0] if d in roles.window and extents[d] != 1]
+        outer = [d for d in form[0] if d in roles.image]
+        if not window:
+            continue
+        if len(window) != 1 or len(outer) != 1 or extents[window[0]] != WINDOW or {*form[0].values()} != {1} or form[1]:
+            return None
+        found.append(outer[0])
+    return found or None
+
+
+def transform(array: np.ndarray, axes: list[int]) -> np.ndarray:
+    """``[N ceildiv P, K and window.., P]`` as ``[4 for each of axes.., N ceildiv P, K, P]``, other axes of extent 1."""
+    result = array.astype(np.float64)
+    for axis in axes:
+        result = np.moveaxis(np.tensordot(_TRANSFORM, result, (1, axis)), 0, axis)
+    result = np.moveaxis(result, axes, range(len(axes)))
+    points, (panels, *inner, panel) = result.shape[: len(axes)], result.shape[len(axes) :]
+    return np.ascontiguousarray(result.reshape(*points, panels, math.prod(inner), panel), np.float32)
