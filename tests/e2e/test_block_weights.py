@@ -30,14 +30,16 @@ def product(
     scale: type = np.float32,
     transposed: bool = False,
     rows: int | str = "M",
+    experts: int = 0,
 ) -> onnx.ModelProto:
-    """``x @ dequantized(w)``; ``transposed``: ``w`` is stored as columns x steps."""
+    """``x @ dequantized(w)``; ``transposed``: ``w`` is stored as columns x steps; ``experts``: so many products."""
     storage, low, high = _DTYPES[dtype]
     random = np.random.default_rng(steps + columns + block)
-    axis = 1 if transposed else 0
-    shape, blocks = (
-        ([columns, steps], [columns, steps // block]) if transposed else ([steps, columns], [steps // block, columns])
-    )
+    axis = 1 if transposed else -2
+    count = -(-steps // block)
+    shape, blocks = ([columns, steps], [columns, count]) if transposed else ([steps, columns], [count, columns])
+    batch = [experts] if experts else []
+    shape, blocks = batch + shape, batch + blocks
     initializers = [
         numpy_helper.from_array(random.integers(low, high, shape).astype(storage), "w"),
         numpy_helper.from_array(random.uniform(0.01, 0.02, blocks).astype(scale), "s"),
@@ -54,8 +56,8 @@ def product(
     graph = helper.make_graph(
         nodes,
         "product",
-        [helper.make_tensor_value_info("x", element, [rows, steps])],
-        [helper.make_tensor_value_info("y", element, [rows, columns])],
+        [helper.make_tensor_value_info("x", element, [*batch, rows, steps])],
+        [helper.make_tensor_value_info("y", element, [*batch, rows, columns])],
         initializers,
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
@@ -64,8 +66,8 @@ def product(
 def check(model: onnx.ModelProto, module: rillet.Module, rows: int, tolerance: float = 1e-5) -> None:
     (value,) = model.graph.input
     dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-    steps = value.type.tensor_type.shape.dim[1].dim_value
-    x = np.random.default_rng(rows).standard_normal((rows, steps)).astype(dtype)
+    *batch, _, steps = [d.dim_value for d in value.type.tensor_type.shape.dim]
+    x = np.random.default_rng(rows).standard_normal((*batch, rows, steps)).astype(dtype)
     (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
     actual = module(x)
     assert actual.dtype == expected.dtype and actual.shape == expected.shape
@@ -100,6 +102,8 @@ def test_products_of_a_known_number_of_rows(rows: int) -> None:
         {"columns": 7},
         {"columns": 200, "steps": 2048, "block": 128},
         {"scale": np.float16},
+        {"experts": 3},
+        {"experts": 2, "columns": 20},
     ],
 )
 def test_forms(form: dict) -> None:
@@ -108,6 +112,15 @@ def test_forms(form: dict) -> None:
     assert module.stats["dispatch_count"] == 1 and module.stats["arena_bytes"] == 0
     for rows in (1, 5, 33):
         check(model, module, rows, 1e-2 if "scale" in form else 1e-5)
+
+
+@pytest.mark.parametrize("form", [{"steps": 100}, {"steps": 70, "transposed": True}, {"steps": 7, "experts": 2}])
+def test_last_blocks_that_are_shorter(form: dict) -> None:
+    model = product("int4", zero=True, **form)
+    module = rillet.compile(model)
+    assert module.stats["dispatch_count"] == 2  # the left-hand side is filled up with zeros
+    for rows in (1, 5, 33):
+        check(model, module, rows)
 
 
 @pytest.mark.parametrize("blocks", [2, 4])

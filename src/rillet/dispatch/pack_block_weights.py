@@ -49,7 +49,7 @@ def run(program: Program, options: Options) -> None:
 
 def _is_packable(program: Program, view: Structured, roles: Contraction, numbers: tuple[int, ...]) -> bool:
     """One column loop, the last axis of the result, which indexes all of the operands; plain loops; constants."""
-    if len(roles.n) != 1 or view.init_maps[0][-1] != roles.n[0] or roles.batch:
+    if len(roles.n) != 1 or view.init_maps[0][-1] != roles.n[0]:
         return False
     return all(
         is_projected(view.maps[n]) and roles.n[0] in view.maps[n] and _array(program, view, n) is not None
@@ -72,8 +72,9 @@ def _packed(
         array = _array(program, view, number)
         assert array is not None
         map_ = view.maps[number]
-        reduced = sorted(e for e in map_ if e != column)  # type: ignore[type-var]
-        made = pack(array.transpose([map_.index(e) for e in (*reduced, column)]), 0, panel)
+        batch = [loop for loop in roles.batch if loop in map_]
+        reduced = sorted(e for e in map_ if e != column and e not in batch)  # type: ignore[type-var]
+        made = pack(array.transpose([map_.index(e) for e in (*batch, *reduced, column)]), len(batch), panel)
         bits = _bits(view.inputs[number])
         if options.share and number == roles.rhs and bits < _BYTE and panel % (_BYTE // bits) == 0:
             together[number] = bits
@@ -82,7 +83,7 @@ def _packed(
         element = ir.IntegerType.get_signless(_BYTE) if number in together else _element(view.inputs[number])
         type_ = ir.RankedTensorType.get(made.shape, element)
         operands[number] = constants.load(constants.declare(program, made, f"{name}_packed", type_), type_)
-        maps[number] = _map(column, reduced, panel, _BYTE // together.get(number, _BYTE))
+        maps[number] = (*batch, *_map(column, reduced, panel, _BYTE // together.get(number, _BYTE)))
     return _rebuilt(view, operands, maps, together, column)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
 from rillet.ir import Program, builders, constants, dtypes
 from rillet.ir.contraction import Contraction, contraction
@@ -35,11 +36,14 @@ from rillet.ir.structured import (
 
 @dataclass(frozen=True)
 class _Blocks:
-    """A loop over the sum, the ``size`` of the blocks it is divided into, and their number."""
+    """A loop over the sum, the ``size`` of the blocks it is divided into, their number, and how many steps the last one
+    lacks.
+    """
 
     loop: int
     size: int
     count: int
+    missing: int
 
     def is_quotient(self, expr: Expr) -> bool:
         """Whether ``expr`` is the number of the block."""
@@ -127,9 +131,9 @@ def _blocks(view: Structured, roles: Contraction, maps: list[Map]) -> _Blocks | 
         return None
     loop, size = first.lhs.position, ir.AffineConstantExpr(first.rhs).value
     extent = view.extents()[loop]
-    if loop not in roles.k or extent == DYNAMIC or extent % size:
+    if loop not in roles.k or extent == DYNAMIC:
         return None
-    blocks = _Blocks(loop, size, extent // size)
+    blocks = _Blocks(loop, size, -(-extent // size), -extent % size)
     return blocks if all(blocks.is_quotient(e) for e in divided) else None
 
 
@@ -172,20 +176,31 @@ def _rewritten(
 
 
 def _expanded(value: ir.Value, map_: Map, blocks: _Blocks) -> ir.Value:
-    """The other operand with two axes for the one that the blocked loop indexes."""
+    """The other operand with two axes for the one that the blocked loop indexes, zeros where the last block ends."""
     axis = map_.index(blocks.loop)
     shape = extents(value)
+    if blocks.missing:
+        low, high = [0] * len(shape), [0] * len(shape)
+        high[axis] = blocks.missing
+        shape[axis] = blocks.count * blocks.size
+        value = builders.pad(value, low, high, shape, _zero(ir.RankedTensorType(value.type).element_type))
     groups = [[n + (n > axis)] for n in range(len(shape))]
     groups[axis].append(axis + 1)
     return builders.expand_shape(value, groups, [*shape[:axis], blocks.count, blocks.size, *shape[axis + 1 :]])
 
 
+def _zero(element: ir.Type) -> ir.Value:
+    attribute = ir.FloatAttr.get(element, 0.0) if isinstance(element, ir.FloatType) else ir.IntegerAttr.get(element, 0)
+    return arith.ConstantOp(element, attribute).result
+
+
 def _reshaped(program: Program, value: ir.Value, map_: Map, blocks: _Blocks) -> ir.Value:
-    """A constant with two axes where the blocked loop indexes one."""
+    """A constant with two axes where the blocked loop indexes one, zeros where the last block ends."""
     array = constants.array_of(program, value)
     assert array is not None
     if blocks.loop not in map_:
         return value
     axis = map_.index(blocks.loop)
+    array = np.pad(array, [(0, blocks.missing if n == axis else 0) for n in range(array.ndim)])
     shape = [*array.shape[:axis], blocks.count, blocks.size, *array.shape[axis + 1 :]]
     return constants.constant(program, np.reshape(array, shape), constants.global_name(value) or "weights")
