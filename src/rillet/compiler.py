@@ -101,7 +101,7 @@ def compile(
         jobs: processes that compile; None: one a core.
         cache: reuse compiled executables: True for the default directory, a path, or False.
         dump_ir: a directory that gets the module after every stage, and each kernel as MLIR, LLVM IR and assembly.
-        optimize_for_size: prefer small code over fast code.
+        optimize_for_size: prefer small files over fast code.
         tuning: use what ``rillet tune`` found out: True for the default record, where there is one, a path, or False.
         progress: called with (finished, total) executables; by default a long compile shows a bar on a terminal.
 
@@ -260,7 +260,7 @@ def lower(
     """Everything but code generation: what goes into the module file, and its executables (name, module text)."""
     trace = pipeline.Trace(options.dump_ir if options else None)
     program = import_source(source, inputs, trace, values)
-    steps = pipeline.passes(target)
+    steps = pipeline.passes(target, optimize_for_size=options is not None and options.optimize_for_size)
     pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
     facts, parts = entry_facts(program), executables(program)
     pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal", "vm")], trace)

@@ -22,8 +22,9 @@ from rillet.targets import Target
 STAGES = ("frontend", "optimize", "dispatch", "codegen", "schedule", "hal", "vm")
 
 
-def passes(target: Target) -> list[Pass]:
+def passes(target: Target, *, optimize_for_size: bool = False) -> list[Pass]:
     """Every pass of a compilation for ``target``, in order."""
+    is_roomy = target.os == "linux" and not optimize_for_size
     return [
         *optimize.PASSES,
         *dispatch.passes(
@@ -32,6 +33,7 @@ def passes(target: Target) -> list[Pass]:
             target.is_bare_metal,
             0 if target.is_bare_metal else target.l2_bytes // 2,
             1 if target.is_bare_metal else target.lanes(32),
+            dispatch.winograd.Options() if is_roomy else None,
         ),
         *schedule.passes(),
         *hal.passes(),

@@ -30,7 +30,7 @@ def register(commands: Any) -> None:
     parser.add_argument("-o", "--output", help="the file to write (default: the model's name with .rlm)")
     parser.add_argument("--dump-ir", metavar="DIR", help="write the module after every stage and the kernels into DIR")
     parser.add_argument("--until", metavar="STAGE", help="stop after STAGE and print what it makes")
-    parser.add_argument("--optimize-for-size", action="store_true", help="prefer small code over fast code")
+    parser.add_argument("--optimize-for-size", action="store_true", help="prefer small files over fast code")
     add_compiling(parser)
     add_tuning(parser)
     parser.add_argument("--json", action="store_true", help="print facts as JSON")

@@ -24,7 +24,7 @@ def register(commands: Any) -> None:
     add_shapes(parser)
     parser.add_argument("--ram", metavar="BYTES", help="fail when arena and stack need more, e.g. 256k")
     parser.add_argument("--flash", metavar="BYTES", help="fail when code and constants need more, e.g. 1m")
-    parser.add_argument("--optimize-for-size", action="store_true", help="prefer small code over fast code")
+    parser.add_argument("--optimize-for-size", action="store_true", help="prefer small files over fast code")
     add_compiling(parser)
     parser.add_argument("--dump-ir", metavar="DIR", help="write the module after every stage and the kernels into DIR")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")

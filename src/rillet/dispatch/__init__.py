@@ -22,6 +22,7 @@ from rillet.dispatch import (
     stats,
     tensor_selects,
     widen_at_uses,
+    winograd,
     winograd_weights,
 )
 from rillet.dispatch.groups import Limits
@@ -44,17 +45,22 @@ PASSES = [
     Pass("tensor-selects", "dispatch", tensor_selects.run),  # simplification makes them anew
     Pass("aliases", "dispatch", aliases.run),
     Pass("share-executables", "dispatch", share_executables.run),
-    Pass("winograd-weights", "dispatch", winograd_weights.run, winograd_weights.Options()),
+    Pass("winograd-weights", "dispatch", winograd_weights.run),
     Pass("stats", "dispatch", stats.run),
 ]
 
 
 def passes(
-    panel: int, steps: tuple[int, int] = (1, 1), compact: bool = False, scratch: int = 0, lanes: int = 1
+    panel: int,
+    steps: tuple[int, int] = (1, 1),
+    compact: bool = False,
+    scratch: int = 0,
+    lanes: int = 1,
+    transforms: winograd.Options | None = None,
 ) -> list[Pass]:
     """The passes for a target whose packed panels have ``panel`` columns; ``steps``: how many steps of 8-bit integers
-    lie together in them, and in how many ways; ``compact``: prefer less memory; ``scratch``: see ``Limits``; ``lanes``
-    of a vector of f32.
+    lie together in them, and in how many ways; ``compact``: prefer less memory; ``lanes`` of a vector of f32;
+    ``scratch``, ``transforms``: see ``Limits``.
     """
     packing = pack_rhs.Options(panel=panel, steps=steps[0], ways=steps[1], lanes=lanes)
     if compact:
@@ -62,8 +68,8 @@ def passes(
     options = {
         "pack-rhs": packing,
         "pack-block-weights": pack_block_weights.Options(panel=panel, share=not compact),
-        "form-regions": Limits(scratch=scratch, compact=compact),
-        "winograd-weights": None if compact else winograd_weights.Options(),
+        "form-regions": Limits(scratch=scratch, compact=compact, transforms=transforms),
+        "winograd-weights": transforms,
     }
     return [dataclasses.replace(p, options=options.get(p.name, p.options)) for p in PASSES]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.dispatch import unread_padding
+from rillet.dispatch import unread_padding, winograd
 from rillet.dispatch.chains import Graph, chain_from
 from rillet.dispatch.concat_in_place import place_parts
 from rillet.dispatch.groups import Edge, Group, Limits, edges_between, joined, reads_only_within, worthwhile
@@ -104,7 +104,7 @@ class _Former:
         """The pads that become part of the dispatch of their only reader, by position, and that reader.
 
         The reader must have whole runs of elements between two checks: only outer axes are padded. Where memory is no
-        concern, it must skip so much of the padding that it pays.
+        concern, it must be depthwise, or skip so much of the padding that it pays.
         """
         found = {}
         for index, member in self.nodes.items():
@@ -120,12 +120,15 @@ class _Former:
             whole = source.shape[-1] == result.shape[-1] >= _CHECKED_RUN
             if not whole or reader is None or reader.kind is not Kind.ROOT or reader.view is None:
                 continue
-            if not self.limits.compact and not unread_padding.pays(member.op, reader.view):
+            at_no_cost = self.limits.compact or unread_padding.is_depthwise(member.op, reader.view)
+            if not at_no_cost and not unread_padding.pays(member.op, reader.view):
+                continue
+            if self.limits.transforms and winograd.gains(reader.view, self.limits.transforms):
                 continue
             adds_nothing = unread_padding.adds_nothing(self.program, member.op, reader.view)
             if adds_nothing:
                 member.op.attributes[ADDS_NOTHING] = ir.UnitAttr.get()
-            if self.limits.compact or adds_nothing:
+            if at_no_cost or adds_nothing:
                 found[index] = positions[0]
         return found
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rillet.dispatch import winograd
 from rillet.dispatch.nodes import Kind, Node, is_source
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import DYNAMIC, Map
@@ -38,6 +39,7 @@ class Limits:
     turned: int = 1024  # points; fewer are transposed where they are computed, which saves a dispatch
     scratch: int = 0  # bytes that a worker may keep between the stages of a chain; 0: no chains
     compact: bool = False  # prefer less memory: padded tensors are not made, their readers bound-check instead
+    transforms: winograd.Options | None = None  # convolutions that read transformed weights, and no padding; or none
 
 
 Rows = dict[Node, tuple[Row | None, ...]]

@@ -13,7 +13,6 @@ import itertools
 import numpy as np
 from torch_mlir import ir
 
-from rillet.dispatch import winograd
 from rillet.ir import Program, constants
 from rillet.ir.contraction import contraction
 from rillet.ir.extents import margins, padding_value
@@ -47,8 +46,6 @@ def is_depthwise(pad: ir.Operation, reader: Structured) -> bool:
 def pays(pad: ir.Operation, reader: Structured) -> bool:
     """Whether a convolution should read the source of ``pad`` instead of its result, if the padding adds nothing."""
     roles = contraction(reader)
-    if winograd.gains(reader, winograd.Options()):
-        return False  # which gains more, and skips nothing
     if roles is None or not roles.is_convolution or not roles.n or reader.inputs[roles.lhs] != pad.results[0]:
         return False
     innermost = reader.maps[roles.lhs][-1]

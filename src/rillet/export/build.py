@@ -62,7 +62,7 @@ def build(
     trace = pipeline.Trace(options.dump_ir)
     program = import_source(source, inputs, trace, values)
     require_static_inputs(program, target)
-    steps = pipeline.passes(target)
+    steps = pipeline.passes(target, optimize_for_size=options.optimize_for_size)
     pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
     parts = [_renamed(name, text, target) for name, text in executables(program)]
     with bar(f"compiling for {target.name}", progress) as report:
