@@ -109,3 +109,19 @@ def test_positions_in_the_body_keep_the_dimensions() -> None:
     assert shapes(executable("iota", "", "tensor<2x3xindex>", body)) == []
     (r,) = Kernel(executable("iota", "", "tensor<2x3xindex>", body))([], [((2, 3), np.int64)])
     np.testing.assert_array_equal(r, [[0, 1, 2], [0, 1, 2]])
+
+
+def test_a_padded_axis_takes_those_behind_it() -> None:
+    source, result = "tensor<2x5x7x3xf32>", "tensor<2x6x9x3xf32>"
+    body = f"""
+    %v = arith.constant 2.0 : f32
+    %r = tensor.pad %a low[0, 0, 1, 0] high[0, 1, 1, 0] {{
+    ^bb0(%i: index, %j: index, %k: index, %l: index):
+      tensor.yield %v : f32
+    }} : {source} to {result}
+    return %r : {result}"""
+    text = executable("padded", f"%a: {source}", result, body)
+    assert shapes(text) == [[2, 5, 21], [2, 6, 27]]
+    x = np.random.default_rng(0).standard_normal((2, 5, 7, 3), np.float32)
+    [y] = Kernel(text)([x], [((2, 6, 9, 3), np.float32)])
+    np.testing.assert_array_equal(y, np.pad(x, ((0, 0), (0, 1), (1, 1), (0, 0)), constant_values=2))

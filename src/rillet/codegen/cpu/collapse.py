@@ -1,17 +1,21 @@
 """Merges neighbouring dimensions that every tensor and loop of an executable treats alike, and drops those of extent 1.
 
-``[1, 56, 56, 96] + [96]`` becomes ``[3136, 96] + [96]``, a plain elementwise chain becomes one long run: fewer loops,
-longer vectors, fewer tails. Bindings are contiguous memory, so only the types inside the kernel change.
+``[1, 56, 56, 96] + [96]`` becomes ``[3136, 96] + [96]``, a plain elementwise chain becomes one long run, lines of an
+image of three channels that is padded become one row each: fewer loops, longer vectors, fewer tails. Bindings are
+contiguous memory, so only the types inside the kernel change.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from torch_mlir import ir
 
 from rillet.codegen.cpu.dimensions import Dimension, Dimensions
 from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.ir import builders
+from rillet.ir.extents import padding_value
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 ROW_MAJOR_OPS = frozenset({"linalg.generic", "linalg.fill", "tensor.empty", "arith.constant"})
@@ -24,7 +28,7 @@ def collapse(dispatch: Dispatch) -> bool:
     ``dispatch`` is stale afterwards: analyse the module again.
     """
     if not all(op.name in ROW_MAJOR_OPS for op in dispatch.tensor_ops):
-        return False
+        return _collapse_pad(dispatch)
     if any(op.operation.name in POSITIONAL for g in dispatch.generics for op in g.body.operations):
         return False
     dimensions = Dimensions(dispatch)
@@ -40,6 +44,40 @@ def collapse(dispatch: Dispatch) -> bool:
     for value, type_ in types.items():
         value.set_type(type_)
     follow_types(dispatch)
+    return True
+
+
+def _collapse_pad(dispatch: Dispatch) -> bool:
+    """Where all there is is a padding of an argument, each padded axis takes those behind it that are not padded."""
+    pads = [op for op in dispatch.tensor_ops if op.name != "arith.constant"]
+    if len(pads) != 1 or pads[0].name != "tensor.pad" or len(pads[0].operands) != 1:
+        return False
+    (pad,), (argument, *others) = pads, dispatch.arguments
+    if others or pad.operands[0] != argument.value or [p.value for p in dispatch.results] != list(pad.results):
+        return False
+    source, result = (ir.RankedTensorType(v.type) for v in (argument.value, pad.results[0]))
+    low, high = (list(ir.DenseI64ArrayAttr(pad.attributes[name])) for name in ("static_low", "static_high"))
+    if not source.has_static_shape or not result.has_static_shape:
+        return False
+    groups: list[list[int]] = []
+    for axis in range(source.rank):
+        if groups and low[axis] == high[axis] == 0:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    if len(groups) == source.rank:
+        return False
+    within = [math.prod(source.shape[axis] for axis in group[1:]) for group in groups]
+
+    def joined(sizes: Sequence[int]) -> list[int]:
+        return [sizes[group[0]] * inner for group, inner in zip(groups, within, strict=True)]
+
+    argument.value.set_type(ir.RankedTensorType.get(joined(source.shape), source.element_type))
+    with ir.InsertionPoint(pad), pad.location:
+        made = builders.pad(argument.value, joined(low), joined(high), joined(result.shape), padding_value(pad))
+    pad.results[0].replace_all_uses_with(made)
+    pad.erase()
+    follow_types(Dispatch(dispatch.module, dispatch.knobs))
     return True
 
 
