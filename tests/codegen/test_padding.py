@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from harness import Kernel, executable
-from kernels import assert_close, conv2d, conv2d_reference, pack, tensor
+from kernels import assert_close, conv2d, conv2d_reference, depthwise, depthwise_reference, pack, tensor
 
 
 def padded(x: np.ndarray, low: tuple[int, int], high: tuple[int, int], value: float) -> np.ndarray:
@@ -112,3 +112,44 @@ def test_windows_in_the_padding_are_skipped(
     surrounded = padded(x, (pads[0], pads[1]), (pads[2], pads[3]), 0)
     assert_close(y, np.maximum(conv2d_reference(surrounded, w, stride, dilation) + bias, 0))
     assert kernel.executable.strategy == "contraction"
+
+
+# Lines that are longer than register tiles, or none; what is in the padding of all taps of a result; runs of constants
+# that are as long as a line's part, as all channels, or as a vector.
+DEPTHWISE = [*SKIPPED, ((7, 41), 24, (3, 3), 1, 1, (1, 1, 1, 1)), ((6, 40), 19, (5, 5), 2, 1, (2, 2, 2, 2))]
+DEPTHWISE += [((5, 37), 1100, (3, 3), 1, 8, (8, 8, 8, 8)), ((4, 33), 3, (1, 7), 1, 3, (0, 9, 0, 9))]
+
+
+@pytest.mark.parametrize(("target", "value"), [("host", "0.0"), ("host", "1.5"), ("x86-64-v2", "0.0")])
+@pytest.mark.parametrize(("size", "channels", "taps", "stride", "dilation", "pads"), DEPTHWISE)
+def test_depthwise(
+    target: str,
+    value: str,
+    size: tuple[int, int],
+    channels: int,
+    taps: tuple[int, int],
+    stride: int,
+    dilation: int,
+    pads: tuple[int, int, int, int],
+) -> None:
+    low, high = (pads[0], pads[1]), (pads[2], pads[3])
+    big = (size[0] + low[0] + high[0], size[1] + low[1] + high[1])
+    text, shape = depthwise(1, big, channels, taps, stride, dilation)
+    inside, outside = tensor((1, *size, channels)), tensor((1, *big, channels))
+    margins = f"low[0, {low[0]}, {low[1]}, 0] high[0, {high[0]}, {high[1]}, 0]"
+    nothing = "{flow.adds_nothing} " if value == "0.0" else ""
+    pad = f"""%value = arith.constant {value} : f32
+%padded = tensor.pad %a {margins} {{
+^bb0(%i0: index, %i1: index, %i2: index, %i3: index):
+  tensor.yield %value : f32
+}} {nothing}: {inside} to {outside}
+%zero ="""
+    text = text.replace(f"%a: {outside}", f"%a: {inside}").replace("ins(%a,", "ins(%padded,").replace("%zero =", pad, 1)
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, *size, channels), np.float32), rng.standard_normal((*taps, channels), np.float32)
+    bias = rng.standard_normal(channels, np.float32)
+    kernel = Kernel(text, target)
+    [y] = kernel([x, w, bias], [(shape, np.float32)])
+    expected = depthwise_reference(padded(x, low, high, float(value)), w, stride, dilation) + bias
+    assert_close(y, np.maximum(expected, 0))
+    assert kernel.executable.strategy == "windowed"

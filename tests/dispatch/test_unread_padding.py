@@ -15,12 +15,18 @@ Pads = tuple[int, int, int, int]
 Case = tuple[onnx.ModelProto, np.ndarray]
 
 
-def convolution(size: tuple[int, int], dilation: int, pads: Pads, *, channels: int = 16, bad: float = 0.0) -> Case:
-    """A model of one 3x3 convolution to 8 channels, and its weights; one of these is ``bad``, if that is not 0."""
-    w = np.random.default_rng(0).standard_normal((8, channels, 3, 3), np.float32) / 12
-    w[3, 2, 0, 2] = bad or w[3, 2, 0, 2]
+def convolution(
+    size: tuple[int, int], dilation: int, pads: Pads, *, channels: int = 16, bad: float = 0.0, depthwise: bool = False
+) -> Case:
+    """A model of one 3x3 convolution to 8 channels, or a depthwise one, and its weights; one of these is ``bad``, if
+    that is not 0."""
+    shape = (channels, 1, 3, 3) if depthwise else (8, channels, 3, 3)
+    w = np.random.default_rng(0).standard_normal(shape, np.float32) / 12
+    w[3, shape[1] // 8, 0, 2] = bad or w[3, shape[1] // 8, 0, 2]
     dilations = [dilation, dilation]
-    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=list(pads), dilations=dilations)
+    node = helper.make_node(
+        "Conv", ["x", "w"], ["y"], pads=list(pads), dilations=dilations, group=channels if depthwise else 1
+    )
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, channels, *size])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph([node], "g", [x], [y], [numpy_helper.from_array(w, "w")])
@@ -52,6 +58,21 @@ def test_taps_far_apart_are_skipped_and_neighbours_are_not() -> None:
     assert not pads_alone(convolution((33, 33), 12, (12, 12, 12, 12))[0])
     assert not pads_alone(convolution((9, 9), 2, (2, 2, 2, 2))[0])
     assert pads_alone(convolution((33, 33), 1, (1, 1, 1, 1))[0])
+
+
+@pytest.mark.parametrize("bad", [0.0, np.inf])
+def test_depthwise_convolutions_read_no_padded_tensor(bad: float) -> None:
+    """Whatever the weights, as constants take the place of the padding where nothing is skipped."""
+    model, w = convolution((11, 23), 1, (1, 1, 1, 1), bad=bad, depthwise=True)
+    text = str(lower_until(model, "dispatch", target=targets.get("x86-64-v3")).module)
+    (kernel,) = [part for part in text.split("func.func ") if part.startswith("@depthwise")]
+    assert "tensor.pad" in kernel and ("flow.adds_nothing" in kernel) == (bad == 0)
+    x = np.random.default_rng(1).standard_normal((1, 16, 11, 23), np.float32)
+    big = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(big, (3, 3), axis=(2, 3))
+    with np.errstate(invalid="ignore"):
+        expected = (windows * w[:, 0][None, :, None, None]).sum((-1, -2))
+    np.testing.assert_allclose(rillet.compile(model)(x), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_short_runs_are_not_worth_a_check_each() -> None:

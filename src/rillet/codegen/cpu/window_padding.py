@@ -7,6 +7,7 @@ tile reads of a line. Whether positions exist is known but for tiles at the ends
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,7 +23,8 @@ from rillet.codegen.cpu.window_plan import Plan
 Range = tuple[int, int]  # the least and the greatest of what a coordinate may be
 Places = dict[tuple[tuple[int, ...], tuple[tuple[int, Index], ...]], Place]
 
-_MOST_RUN_BYTES = 1024  # of the constants
+_MOST_RUN_BYTES, _SMALL_RUN_BYTES = 4096, 1024  # of the constants; where code must be small
+_MOST_CHANGES = 8  # along a line, of what exists of a window, that get code of their own
 _INSIDE, _OUTSIDE = 0, -1  # coordinates that stand for all that exist, and for all that do not
 
 
@@ -47,7 +49,7 @@ class PaddedInput:
         self._along = _line_axis(plan, which)
         columns = plan.root.loop_extents[plan.column_loop]
         element = storage_bytes(storage_type(ir.RankedTensorType(which.value.type).element_type))
-        most = _MOST_RUN_BYTES // element
+        most = (_MOST_RUN_BYTES if kernel.target.l2_bytes else _SMALL_RUN_BYTES) // element
         lane_run, column_run = plan.tile.lanes * max(step, 1), (columns - 1) * step + 1
         self._has_columns = columns != DYNAMIC and step > 0 and column_run <= most
         run = column_run if self._has_columns else lane_run
@@ -59,6 +61,7 @@ class PaddedInput:
             else:
                 self._along = None
         self._padded = Padded(kernel, which, flat, run)
+        self._adds_nothing = which.padding is not None and which.padding.adds_nothing
 
     def place(self, base: Base, shift: tuple[int, ...], chosen: Places) -> Place:
         """Memory and the offset in it of the element ``shift`` away from ``base``; ``chosen``: earlier choices."""
@@ -79,6 +82,11 @@ class PaddedInput:
         if along is not None:
             offset = index.add(offset, index.mul(self._strides[along], shift[along]))
         return flat, index.add(offset, base.column) if self._has_columns else offset
+
+    def is_skipped(self, base: Base, shift: tuple[int, ...]) -> bool:
+        """Whether the element is known to be padding that adds nothing to a sum of products."""
+        moved = (self._moved(base, n, shift[n]) for n in self._padded.axes if base.ranges[n] is not None)
+        return self._adds_nothing and any(isinstance(c, int) and c == _OUTSIDE for c in moved)
 
     def _moved(self, base: Base, axis: int, distance: int) -> Index:
         """The coordinate on a padded axis, or what stands for it."""
@@ -127,23 +135,36 @@ def range_of(form: Form, position: Mapping[int, Index], ranges: Mapping[int, Ran
     return low, high
 
 
-def interior(plan: Plan) -> Range:
-    """The first result of a line and the one behind the last, all of whose window exists along the line."""
-    row = plan.row_loop
+def borders(plan: Plan) -> list[int]:
+    """Where a line of results is divided, in whole tiles, so that it is known within each part which positions of the
+    window exist along the line; 0 comes first, and the end of the last whole tile last."""
+    row, rows, extents = plan.row_loop, plan.tile.rows, plan.root.loop_extents
     assert row is not None
-    extents = plan.root.loop_extents
-    low, high = 0, extents[row]
+    whole = extents[row] - extents[row] % rows
+    changes: set[int] = set()
     for which in plan.accesses:
-        if which is None or which.padding is None:
-            continue
-        for axis in which.padding.axes:
-            form = which.axes[axis]
-            step = form.coefficients[row]
-            if not step:
-                continue
-            rest = [c * (extents[n] - 1) for n, c in enumerate(form.coefficients) if n != row and c]
-            least = form.constant + sum(min(0, r) for r in rest)
-            greatest = form.constant + sum(max(0, r) for r in rest)
-            low = max(low, -(least // step))
-            high = min(high, (which.shape[axis] - 1 - greatest) // step + 1)
-    return (low, high) if low < high and min(extents[row], low) >= 0 else (0, 0)
+        for axis in () if which is None or which.padding is None else which.padding.axes:
+            assert which is not None
+            step = which.axes[axis].coefficients[row]
+            for offset in _offsets(plan, which.axes[axis]) if step > 0 else ():
+                changes |= {-(offset // step), (which.shape[axis] - 1 - offset) // step + 1}
+    inside = sorted(change for change in changes if 0 < change < whole)
+    if len(inside) > _MOST_CHANGES:
+        inside = [inside[0], inside[-1]]
+    found = {0, whole} | {bound for change in inside for bound in _around(change, rows) if bound <= whole}
+    return sorted(found)
+
+
+def _offsets(plan: Plan, form: Form) -> set[int]:
+    """Where the first result of a line reads along an axis, at all positions of the window."""
+    extents = plan.root.loop_extents
+    loops = [n for n, c in enumerate(form.coefficients) if c and n in plan.root.reduction_loops]
+    if DYNAMIC in (extents[n] for n in loops):
+        return set()
+    steps = itertools.product(*(range(extents[n]) for n in loops))
+    return {form.constant + sum(form.coefficients[n] * i for n, i in zip(loops, at, strict=True)) for at in steps}
+
+
+def _around(change: int, rows: int) -> tuple[int, int]:
+    """The tile that a change falls into, or where it begins."""
+    return change // rows * rows, -(-change // rows) * rows

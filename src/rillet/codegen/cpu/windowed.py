@@ -8,6 +8,7 @@ every result it takes part in.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -27,7 +28,7 @@ from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel, reshape_memref
 from rillet.codegen.cpu.memory import Buffer
 from rillet.codegen.cpu.microkernel import multiply_add
-from rillet.codegen.cpu.window_padding import Base, PaddedInput, Places, Range, interior, range_of
+from rillet.codegen.cpu.window_padding import Base, PaddedInput, Places, Range, borders, range_of
 from rillet.codegen.cpu.window_plan import Plan
 from rillet.targets import Target
 
@@ -245,18 +246,15 @@ class _Emitter:
                 body({loop: first}, count)
 
     def _over_rows(self, body: RowTile) -> None:
-        """``body(first row, how many, what the first row may be)`` for each tile of a line. Those whose windows lie
-        within padded operands come apart, so that nothing is asked there."""
+        """``body(first row, how many, what the first row may be)`` for each tile of a line. Those whose windows
+        reach into padding come apart, so that nothing is asked elsewhere."""
         if self.plan.row_loop is None:
             body(0, 1, None)
             return
         total, rows = self.sizes[self.plan.row_loop], self.plan.tile.rows
         if isinstance(total, int):
-            start, end = interior(self.plan)
             whole = total - total % rows
-            first, last = min(whole, -(-start // rows) * rows), min(whole, end // rows * rows)
-            parts = [(0, first), (first, last), (last, whole)] if first < last else [(0, whole)]
-            for part in parts:
+            for part in itertools.pairwise(borders(self.plan)):
                 self._each_row_tile(part, rows, body)
             if whole < total:
                 body(whole, total - whole, None)
@@ -403,6 +401,8 @@ class _Emitter:
         loaded = Loaded()
         count = len(self.root.results)
         for j, _, group, number, moved in steps:
+            if self._is_skipped(bases, moved):
+                continue
             chosen = slice(number * count, (number + 1) * count)
             operands = [
                 [self._operand(which, base, steps_, masks[j], loaded) for which, base in enumerate(bases)]
@@ -418,6 +418,16 @@ class _Emitter:
                 where[loop] = value
             sums[chosen] = self._combine(operands[0], sums[chosen], where)
         return sums
+
+    def _is_skipped(self, bases: Sequence[Base | None], moved: Sequence[dict[int, int]]) -> bool:
+        """Whether nothing is added at these positions of the window."""
+        return any(
+            source is not None
+            and base is not None
+            and source.padded is not None
+            and all(source.padded.is_skipped(base, source.shift(steps)) for steps in moved)
+            for source, base in zip(self.inputs, bases, strict=True)
+        )
 
     def _step(self, position: window_pairs.Position, spot: Spot) -> dict[int, int]:
         """How far the loops move to a position of the window, at one spot of the tile."""
