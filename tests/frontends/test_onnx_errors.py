@@ -50,6 +50,21 @@ def test_an_error_in_the_body_of_an_op_names_the_node() -> None:
         import_model(proto, inputs=shapes)
 
 
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.inf, np.nan])
+def test_scales_that_are_no_positive_numbers(scale: float) -> None:
+    scales = {"s": np.array([1, scale], np.float32)}
+    proto = model([helper.make_node("Resize", ["x", "", "s"], ["y"], name="grow")], X, ["y"], scales)
+    with pytest.raises(CompileError, match=r"Resize 'grow': scale .* of axis 1 is not a positive number"):
+        import_model(proto)
+
+
+def test_starts_of_a_slice_without_a_dimension() -> None:
+    bounds = {"s": np.array(0), "e": np.array([1])}
+    proto = model([helper.make_node("Slice", ["x", "s", "e"], ["y"], name="cut")], X, ["y"], bounds)
+    with pytest.raises(CompileError, match=r"Slice 'cut': starts must have one dimension, not the shape \[\]"):
+        import_model(proto)
+
+
 @pytest.mark.parametrize("op_type", ["QAttention", "QLinearReduceMean", "DynamicQuantizeLSTM"])
 def test_another_form_of_quantization_is_advised(op_type: str) -> None:
     proto = model([helper.make_node(op_type, ["x"], ["y"], name="q", domain="com.microsoft")], X, ["y"])

@@ -97,8 +97,8 @@ def _scaled(
     result = []
     for number, (axis, scale) in enumerate(zip(axes, scales, strict=True)):
         size = x.shape[axis]
-        if not isinstance(scale, Scalar) and scale <= 0:
-            raise InvalidNode(f"scale {scale} of axis {axis} is not positive")
+        if not isinstance(scale, Scalar) and not 0 < scale < math.inf:
+            raise InvalidNode(f"scale {scale} of axis {axis} is not a positive number")
         result.append(_Axis(axis, size, _times(node, size, scale, 0.0), scale, _roi(region, number, len(axes))))
     return result
 

@@ -196,6 +196,9 @@ def slice_(
     node: Node, x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None = None, steps: Tensor | None = None
 ) -> Tensor:
     b = node.b
+    for name, operand in (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps)):
+        if operand is not None and len(operand.shape) != 1:
+            raise InvalidNode(f"{name} must have one dimension, not the shape {list(operand.shape)}")
     count = next((t.shape[0] for t in (starts, ends, axes, steps) if t is not None and t.is_static), None)
     count = count if isinstance(count, int) else None
     first, last = b.extents_of(starts, "starts", count), b.extents_of(ends, "ends", count)
