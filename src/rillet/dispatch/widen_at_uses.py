@@ -11,17 +11,16 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.ir import Program, dtypes
+from rillet.ir import Program
 from rillet.ir.contraction import is_multiply_add
-from rillet.ir.rewrite import blocks, clone_body, erase_dead, replace, users
+from rillet.ir.dtypes import element_bytes
+from rillet.ir.rewrite import blocks, clone_operations, erase_dead, generic_with, replace, users
 from rillet.ir.structured import (
     Map,
     Structured,
     inverse,
     is_permutation,
     is_projected,
-    iterators_attr,
-    maps_attr,
     structured,
 )
 
@@ -63,7 +62,7 @@ def _widens(view: Structured, options: Options) -> bool:
     if not (_is_cheap(view, options) or _is_read_once(view.op.results[0])):
         return False
     whole = [v for v, m in zip(view.inputs, view.input_maps, strict=True) if m and is_permutation(m, view.loops)]
-    return len(whole) == 1 and _bytes(whole[0]) < _bytes(view.op.results[0])
+    return len(whole) == 1 and element_bytes(whole[0]) < element_bytes(view.op.results[0])
 
 
 def _is_cheap(view: Structured, options: Options) -> bool:
@@ -78,10 +77,6 @@ def _is_read_once(value: ir.Value) -> bool:
         return False
     own = [m for v, m in zip(readers[0].inputs, readers[0].input_maps, strict=True) if v == value]
     return len(own) == 1 and is_permutation(own[0], readers[0].loops)
-
-
-def _bytes(value: ir.Value) -> int:
-    return dtypes.storage_bytes(ir.RankedTensorType(value.type).element_type)
 
 
 def _compute_in(maker: Structured, op: ir.Operation) -> ir.Operation | None:
@@ -120,32 +115,21 @@ def _rebuilt(
     maker: Structured, view: Structured, inputs: list[ir.Value], maps: list[Map], number_of: dict[int, list[int]]
 ) -> ir.Operation:
     op = view.op
-    segments = ir.DenseI32ArrayAttr.get([len(inputs), len(view.inits)])
-    with ir.InsertionPoint(op):
-        new = ir.Operation.create(
-            "linalg.generic",
-            results=[r.type for r in op.results],
-            operands=[*inputs, *view.inits],
-            attributes={
-                "indexing_maps": maps_attr(view.loops, [*maps, *view.init_maps]),
-                "iterator_types": iterators_attr(view.parallel),
-                "operandSegmentSizes": segments,
-            },
-            regions=1,
-            loc=ir.Location.fused([maker.op.location, op.location]),
-        )
-    elements = [ir.RankedTensorType(v.type).element_type for v in new.operands]
-    block = new.regions[0].blocks.append(*elements, arg_locs=[op.location] * len(elements))
-    mapping: dict[ir.Value, ir.Value] = {}
-    for number, argument in enumerate(view.body.arguments):
-        if number >= len(view.inputs):
-            mapping[argument] = block.arguments[len(inputs) + number - len(view.inputs)]
-        elif view.inputs[number] != maker.op.results[0]:
-            mapping[argument] = block.arguments[number_of[number][0]]
-        else:
-            own = dict(zip(maker.body.arguments, (block.arguments[n] for n in number_of[number]), strict=False))
-            clone_body(maker.body, block, own, terminator=False)
-            result = maker.yielded()[0]
-            mapping[argument] = own.get(result, result)
-    clone_body(view.body, block, mapping)
-    return new
+
+    def body(arguments: list[ir.Value]) -> list[ir.Value]:
+        scalars: dict[ir.Value, ir.Value] = {}
+        for number, argument in enumerate(view.body.arguments):
+            if number >= len(view.inputs):
+                scalars[argument] = arguments[len(inputs) + number - len(view.inputs)]
+            elif view.inputs[number] != maker.op.results[0]:
+                scalars[argument] = arguments[number_of[number][0]]
+            else:
+                own = dict(zip(maker.body.arguments, (arguments[n] for n in number_of[number]), strict=False))
+                clone_operations(maker.body_ops(), own)
+                result = maker.yielded()[0]
+                scalars[argument] = own.get(result, result)
+        clone_operations(view.body_ops(), scalars)
+        return [scalars.get(value, value) for value in view.yielded()]
+
+    with ir.InsertionPoint(op), ir.Location.fused([maker.op.location, op.location]):
+        return generic_with(inputs, view.inits, [*maps, *view.init_maps], view.parallel, body)

@@ -63,6 +63,11 @@ def mlir_type(name: str) -> ir.Type:
     return ir.Type.parse(by_name[name].mlir)
 
 
+def element_bytes(value: ir.Value) -> int:
+    """Bytes one element of a ranked tensor takes in a buffer."""
+    return storage_bytes(ir.RankedTensorType(value.type).element_type)
+
+
 def storage_bytes(type_: ir.Type) -> int:
     """Bytes one element of an MLIR element type takes in a buffer."""
     text = str(type_)

@@ -175,23 +175,38 @@ def generic_like(
 
     ``body`` is called with the block's scalars (inputs, then init) and returns the scalar to yield.
     """
+    maps = view.maps if maps is None else maps
     parallel = view.parallel if parallel is None else parallel
+    return generic_with(inputs, [init], maps, parallel, lambda arguments: [body(arguments)]).results[0]
+
+
+def generic_with(
+    inputs: Sequence[ir.Value],
+    inits: Sequence[ir.Value],
+    maps: Sequence[Sequence[Expr]],
+    parallel: Sequence[bool],
+    body: Callable[[list[ir.Value]], Sequence[ir.Value]],
+) -> ir.Operation:
+    """A ``linalg.generic`` with these maps.
+
+    ``body`` is called with the block's scalars (inputs, then inits) and returns those to yield.
+    """
     op = ir.Operation.create(
         "linalg.generic",
-        results=[init.type],
-        operands=[*inputs, init],
+        results=[init.type for init in inits],
+        operands=[*inputs, *inits],
         attributes={
-            "indexing_maps": maps_attr(len(parallel), view.maps if maps is None else maps),
+            "indexing_maps": maps_attr(len(parallel), maps),
             "iterator_types": iterators_attr(parallel),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), 1]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), len(inits)]),
         },
         regions=1,
     )
     elements = [ir.RankedTensorType(v.type).element_type for v in op.operands]
-    block = op.regions[0].blocks.append(*elements, arg_locs=[view.op.location] * len(elements))
+    block = op.regions[0].blocks.append(*elements, arg_locs=[op.location] * len(elements))
     with ir.InsertionPoint(block):
-        linalg.YieldOp([body(list(block.arguments))])
-    return op.results[0]
+        linalg.YieldOp(list(body(list(block.arguments))))
+    return op
 
 
 def renumber_index(op: ir.Operation, new: Sequence[int]) -> None:

@@ -15,8 +15,9 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rillet.ir import Program, builders, constants, dtypes
+from rillet.ir import Program, builders, constants
 from rillet.ir.contraction import Contraction, contraction
+from rillet.ir.dtypes import element_bytes
 from rillet.ir.extents import extents
 from rillet.ir.rewrite import clone_operations, defining, erase_dead, generic_like, replace, sweep_constants
 from rillet.ir.structured import (
@@ -101,7 +102,7 @@ def _maker(program: Program, value: ir.Value) -> Structured | None:
     if not all(_is_known(program, v) for v in view.inputs):
         return None
     whole = [v for v, m in zip(view.inputs, view.input_maps, strict=True) if m and is_permutation(m, view.loops)]
-    return view if len(whole) == 1 and _bytes(whole[0]) < _bytes(value) else None
+    return view if len(whole) == 1 and element_bytes(whole[0]) < element_bytes(value) else None
 
 
 def _is_known(program: Program, value: ir.Value) -> bool:
@@ -109,10 +110,6 @@ def _is_known(program: Program, value: ir.Value) -> bool:
     array = constants.array_of(program, value)
     is_float = isinstance(ir.RankedTensorType(value.type).element_type, ir.FloatType)
     return array is not None and (not is_float or bool(np.all(np.isfinite(array.astype(np.float32)))))
-
-
-def _bytes(value: ir.Value) -> int:
-    return dtypes.storage_bytes(ir.RankedTensorType(value.type).element_type)
 
 
 def _composed(maker: Structured, map_: Map) -> list[Map]:
