@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from harness import Kernel
-from kernels import assert_close, batched, matmul, pack
+from kernels import PACK, assert_close, batched, matmul, pack
 
 from rillet import targets
 from rillet.codegen import CodegenOptions
@@ -62,6 +62,21 @@ def test_spread_rows_of_unknown_number(m: int) -> None:
     text = batched(("1x?x300", "1x300x40", "1x?x40"), ("b, m, k", "b, k, n", "b, m, n"), "2||2", "nm")
     [z] = Kernel(text, "x86-64-v2")([x, y], [((1, m, 40), np.float32)], [m])
     assert_close(z, x.astype(np.float64) @ y)
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-v2"])
+@pytest.mark.parametrize("n", [40, 300])
+def test_rows_of_unknown_number_may_be_one(target: str, n: int) -> None:
+    """A single row goes by wide tiles of its own."""
+    shapes = ("1x?x70", f"{-(-n // PACK)}x70x{PACK}", f"1x?x{n}")
+    maps = ("b, m, k", f"n floordiv {PACK}, k, n mod {PACK}", "b, m, n")
+    kernel = Kernel(batched(shapes, maps, "2||2", "nm"), target)
+    rng = np.random.default_rng(0)
+    b = rng.standard_normal((70, n), np.float32)
+    for m in (1, 2, 9):
+        a = rng.standard_normal((1, m, 70), np.float32)
+        [y] = kernel([a, pack(b)], [((1, m, n), np.float32)], [m])
+        assert_close(y, a.astype(np.float64) @ b)
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(31, 45, 50), (64, 70, 129)])

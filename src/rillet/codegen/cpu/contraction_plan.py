@@ -182,7 +182,7 @@ def plan_for(
     inner = [a.extent for a in reductions[1:]]
     if pack and DYNAMIC in inner:
         return None
-    if right.shared > tile.lanes or (contraction.companions and left.padding is not None):
+    if 1 < tile.lanes < right.shared or (contraction.companions and left.padding is not None):
         return None
     first = reductions[0].extent if reductions else 1
     block = 0
@@ -220,25 +220,35 @@ def plan_for(
         computes,
         residuals,
     )
-    if pack and computes and any(extents[n] == DYNAMIC for n in contraction.row_loops):
+    if not cache_blocks or not any(extents[n] == DYNAMIC for n in contraction.row_loops):
+        return plan
+    if right.panel and not (computes or pairs or groups) and left_is_flat and len(reductions) == 1:
+        return dataclasses.replace(plan, few=_for_few_rows(plan, registers, n, k, factors, [1]))
+    if pack and computes:
         made = dataclasses.replace(factors, element_bytes=element_bytes(element(contraction, contraction.right)))
         made = dataclasses.replace(made, computed=operations(contraction))
-        return dataclasses.replace(plan, few=_for_few_rows(plan, registers, n, k, made))
+        return dataclasses.replace(plan, few=_for_few_rows(plan, registers, n, k, made, tiles.FEW_ROWS))
     return plan
 
 
-def _for_few_rows(plan: Plan, target: Target, n: int, k: int, factors: tiles.Factors) -> tuple[tuple[int, Plan], ...]:
-    """The same grid, factors computed as they are multiplied: a panel would be used too seldom."""
+def _for_few_rows(
+    plan: Plan, target: Target, n: int, k: int, factors: tiles.Factors, counts: Sequence[int]
+) -> tuple[tuple[int, Plan], ...]:
+    """The same grid with tiles for up to so many rows, factors computed as they are multiplied, and left-hand elements
+    not spread: a copy would be used too seldom.
+    """
     contraction, lanes = plan.contraction, plan.tile.lanes
     width = element_bytes(contraction.product.accumulator_type)
     found = []
-    for rows in tiles.FEW_ROWS:
+    factors = dataclasses.replace(factors, spread=False)
+    for rows in counts:
         tile = tiles.choose_tile(target, rows, n, k, factors, accumulator_bytes=width)
         if contraction.companions and rows == 1:
             tile = _one_panel(tile, contraction.right_access)
-        vectors = next(v for v in range(tile.vectors, 0, -1) if plan.blocks.columns % (v * lanes) == 0)
+        is_all = 0 <= contraction.extents[contraction.column_loop] <= plan.blocks.columns
+        vectors = next(v for v in range(tile.vectors, 0, -1) if is_all or plan.blocks.columns % (v * lanes) == 0)
         tile = Tile(tile.rows, vectors, lanes)
-        found.append((rows, dataclasses.replace(plan, tile=tile, pack=False, reduction_block=0)))
+        found.append((rows, dataclasses.replace(plan, tile=tile, pack=False, reduction_block=0, spread=False)))
     return tuple(found)
 
 
