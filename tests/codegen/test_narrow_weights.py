@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from harness import Kernel
 from kernels import assert_close, narrow_product, pack
+
+from rillet import targets
 
 
 @pytest.mark.parametrize("target", ["host", "x86-64-v2"])
@@ -25,6 +29,23 @@ def test_weights_are_made_in_registers_or_in_scratch(target: str, m: int, n: int
     wide = (weights - zeros[:, None]) * scales[:, None].astype(np.float64)
     assert_close(y, np.einsum("mbk,bkn->mn", x, wide))
     assert (kernel.executable.local_memory_size > 0) == (m > 5)
+
+
+@pytest.mark.parametrize("n", [16, 48])
+def test_scalars_take_their_bits_out_of_a_byte(n: int) -> None:
+    """Without vectors neighbours read the same byte."""
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((3, 2, 8), np.float32)
+    weights, zeros = rng.integers(0, 16, (2, 8, n)), rng.integers(0, 16, (2, n))
+    scales = rng.uniform(0.5, 1.5, (2, n)).astype(np.float32)
+    packed = pack(weights.astype(np.uint8))
+    scalar = dataclasses.replace(targets.get("x86-64-v2"), vector_bits=0, pack_n=16)
+    kernel = Kernel(narrow_product(3, n, 2, 8), scalar)
+    assert kernel.executable.strategy == "contraction"
+    arguments = [x, packed[..., ::2] | packed[..., 1::2] << 4, pack(scales), pack(zeros.astype(np.uint8))]
+    [y] = kernel(arguments, [((3, n), np.float32)])
+    wide = (weights - zeros[:, None]) * scales[:, None].astype(np.float64)
+    assert_close(y, np.einsum("mbk,bkn->mn", x, wide))
 
 
 def test_other_bits_of_a_byte_are_no_elements() -> None:

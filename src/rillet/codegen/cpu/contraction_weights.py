@@ -48,14 +48,19 @@ class Weights:
 
     def offsets(self, batch: Batch, n: Index, vectors: int) -> list[Index]:
         """Where each vector of columns from ``n`` on starts in the right operand."""
-        return _offsets(self.c.right_access, self.right, batch, self._starts(n, vectors))
+        starts = self._starts(n, vectors)
+        shared = self.c.right_access.shared
+        if self._starts_with_bytes():  # so that neighbours are seen to be in one byte
+            starts = [starts[j - j % shared] for j in range(vectors)]
+        return _offsets(self.c.right_access, self.right, batch, starts)
 
     def entering(self, batch: Batch, n: Index, vectors: int, positions: Sequence[Index]) -> Block:
         """Read the companions at these positions of the outer reduction axes."""
         read = self._parameters(batch, n, vectors, positions)
         varying, scale = apart(self.c)
+        places = self._places(n, vectors)
         if scale is None:
-            return Block(self._computing(varying, read), None)
+            return Block(self._computing(varying, read, places), None)
         scales = [factor(self.kernel, self.c.root, scale, values, self.lanes) for values in read]
 
         def finish(sums: list[ir.Value], accumulators: list[ir.Value]) -> list[ir.Value]:
@@ -64,7 +69,7 @@ class Weights:
                 for number, (value, total) in enumerate(zip(sums, accumulators, strict=True))
             ]
 
-        return Block(self._computing(varying, read), finish)
+        return Block(self._computing(varying, read, places), finish)
 
     def _parameters(
         self, batch: Batch, n: Index, vectors: int, positions: Sequence[Index]
@@ -78,17 +83,30 @@ class Weights:
                 read[j][number] = memory.load(buffer, [self._at(offset)], self.lanes)
         return read
 
-    def _computing(self, value: ir.Value, read: list[dict[int, ir.Value]]) -> Compute:
+    def _starts_with_bytes(self) -> bool:
+        """Whether a tile of scalars begins with the first integer of a byte."""
+        shared = self.c.right_access.shared
+        return self.lanes == 1 and shared > 1 and self.plan.tile.columns % shared == 0
+
+    def _places(self, n: Index, vectors: int) -> list[Index]:
+        """For each scalar of a tile, which of the integers of its byte it is."""
+        shared = self.c.right_access.shared
+        if self._starts_with_bytes():
+            return [j % shared for j in range(vectors)]
+        return [index.mod(start, shared) for start in self._starts(n, vectors)]
+
+    def _computing(self, value: ir.Value, read: list[dict[int, ir.Value]], places: Sequence[Index]) -> Compute:
         """Computes a value of the body of the right operand's elements and of what is ``read`` of the companions."""
 
         def compute(offset: Index, number: int) -> ir.Value:
-            values = read[number] | {self.c.right: self._load(offset)}
+            values = read[number] | {self.c.right: self._load(offset, places[number])}
             return factor(self.kernel, self.c.root, value, values, self.lanes)
 
         return compute
 
     def _whole(self, batch: Batch, n: Index, vectors: int, positions: Sequence[Index]) -> Compute:
-        return self._computing(self.c.product.right, self._parameters(batch, n, vectors, positions))
+        read = self._parameters(batch, n, vectors, positions)
+        return self._computing(self.c.product.right, read, self._places(n, vectors))
 
     def panel(
         self, batch: Batch, n: Index, vectors: int, sizes: Sequence[Index], start: Index, target: memory.Buffer
@@ -136,13 +154,15 @@ class Weights:
     def _starts(self, n: Index, vectors: int) -> list[Index]:
         return [index.add(n, j * self.lanes) for j in range(vectors)]
 
-    def _load(self, offset: Index) -> ir.Value:
+    def _load(self, offset: Index, place: Index) -> ir.Value:
         shared = self.c.right_access.shared
         if shared == 1:
             buffer = memory.Buffer.whole(self.right.memref, element(self.c, self.c.right))
             return memory.load(buffer, [self._at(offset)], self.lanes)
-        signed = is_signed(self.c.root, self.c.right)
-        return shared_bytes.load(self.right.memref, offset, self.lanes, 8 // shared, signed=bool(signed))
+        signed = bool(is_signed(self.c.root, self.c.right))
+        if self.lanes == 1:
+            return shared_bytes.load_one(self.right.memref, offset, place, 8 // shared, signed=signed)
+        return shared_bytes.load(self.right.memref, offset, self.lanes, 8 // shared, signed=signed)
 
 
 def _offsets(which: Access, bound: Bound, at: Batch, columns: Sequence[Index]) -> list[Index]:
