@@ -66,6 +66,16 @@ def test_of_paired_products_tiles_and_splits_are_searched() -> None:
         groups.send(paired)
 
 
+def test_of_transformed_tiles_no_order_and_no_parts_are_searched() -> None:
+    groups = space.groups("winograd", PRODUCT, V3)
+    assert all(tiles.fits(V3, k.tile_rows or 0, k.tile_vectors or 0) for k in next(groups))
+    assert all(k.unroll != 4 for k in groups.send(PRODUCT))
+    splits = groups.send(PRODUCT)
+    assert splits and all(k.row_tiles and k.rows_outer == 1 and k.reduction_block == 0 for k in splits)
+    with pytest.raises(StopIteration):
+        groups.send(PRODUCT)
+
+
 @pytest.mark.parametrize(("strategy", "choice", "rows"), [("contraction", PRODUCT, 131), ("windowed", WINDOW, 56)])
 def test_splits_give_as_many_workgroups_or_more(strategy: str, choice: Choice, rows: int) -> None:
     groups = space.groups(strategy, choice, V3)

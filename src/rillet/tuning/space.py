@@ -21,6 +21,7 @@ from rillet.targets import Target
 _MOST_TILES = 12  # register tiles tried for one kernel
 _MOST_LINES = 4  # of a window's tile
 _SLOWEST_TILE = 1.6  # tiles that the cost model takes for slower than this many times its best are not tried
+_PRODUCTS = ("contraction", "winograd")  # strategies whose kernels multiply matrices in register tiles
 _UNROLLS = (1, 2, 3, 4, 6, 8, 12, 16)
 _IN_FLIGHT = (1, 2, 4, 8)
 _TOGETHER = (1, 2, 4, 8)  # rows side by side
@@ -32,8 +33,8 @@ Groups = Generator[list[Knobs], Choice, None]
 
 def groups(strategy: str, choice: Choice, target: Target) -> Groups:
     """The groups of alternatives for a kernel of this strategy for which the cost model decided ``choice``."""
-    if strategy == "contraction":
-        return _contraction(choice, target)
+    if strategy in _PRODUCTS:
+        return _contraction(choice, target, in_parts=strategy == "contraction")
     if strategy == "windowed":
         return _windowed(choice, target)
     if strategy == "chain":
@@ -41,10 +42,12 @@ def groups(strategy: str, choice: Choice, target: Target) -> Groups:
     return _runs(choice)
 
 
-def _contraction(choice: Choice, target: Target) -> Groups:
+def _contraction(choice: Choice, target: Target, *, in_parts: bool) -> Groups:
+    """``in_parts``: the order of loops may be chosen, and how much of the reduction is done at a time."""
     best = yield _contraction_tiles(choice, target)
     if best.problem["together"] == 1:  # else each iteration takes as many steps, of rows that are copied first
         best = yield _unrolls(best)
+    if best.problem["together"] == 1 and in_parts:
         best = yield [_with(best, rows_outer=1 - (best.knobs.rows_outer or 0))]
         best = yield [_with(best, reduction_block=n) for n in _reduction_blocks(best)]
     yield [
@@ -109,7 +112,7 @@ def _contraction_tiles(choice: Choice, target: Target) -> list[Knobs]:
 
 def modelled_cycles(strategy: str, choice: Choice, target: Target) -> float | None:
     """What the cost model takes a kernel's register tile for, in cycles; None for kernels that it gives no times of."""
-    if strategy != "contraction":
+    if strategy not in _PRODUCTS:
         return None
     return _cycles(choice.problem, _given(choice, "tile_rows"), _given(choice, "tile_vectors"), target)
 

@@ -50,7 +50,7 @@ class WinogradStrategy:
         """Emit the kernel."""
         plan = make_plan(dispatch, target)
         assert plan is not None
-        kernel.choice = choice(plan)
+        kernel.choice = choice(plan, dispatch.knobs, target)
 
         def grid() -> list[Index]:
             sizes = _sizes(kernel, plan)

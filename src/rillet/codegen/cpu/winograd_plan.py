@@ -12,6 +12,7 @@ from rillet.codegen.cpu import contraction_plan, tiles
 from rillet.codegen.cpu.access import DYNAMIC, Access
 from rillet.codegen.cpu.contraction_plan import guess_extent
 from rillet.codegen.cpu.dispatch import Dispatch, Port
+from rillet.codegen.cpu.kernel import MAX_LOCAL_MEMORY
 from rillet.codegen.cpu.tiles import Tile
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.targets import Target
@@ -87,6 +88,8 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
         few=(),
     )
     block, wide = _blocks(target, tile, total, columns, depth, INPUTS ** len(lines))
+    if 4 * INPUTS ** len(lines) * (block + 1) * (depth + wide) > MAX_LOCAL_MEMORY:
+        return None
     if knobs.row_tiles:
         block = min(knobs.row_tiles, math.ceil(total / tile.rows)) * tile.rows
     if knobs.column_tiles:
@@ -146,7 +149,7 @@ def _blocks(target: Target, tile: Tile, total: int, columns: int, depth: int, po
     return rows * tile.rows, wide * tile.columns
 
 
-def choice(plan: Plan) -> Choice:
+def choice(plan: Plan, knobs: Knobs, target: Target) -> Choice:
     """What the plan decides, and for what extents."""
     c = plan.direct.contraction
     extents = c.extents
@@ -167,6 +170,7 @@ def choice(plan: Plan) -> Choice:
     made = Knobs(
         tile_rows=tile.rows,
         tile_vectors=tile.vectors,
+        unroll=knobs.unroll or tiles.choose_unroll(plan.depth, tile, tile.lanes if target.fma_by_element else 0),
         row_tiles=plan.block // tile.rows,
         column_tiles=plan.columns // tile.columns,
     )
