@@ -65,6 +65,30 @@ def test_starts_of_a_slice_without_a_dimension() -> None:
         import_model(proto)
 
 
+def test_sequences_where_an_op_takes_tensors() -> None:
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x"], ["s"]),
+        helper.make_node("Cast", ["s"], ["y"], name="cast", to=1),
+    ]
+    with pytest.raises(CompileError, match="Cast 'cast': input 'input' is a sequence, which the op does not take"):
+        import_model(model(nodes, X, ["y"]))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "axis", "message"),
+    [(["n", "n"], 0, "axis 0"), (["shape", "shape"], 1 << 40, "axis"), (["shape", "n"], 0, "of ranks")],
+)
+def test_sizes_that_cannot_be_concatenated(inputs: list[str], axis: int, message: str) -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["n"]),
+        helper.make_node("Concat", inputs, ["y"], name="join", axis=axis),
+    ]
+    proto = model(nodes, {"x": ("float32", ("a", "b"))}, ["y"], {"zero": np.array(0)})
+    with pytest.raises(CompileError, match=f"^Concat 'join': .*{message}"):
+        import_model(proto)
+
+
 @pytest.mark.parametrize("op_type", ["QAttention", "QLinearReduceMean", "DynamicQuantizeLSTM"])
 def test_another_form_of_quantization_is_advised(op_type: str) -> None:
     proto = model([helper.make_node(op_type, ["x"], ["y"], name="q", domain="com.microsoft")], X, ["y"])

@@ -227,8 +227,11 @@ def _where(node: Node, condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> n
 
 
 @_on_symbolic("Concat")
-def _concat(node: Node, *arrays: np.ndarray) -> np.ndarray:
-    return np.concatenate(arrays, node.attr("axis"))
+def _concat(node: Node, *arrays: np.ndarray) -> np.ndarray | None:
+    axis, rank = node.attr("axis"), arrays[0].ndim
+    if not -rank <= axis < rank or any(a.ndim != rank for a in arrays):
+        return None  # the importer says what is wrong
+    return np.concatenate(arrays, axis)
 
 
 @_on_symbolic("Identity")

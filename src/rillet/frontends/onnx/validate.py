@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.functions import type_proto
+from rillet.frontends.onnx.sequences import TensorSequence
 from rillet.frontends.onnx.strings.tensor import StringTensor
 from rillet.frontends.tensors import Tensor
 
@@ -93,6 +94,8 @@ def _check_types(schema: onnx.defs.OpSchema, newest: onnx.defs.OpSchema, inputs:
             if not optional:
                 raise InvalidNode(f"input '{formal.name}' is missing")
             continue
+        if isinstance(value, TensorSequence) and not any("seq(" in t for t in formal.types | _types(newest, number)):
+            raise InvalidNode(f"input '{formal.name}' is a sequence, which the op does not take")
         if not isinstance(value, Tensor | StringTensor):
             continue
         type_ = f"tensor({_TYPE_NAMES.get(value.dtype, value.dtype)})"
