@@ -50,9 +50,11 @@ def contrib_model(
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
-def run_both(proto: onnx.ModelProto, *feeds: Arrays) -> list[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
-    """For each of ``feeds`` what Rillet computes and what ONNX Runtime does, by output."""
-    module = rillet.compile(proto, threads=1)
+def run_both(
+    proto: onnx.ModelProto, *feeds: Arrays, threads: int = 1
+) -> list[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    """For each of ``feeds`` what Rillet computes, on ``threads``, and what ONNX Runtime does, by output."""
+    module = rillet.compile(proto, threads=threads)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from contrib import assert_close, contrib_model, run_both
+from onnx import TensorProto, helper
 
 import rillet
 from rillet.errors import CompileError, UnsupportedError
@@ -43,6 +44,7 @@ CASES: dict[str, tuple] = {
                   {"activation": "Relu", "group": 1}),
     "conv, sigmoid": ("FusedConv", {"x": IMAGE, "w": KERNEL}, {}, ("w",),
                       {"activation": "HardSigmoid", "activation_params": [0.3, 0.4], "strides": [2, 2]}),
+    "conv, swish": ("FusedConv", {"x": IMAGE, "w": KERNEL}, {}, ("w",), {"activation": "HardSwish"}),
 }  # fmt: skip
 
 
@@ -66,6 +68,29 @@ def test_half(name: str) -> None:
     assert_close({"y": actual.astype(np.float32)}, expected, 1.5e-3)
 
 
+# Activation → the parameters that it takes.
+ACTIVATIONS = {
+    "Relu": {}, "Sigmoid": {}, "Tanh": {}, "Softplus": {}, "Softsign": {}, "LeakyRelu": {"alpha": 0.2},
+    "Elu": {"alpha": 0.7}, "Celu": {"alpha": 0.7}, "ThresholdedRelu": {"alpha": 0.4},
+    "Selu": {"alpha": 1.5, "gamma": 0.9}, "HardSigmoid": {"alpha": 0.3, "beta": 0.4},
+    "ParametricSoftplus": {"alpha": 0.6, "beta": 1.3}, "ScaledTanh": {"alpha": 0.6, "beta": 1.3},
+}  # fmt: skip
+
+
+def test_every_activation_of_a_product() -> None:
+    """All in one model: compiling is what takes long."""
+    inputs = {"a": f32(5, 8), "b": f32(8, 6)}
+    proto = contrib_model("FusedGemm", inputs, ("y",), {"a": ["M", 8]}, ("b",), activation="Relu")
+    (first,) = proto.graph.node
+    for name, parameters in ACTIVATIONS.items():
+        given = {f"activation_{n}": v for n, v in parameters.items()}
+        node = helper.make_node("FusedGemm", ["a", "b"], [name], domain=first.domain, activation=name, **given)
+        proto.graph.node.append(node)
+        proto.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
+    ((actual, expected),) = run_both(proto, inputs)
+    assert_close(actual, expected, 2e-6)
+
+
 def test_gelu() -> None:
     """Of two operators the forms that are left: without bias, and with the usual alpha."""
     for op in ("Gelu", "FastGelu", "QuickGelu"):
@@ -85,8 +110,10 @@ def test_what_it_cannot_be() -> None:
     inputs = {"a": f32(5, 8), "b": f32(8, 6)}
     with pytest.raises(UnsupportedError, match=r"'n'.*activation 'Mish'; it may be one of Relu, Sigmoid"):
         rillet.compile(contrib_model("FusedGemm", inputs, activation="Mish"))
-    with pytest.raises(CompileError, match=r"'n'.*activation 'LeakyRelu' takes 1 parameters; 0 are given"):
+    with pytest.raises(CompileError, match=r"'n'.*activation 'LeakyRelu' takes alpha; alpha is not given"):
         rillet.compile(contrib_model("FusedGemm", inputs, activation="LeakyRelu"))
+    with pytest.raises(CompileError, match=r"'n'.*activation 'Selu' takes alpha and gamma; gamma is not given"):
+        rillet.compile(contrib_model("FusedGemm", inputs, activation="Selu", activation_alpha=1.0, activation_beta=2.0))
     with pytest.raises(CompileError, match=r"'n'.*transBatchA needs a batch; A has rank 2"):
         rillet.compile(contrib_model("FusedMatMul", inputs, transBatchA=1))
     with pytest.raises(UnsupportedError, match=r"'n'.*attribute 'beta' is not implemented"):

@@ -9,7 +9,7 @@ import pytest
 from contrib import assert_close, contrib_model, run_both
 
 import rillet
-from rillet.errors import CompileError, UnsupportedError
+from rillet.errors import CompileError, RunError, UnsupportedError
 
 _RANDOM = np.random.default_rng(6)
 HEADS, WIDTH = 3, 8
@@ -156,6 +156,54 @@ def test_attention(name: str) -> None:
     assert_close(actual, expected, 2e-6)
 
 
+def _past(batch: int, new: int, old: int, bias: int) -> dict[str, np.ndarray | None]:
+    """Of MultiHeadAttention; ``bias`` of that many sequences."""
+    inputs = {n: f32(batch, new, HIDDEN) for n in "qkv"} | NONE
+    inputs["mask"] = i32(_RANDOM.random((batch, old + new)) < 0.7)
+    inputs["added"] = f32(bias, 1 if bias == 1 else HEADS, new, old + new)
+    return inputs | {n: f32(batch, HEADS, old, WIDTH) for n in PAST}
+
+
+def _starts(batch: int, new: int, old: int, marks: int) -> dict[str, np.ndarray | None]:
+    """Of Attention; the mask has ``marks`` numbers for each sequence: ends, and starts."""
+    ends = _RANDOM.integers(old + 1, old + new + 1, batch)
+    mask = np.concatenate([ends, _RANDOM.integers(0, old + 1, batch)])[: marks * batch]
+    return PROJECTION | {"x": f32(batch, new, 10), "mask": i32(mask), "past": f32(2, batch, HEADS, old, WIDTH)}
+
+
+# Sequences, new positions, old ones, and the last argument of the functions above.
+LENGTHS = [(2, 5, 3, 1), (3, 1, 33, 2), (1, 1, 16, 1), (2, 20, 0, 2)]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("op", ["MultiHeadAttention", "Attention"])
+def test_every_dimension_is_dynamic(op: str, threads: int) -> None:
+    """Nothing says which dimensions are equal, nor which are 1."""
+    make = _past if op == "MultiHeadAttention" else _starts
+    feeds = [
+        make(batch, new, old, batch if op != "Attention" and last == 2 else last) for batch, new, old, last in LENGTHS
+    ]
+    fixed = (
+        {n: range(4) for n in ("w", "c")} | {n: (2,) for n in "qkvx"} | {n: (1, 3) for n in PAST} | {"past": (0, 2, 4)}
+    )
+    shapes = {
+        n: [d if axis in fixed.get(n, ()) else f"{n}_{axis}" for axis, d in enumerate(a.shape)]
+        for n, a in feeds[0].items()
+        if a is not None
+    }
+    outputs = ALL if op == "MultiHeadAttention" else ("y", "present")
+    proto = contrib_model(op, feeds[0], outputs, shapes, [], num_heads=HEADS, unidirectional=1)
+    for actual, expected in run_both(proto, *feeds, threads=threads):
+        assert_close(actual, expected, 2e-6)
+    wrong = feeds[0] | ({"added": f32(3, 1, 5, 8)} if op == "MultiHeadAttention" else {"mask": i32([4, 4, 4])})
+    message = (
+        "'attention_bias' is 3, not 2 or 1" if op == "MultiHeadAttention" else "mask has 3 numbers, for 2 sequences"
+    )
+    module = rillet.compile(proto, threads=threads)
+    with pytest.raises(RunError, match=message):
+        module.run({n: a for n, a in wrong.items() if a is not None})
+
+
 def test_half() -> None:
     """In half precision within the rounding of its inputs and of what passes between the products."""
     halves = {n: a.astype(np.float16) for n, a in QKV.items()}
@@ -174,7 +222,7 @@ REFUSED: dict[str, tuple] = {
     "mask": ("MultiHeadAttention", QKV | NONE | {"mask": i32([0] * 8)}, {"num_heads": 3}, "a mask of one dimension"),
     "unpacked": ("MultiHeadAttention", {"q": f32(B, S, HIDDEN)}, {"num_heads": 3}, "key and value are missing"),
     "half a past": ("MultiHeadAttention", QKV | NONE | PAST | {"past_value": None}, {"num_heads": 3}, "come together"),
-    "keys of a bias": ("MultiHeadAttention", QKV | NONE | {"added": f32(1, 1, S, 8)}, {"num_heads": 3}, "1, 1, 5, 7"),
+    "keys of a bias": ("MultiHeadAttention", QKV | NONE | {"added": f32(1, 1, S, 8)}, {"num_heads": 3}, "5, 8., not"),
     "keys of a mask": ("MultiHeadAttention", QKV | NONE | {"mask": PADDED[:, :6]}, {"num_heads": 3}, "not .2, 7"),
     "no heads": ("MultiHeadAttention", QKV, {"num_heads": 0}, "num_heads is 0"),
     "short bias": ("MultiHeadAttention", QKV | NONE | {"bias": BIAS[:-1]}, {"num_heads": 3}, "is .71., not .72"),

@@ -48,20 +48,35 @@ def thresholded_relu(node: Node, x: Tensor) -> Tensor:
 @op("Elu", since=6)
 def elu(node: Node, x: Tensor) -> Tensor:
     alpha = float(node.attr("alpha", 1.0))
-    return node.b.map(lambda v: select(v < 0, (exp(minimum(v, 0.0)) - 1.0) * alpha, v), x)
+    return node.b.map(lambda v: elu_of(v, alpha), x)
+
+
+def elu_of(v: Scalar, alpha: float) -> Scalar:
+    """v, or alpha (exp(v) - 1) where v < 0"""
+    return select(v < 0, (exp(minimum(v, 0.0)) - 1.0) * alpha, v)
 
 
 @op("Celu", since=12)
 def celu(node: Node, x: Tensor) -> Tensor:
     alpha = float(node.attr("alpha", 1.0))
-    return node.b.map(lambda v: maximum(v, 0.0) + minimum((exp(v / alpha) - 1.0) * alpha, 0.0), x)
+    return node.b.map(lambda v: celu_of(v, alpha), x)
+
+
+def celu_of(v: Scalar, alpha: float) -> Scalar:
+    """max(0, v) + min(0, alpha (exp(v / alpha) - 1))"""
+    return maximum(v, 0.0) + minimum((exp(v / alpha) - 1.0) * alpha, 0.0)
 
 
 @op("Selu", since=6)
 def selu(node: Node, x: Tensor) -> Tensor:
     alpha = float(node.attr("alpha", 1.67326319217681884765625))
     gamma = float(node.attr("gamma", 1.05070102214813232421875))
-    return node.b.map(lambda v: select(v > 0, v, (exp(minimum(v, 0.0)) - 1.0) * alpha) * gamma, x)
+    return node.b.map(lambda v: selu_of(v, alpha, gamma), x)
+
+
+def selu_of(v: Scalar, alpha: float, gamma: float) -> Scalar:
+    """gamma v, or gamma alpha (exp(v) - 1) where v <= 0"""
+    return select(v > 0, v, (exp(minimum(v, 0.0)) - 1.0) * alpha) * gamma
 
 
 @op("Gelu", since=20)
@@ -103,7 +118,12 @@ def swish(node: Node, x: Tensor) -> Tensor:
 
 @op("Softsign")
 def softsign(node: Node, x: Tensor) -> Tensor:
-    return node.b.map(lambda v: v / (scalars.absolute(v) + 1.0), x)
+    return node.b.map(softsign_of, x)
+
+
+def softsign_of(v: Scalar) -> Scalar:
+    """v / (1 + |v|)"""
+    return v / (scalars.absolute(v) + 1.0)
 
 
 @op("HardSigmoid", since=6)
@@ -119,7 +139,12 @@ def hard_sigmoid_of(v: Scalar, alpha: float = 0.2, beta: float = 0.5) -> Scalar:
 
 @op("HardSwish", since=14)
 def hard_swish(node: Node, x: Tensor) -> Tensor:
-    return node.b.map(lambda v: v * hard_sigmoid_of(v, 1 / 6, 0.5), x)
+    return node.b.map(hard_swish_of, x)
+
+
+def hard_swish_of(v: Scalar) -> Scalar:
+    """v max(0, min(1, v/6 + 1/2))"""
+    return v * hard_sigmoid_of(v, 1 / 6, 0.5)
 
 
 @op("Shrink")

@@ -7,7 +7,7 @@ What changes the scores (a cap, biases, masks) is one elementwise operation in t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,12 +16,13 @@ from torch_mlir.dialects import linalg
 
 from rillet.frontends import scalars
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.extents import Flag
 from rillet.frontends.layout import Builder
 from rillet.frontends.onnx.branches import either
 from rillet.frontends.onnx.contraction import contract
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.reduction import softmax_of
-from rillet.frontends.scalars import Scalar, convert, maximum, tanh
+from rillet.frontends.scalars import Scalar, constant, convert, maximum, select, tanh
 from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Expr, Extent
@@ -39,8 +40,10 @@ def head_count(node: Node, name: str = "num_heads") -> int:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a score is, as index scalars: the position of its query in the sequence, and that of its key."""
+    """Where a score is, as index scalars: its sequence of the batch, its head, the positions of its query and key."""
 
+    batch: Scalar
+    head: Scalar
     query: Scalar
     key: Scalar
 
@@ -71,12 +74,42 @@ def heads(node: Node, x: Tensor, count: int, what: str) -> Tensor:
 
 def bias_step(node: Node, bias: Tensor, shape: Sequence[Extent]) -> Step:
     """Add a bias of [batch or 1, heads or 1, queries, keys] to scores of ``shape``."""
-    wanted = [1 if a < 2 and bias.shape[a : a + 1] == (1,) else whole for a, whole in enumerate(shape)]
-    bias = node.b.refine(bias, wanted, "attention_bias")
+    b, e = node.b, node.b.extents
+    open_ = [a for a in (0, 1) if bias.rank == 4 and not (bias.shape[a] == 1 or e.equal(bias.shape[a], shape[a]))]
+    open_ = [a for a in open_ if isinstance(bias.shape[a], ir.Value)]  # of which only run time tells whether they are 1
+    wanted = [
+        None if a in open_ or (a < 2 and bias.shape[a : a + 1] == (1,)) else whole for a, whole in enumerate(shape)
+    ]
+    bias = b.refine(bias, wanted, "attention_bias")
+    if open_:
+        return _open_bias_step(node, bias, shape, open_)
     kept = [a for a in range(4) if bias.shape[a] != 1]
     letters = "".join("bnst"[a] for a in kept)
-    operand = bias if len(kept) == 4 else node.b.drop_unit_dims(bias, kept)
+    operand = bias if len(kept) == 4 else b.drop_unit_dims(bias, kept)
     return Step(lambda v, _, c: v + convert(c, v.dtype), [(operand, letters)])
+
+
+def _open_bias_step(node: Node, bias: Tensor, shape: Sequence[Extent], open_: Sequence[int]) -> Step:
+    """``bias_step`` where batch or heads, those at ``open_``, may be 1 or those of the scores."""
+    b, e = node.b, node.b.extents
+    is_one: list[Flag] = [extent == 1 for extent in bias.shape]
+    for axis in open_:
+        is_one[axis] = e.compare("eq", bias.shape[axis], 1)
+        text = f"dimension {axis} of input 'attention_bias' is {{0}}, not {{1}} or 1"
+        b.require("eq", bias.shape[axis], shape[axis], text, or_else=is_one[axis])
+    source = b.value(bias)
+
+    def body(score: Scalar, place: Place) -> Scalar:
+        def at(axis: int, position: Scalar) -> Scalar:
+            flag = is_one[axis]
+            if isinstance(flag, bool):
+                return constant(0, "index") if flag else position
+            return select(Scalar(flag, "bool"), constant(0, "index"), position)
+
+        where = [at(a, p) for a, p in enumerate((place.batch, place.head, place.query, place.key))]
+        return score + convert(b.element(source, bias.dtype, where), score.dtype)
+
+    return Step(body)
 
 
 def attend(
@@ -94,18 +127,18 @@ def attend(
     number: of one, rows are few, and are known to be.
     """
     b = node.b
-    batch, queries, count, width = q.shape
+    named = [(q, "bs__"), (k, "b_t_"), (v, "b_t_"), *(operand for step in steps for operand in step.operands)]
+    sizes = _sizes(named)
+    q, k, v = _sized(b, q, "bs__", sizes), _sized(b, k, "b_t_", sizes), _sized(b, v, "b_t_", sizes)
+    steps = _sized_steps(b, steps, sizes)
+    batch, queries, count, _ = q.shape
     if not continues or isinstance(queries, int):
         return _attended(node, q, k, v, scale, steps, softcap, sink)
 
     def of_one() -> Tensor:
-        def cut(operand: Tensor, letters: str) -> tuple[Tensor, str]:
-            return _cast(
-                b, operand, [1 if n == "s" else d for n, d in zip(letters, operand.shape, strict=True)]
-            ), letters
-
-        single = [Step(step.body, [cut(*operand) for operand in step.operands]) for step in steps]
-        return _attended(node, _cast(b, q, [batch, 1, count, width]), k, v, scale, single, softcap, sink)
+        one = {"s": 1}
+        single = _sized_steps(b, steps, one)
+        return _attended(node, _sized(b, q, "bs__", one), k, v, scale, single, softcap, sink)
 
     def of_many() -> Tensor:
         return _attended(node, q, k, v, scale, steps, softcap, sink)
@@ -114,8 +147,22 @@ def attend(
     return either(b, b.extents.compare("eq", queries, 1), of_one, of_many, q.dtype, shape)
 
 
-def _cast(b: Builder, x: Tensor, shape: Sequence[Extent]) -> Tensor:
-    return b.tensor(builders.cast(b.value(x), shape), x.dtype, shape)
+def _sizes(operands: Sequence[tuple[Tensor, str]]) -> dict[str, int]:
+    """The sizes of the dimensions that letters name, as far as some operand knows them."""
+    pairs = [pair for tensor, letters in operands for pair in zip(letters, tensor.shape, strict=True)]
+    return {letter: extent for letter, extent in pairs if isinstance(extent, int) and letter != "_"}
+
+
+def _sized_steps(b: Builder, steps: Sequence[Step], sizes: Mapping[str, int]) -> list[Step]:
+    return [
+        Step(step.body, [(_sized(b, t, letters, sizes), letters) for t, letters in step.operands]) for step in steps
+    ]
+
+
+def _sized(b: Builder, x: Tensor, letters: str, sizes: Mapping[str, int]) -> Tensor:
+    """The tensor with the sizes that are known; that they are those was asserted."""
+    shape = [sizes.get(letter, extent) for letter, extent in zip(letters, x.shape, strict=True)]
+    return x if list(x.shape) == shape else b.tensor(builders.cast(b.value(x), shape), x.dtype, shape)
 
 
 def _attended(
@@ -175,8 +222,9 @@ def _adjusted(node: Node, scores: Tensor, share: int, factor: float, softcap: fl
         score = score * factor
         if softcap:
             score = tanh(score / softcap) * softcap
-        row, key = (Scalar(linalg.IndexOp(axis).result, "index") for axis in (2, 3))
-        place = Place(row if share == 1 else row // share, key)
+        batch, group, row, key = (Scalar(linalg.IndexOp(axis).result, "index") for axis in range(4))
+        head, query = (group, row) if share == 1 else (group * share + row % share, row // share)
+        place = Place(batch, head, query, key)
         rest = list(values)
         for step in steps:
             score = step.body(score, place, *rest[: len(step.operands)])

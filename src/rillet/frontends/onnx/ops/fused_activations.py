@@ -5,12 +5,22 @@ Source: github.com/microsoft/onnxruntime, docs/ContribOperators.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rillet.frontends import scalars
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
-from rillet.frontends.onnx.ops.activation import gelu_by_tanh, gelu_of, hard_sigmoid_of
+from rillet.frontends.onnx.ops.activation import (
+    celu_of,
+    elu_of,
+    gelu_by_tanh,
+    gelu_of,
+    hard_sigmoid_of,
+    hard_swish_of,
+    selu_of,
+    softplus_of,
+    softsign_of,
+)
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.scalars import Scalar, maximum, minimum, select, sigmoid
 from rillet.frontends.tensors import Tensor
@@ -52,25 +62,37 @@ def bias_add(node: Node, x: Tensor, bias: Tensor, skip: Tensor) -> Tensor:
     return node.b.map(lambda v, c, s: v + c + s, x, bias, skip, shape=x.shape)
 
 
-# Activations by name, and how many parameters each takes.
-_ACTIVATIONS: dict[str, tuple[int, Callable[..., Scalar]]] = {
-    "Relu": (0, lambda v: maximum(v, 0)),
-    "Sigmoid": (0, sigmoid),
-    "Tanh": (0, scalars.tanh),
-    "LeakyRelu": (1, lambda v, alpha: select(v < 0, v * alpha, v)),
-    "HardSigmoid": (2, hard_sigmoid_of),
-    "Clip": (2, lambda v, low, high: minimum(maximum(v, low), high)),
+# Activations by name, and the parameters that each takes.
+_ACTIVATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Scalar]]] = {
+    "Relu": ((), lambda v: maximum(v, 0)),
+    "Sigmoid": ((), sigmoid),
+    "Tanh": ((), scalars.tanh),
+    "Softplus": ((), softplus_of),
+    "Softsign": ((), softsign_of),
+    "HardSwish": ((), hard_swish_of),
+    "LeakyRelu": (("alpha",), lambda v, alpha: select(v < 0, v * alpha, v)),
+    "Elu": (("alpha",), elu_of),
+    "Celu": (("alpha",), celu_of),
+    "ThresholdedRelu": (("alpha",), lambda v, alpha: select(v > alpha, v, 0)),
+    "Selu": (("alpha", "gamma"), selu_of),
+    "HardSigmoid": (("alpha", "beta"), hard_sigmoid_of),
+    "ParametricSoftplus": (("alpha", "beta"), lambda v, alpha, beta: softplus_of(v * beta) * alpha),
+    "ScaledTanh": (("alpha", "beta"), lambda v, alpha, beta: scalars.tanh(v * beta) * alpha),
+    "Clip": (("alpha", "beta"), lambda v, low, high: minimum(maximum(v, low), high)),
 }
 
 
-def fused_activation(node: Node, name: str, parameters: Sequence[float]) -> Callable[[Scalar], Scalar] | None:
-    """The activation that a node applies to its result; None where it has none."""
+def fused_activation(name: str, given: Mapping[str, float] | Sequence[float]) -> Callable[[Scalar], Scalar] | None:
+    """The activation that a node applies to its result; None where it has none. ``given``: its parameters, by name or
+    in order.
+    """
     if not name:
         return None
     if name not in _ACTIVATIONS:
         raise UnsupportedFeature(f"activation '{name}'", f"it may be one of {', '.join(_ACTIVATIONS)}")
-    count, body = _ACTIVATIONS[name]
-    if len(parameters) < count:
-        raise InvalidNode(f"activation '{name}' takes {count} parameters; {len(parameters)} are given")
-    given = [float(p) for p in parameters[:count]]
-    return lambda v: body(v, *given)
+    names, body = _ACTIVATIONS[name]
+    known = given if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
+    if missing := [n for n in names if n not in known]:
+        raise InvalidNode(f"activation '{name}' takes {' and '.join(names)}; {' and '.join(missing)} is not given")
+    values = [float(known[n]) for n in names]
+    return lambda v: body(v, *values)

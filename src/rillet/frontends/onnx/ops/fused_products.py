@@ -42,9 +42,9 @@ def _turned(node: Node, tensor: Tensor, side: str) -> Tensor:
 @op("FusedGemm", domain=_DOMAIN)
 def fused_gemm(node: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
     """Gemm and an activation of its result."""
-    names = [f"activation_{p}" for p in ("alpha", "beta", "gamma")]
-    parameters = [node.attr(n) for n in names if node.has(n)]
-    body = fused_activation(node, node.attr("activation", ""), parameters)
+    names = {p: f"activation_{p}" for p in ("alpha", "beta", "gamma")}
+    given = {p: float(node.attr(name)) for p, name in names.items() if node.has(name)}
+    body = fused_activation(node.attr("activation", ""), given)
     result = gemm(node, a, b, c)
     return result if body is None else node.b.map(body, result)
 
@@ -54,7 +54,7 @@ def fused_conv(
     node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None, addend: Tensor | None = None
 ) -> Tensor:
     """Conv, plus ``addend`` of the result's shape, and an activation of that."""
-    body = fused_activation(node, node.attr("activation", ""), node.attr("activation_params", []))
+    body = fused_activation(node.attr("activation", ""), node.attr("activation_params", []))
     result = conv(node, x, weights, bias)
     if addend is not None:
         addend = node.b.refine(addend, result.shape, "Z")

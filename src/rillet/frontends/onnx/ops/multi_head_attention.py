@@ -7,9 +7,13 @@ than minus infinity, so rows in which all keys are masked have finite weights.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import accumulate
 
+from torch_mlir import ir
+
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.onnx.loops import scalar_of
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.attention import Place, Step, attend, bias_step, head_count, heads
 from rillet.frontends.onnx.ops.matmul import multiply
@@ -172,6 +176,23 @@ def _steps(
     return steps
 
 
+def _ends_step(node: Node, mask: Tensor, batch: Extent, masked: Callable[[Scalar, Scalar], Scalar]) -> Step:
+    """Keys from a start on and before an end are seen; only run time tells whether the mask has starts behind ends."""
+    b, e = node.b, node.b.extents
+    has_starts = e.compare("eq", mask.shape[0], e.mul(2, batch))
+    text = "the mask has {0} numbers, for {1} sequences neither one nor two each"
+    b.require("eq", mask.shape[0], batch, text, or_else=has_starts)
+    flag = constant(has_starts, "bool") if isinstance(has_starts, bool) else Scalar(has_starts, "bool")
+    source, behind = b.value(mask), scalar_of(batch)
+
+    def body(score: Scalar, place: Place) -> Scalar:
+        end = convert(b.element(source, mask.dtype, [place.batch]), "index")
+        second = convert(b.element(source, mask.dtype, [select(flag, place.batch + behind, place.batch)]), "index")
+        return masked(score, (place.key >= end) | (place.key < select(flag, second, 0)))
+
+    return Step(body)
+
+
 def _mask_step(
     node: Node, mask: Tensor, batch: Extent, keys: Extent, queries: Extent, before: Extent, filtered: float
 ) -> Step:
@@ -194,6 +215,8 @@ def _mask_step(
 
         ends, starts = b.slice_axis(mask, 0, 0, batch), b.slice_axis(mask, 0, batch, batch)
         return Step(body, [(ends, "b"), (starts, "b")])
+    if mask.rank == 1 and isinstance(e.compare("eq", mask.shape[0], batch), ir.Value):
+        return _ends_step(node, mask, batch, masked)
     if mask.rank == 1:
         raise UnsupportedFeature(
             "a mask of one dimension that is neither the batch nor twice that", "give a mask of batch x keys"
