@@ -59,7 +59,7 @@ KERNELS: dict[str, tuple[KernelCase, ...]] = {
     "x86-64-v2": (*CONTRACTIONS, *WINDOWS),
     "x86-64-v3": (*CONTRACTIONS, *WINDOWS, *ROWS),
     "x86-64-v4": (*CONTRACTIONS, *WINDOWS),
-    "aarch64": (*CONTRACTIONS, *WINDOWS),
+    "aarch64": (*CONTRACTIONS, *WINDOWS, QUANTIZED[0]),
     "aarch64-dotprod": QUANTIZED,
     "cortex-m4": (*SMALL, *QUANTIZED),
     "cortex-m55": (*SMALL, *QUANTIZED),

@@ -122,20 +122,33 @@ def check(
     np.testing.assert_array_equal(y, np.einsum("nhwcij,ijco->nhwo", windows, w.astype(np.int32)))
 
 
-@pytest.mark.parametrize("name", ["aarch64-dotprod", "aarch64-i8mm"])
+@pytest.mark.parametrize("name", ["aarch64", "aarch64-dotprod", "aarch64-i8mm"])
 @pytest.mark.parametrize("signs", BOTH, ids="-".join)
 def test_sums_are_exact_whatever_the_signs(emulator: Emulator, name: str, signs: tuple[str, str]) -> None:
-    """Rows that are read where they lie, and that are copied: three channels are filled up to a group."""
+    """Rows that are read where they lie, and that are copied: few channels are filled up to a group."""
     zero = 0 if signs[0] == "arith.extsi" else 130
     check(emulator, targets.get(name), (1, 3, 7, 36), 21, 1, 0, signs, zero)
-    check(emulator, targets.get(name), (1, 4, 6, 3), 19, 3, 1, signs, 0)
+    filled_up = 10 if name == "aarch64" else 3
+    check(emulator, targets.get(name), (1, 4, 6, filled_up), 19, 3, 1, signs, 0)
 
 
+@pytest.mark.parametrize("name", ["aarch64", "aarch64-dotprod"])
 @pytest.mark.parametrize("zero", [0, -7])
-def test_windows_in_place_and_padded(emulator: Emulator, zero: int) -> None:
+def test_windows_in_place_and_padded(emulator: Emulator, zero: int, name: str) -> None:
     signs = ("arith.extsi", "arith.extsi")
     for padding in (0, 1):
-        check(emulator, targets.get("aarch64-dotprod"), (2, 5, 6, 8), 12, 3, padding, signs, zero)
+        check(emulator, targets.get(name), (2, 5, 6, 16), 12, 3, padding, signs, zero)
+
+
+@pytest.mark.parametrize("signs", BOTH[:1] + BOTH[-1:], ids="-".join)
+def test_the_largest_products_do_not_wrap(emulator: Emulator, signs: tuple[str, str]) -> None:
+    """All factors are the lowest, or the highest, there are."""
+    target = targets.get("aarch64")
+    text, weights, out = convolution(target, (1, 5, 1, 64), 8, 1, 0, signs)
+    extreme = np.iinfo(np.int8).min if signs[0] == "arith.extsi" else np.iinfo(np.uint8).max
+    x, w = (np.full(shape, extreme, SIGNS[signs[0]]).view(np.int8) for shape in ((1, 5, 1, 64), weights))
+    *_, y = emulator.run(compile_executable(text, target), [x, w, np.full(out, 77, np.int32)])
+    assert (y == 64 * int(extreme) ** 2).all()
 
 
 def test_workgroups_share_the_columns(emulator: Emulator) -> None:
@@ -189,8 +202,15 @@ def test_aarch64_multiplies_by_elements(name: str, signs: tuple[str, str], instr
     assert loop.count("dup |ld1r ") == loop.stores == loop.spills == 0
 
 
+def test_aarch64_without_dot_products_multiplies_eight_at_a_time() -> None:
+    """Four rows and four columns: eight vectors are loaded for 16 times 16 products, and none is moved."""
+    loop = main_loop(targets.get("aarch64"))
+    assert loop.count("smull ") == loop.count("smull2 ") == 16 and loop.count("sadalp ") == 32
+    assert loop.count("mov |dup |ext ") == loop.stores == loop.spills == 0 and len(loop.instructions) <= 76
+
+
 def test_variants_of_one_file_agree_on_packing(tmp_path: Path) -> None:
-    """Where one of them has no dot products, all read their weights step by step."""
+    """Where their groups have different lengths, all read their weights step by step."""
     import onnx
     import quantized
 

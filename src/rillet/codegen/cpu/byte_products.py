@@ -34,6 +34,7 @@ class ByteProducts:
     right_factor: NarrowFactor
     mixed: bool = False  # whether there is an instruction for bytes of both signs
     left_bits: int = 8
+    sum_lanes = 1
 
     @property
     def turns(self) -> bool:
@@ -90,6 +91,41 @@ class MveProducts(ByteProducts):
         no = constant(0, total.type)
         unsigned = constant(0 if self.right_factor.signed else 1, total.type)
         return intrinsics.call("llvm.arm.mve.vmldava.v16i8", total.type, unsigned, no, no, total, left, right)
+
+
+class WideningProducts(ByteProducts):
+    """AArch64 processors without dot products: ``smull`` and ``umull`` multiply eight bytes to 16 bits, exactly, and
+    ``sadalp`` and ``uadalp`` add neighbours to the four parts of a sum."""
+
+    steps = 16
+    run = 1
+    unroll = 1
+    sums_apart = True
+    sum_lanes = 4
+
+    def tile(self, target: Target, m: int, n: int, groups: int) -> Tile:
+        """A register for each sum, and for what is multiplied by all rows or columns."""
+        return Tile(min(m, 4), 1, 4)
+
+    def left(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
+        """16 bytes."""
+        return [[_load(source, offset)]]
+
+    def right(self, source: Buffer, offset: Index) -> list[ir.Value]:
+        """16 bytes of a column."""
+        return [_load(source, offset)]
+
+    def multiply_add(self, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+        """``total`` plus 16 products."""
+        sign = "s" if self.right_factor.signed else "u"
+        products = ir.VectorType.get([_BYTES // 2], ir.IntegerType.get_signless(16))
+        for half in (0, _BYTES // 2):
+            lanes = list(range(half, half + _BYTES // 2))
+            parts = [vector.ShuffleOp(value, value, lanes).result for value in (left, right)]
+            product = intrinsics.call(f"llvm.aarch64.neon.{sign}mull.v8i16", products, *parts)
+            pairs = intrinsics.call(f"llvm.aarch64.neon.{sign}addlp.v4i32.v8i16", total.type, product)
+            total = arith.AddIOp(total, pairs).result
+        return total
 
 
 class NeonProducts(ByteProducts):

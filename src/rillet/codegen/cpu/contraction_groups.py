@@ -91,9 +91,14 @@ class GroupReducer:
             return self._nest(read, axes, rows, columns, list(sums))
         lanes = range(self.lanes)
         single = [index.add(column, lane * self.together) for column in columns for lane in lanes]
+        type_ = ir.VectorType.get([self.lanes], self.sum_type)
+        if self.products.sum_lanes > 1:
+            parts = constant(0, ir.VectorType.get([self.products.sum_lanes], self.sum_type))
+            done = self._nest(read, axes, rows, single, [parts] * len(sums) * self.lanes)
+            totals = [_totals(done[n : n + self.lanes]) for n in range(0, len(done), self.lanes)]
+            return [arith.AddIOp(value, total).result for value, total in zip(sums, totals, strict=True)]
         apart = [vector.ExtractOp(value, [], [lane]).result for value in sums for lane in lanes]
         done = self._nest(read, axes, rows, single, apart)
-        type_ = ir.VectorType.get([self.lanes], self.sum_type)
         return [vector.FromElementsOp(type_, done[n : n + self.lanes]).result for n in range(0, len(done), self.lanes)]
 
     def _nest(
@@ -150,3 +155,18 @@ class GroupReducer:
                         spot = r * len(columns) + m
                         sums[spot] = self.products.multiply_add(factor, vector_[part], sums[spot])
         return sums
+
+
+def _totals(parts: list[ir.Value]) -> ir.Value:
+    """The sums of as many vectors as each has lanes, in one: neighbours are added until all are."""
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [_add_neighbours(first, second) for first, second in pairs]
+    return parts[0]
+
+
+def _add_neighbours(first: ir.Value, second: ir.Value) -> ir.Value:
+    """The sums of neighbouring lanes of one vector, then those of another."""
+    (lanes,) = ir.VectorType(first.type).shape
+    even, odd = (vector.ShuffleOp(first, second, list(range(n, 2 * lanes, 2))).result for n in (0, 1))
+    return arith.AddIOp(even, odd).result

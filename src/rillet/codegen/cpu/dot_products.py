@@ -12,7 +12,7 @@ from typing import Protocol
 from torch_mlir import ir
 
 from rillet.codegen.cpu.access import Access
-from rillet.codegen.cpu.byte_products import MveProducts, NeonProducts
+from rillet.codegen.cpu.byte_products import MveProducts, NeonProducts, WideningProducts
 from rillet.codegen.cpu.dsp_products import DspProducts
 from rillet.codegen.cpu.index import Index
 from rillet.codegen.cpu.kernel import Kernel
@@ -40,6 +40,10 @@ class DotProducts(Protocol):
     @property
     def sums_apart(self) -> bool:
         """Whether each sum of a vector is kept in a register of its own."""
+
+    @property
+    def sum_lanes(self) -> int:
+        """In how many parts such a sum is kept, in lanes; 1: as a number."""
 
     @property
     def left_bits(self) -> int:
@@ -85,4 +89,6 @@ def products_of(target: Target, right: Access, factors: tuple[NarrowFactor, Narr
         return MveProducts(*factors)
     if target.dot_products == "neon":
         return NeonProducts(*factors, mixed="i8mm" in target.features)
+    if target.dot_products == "neon-widening":
+        return WideningProducts(*factors)
     return None

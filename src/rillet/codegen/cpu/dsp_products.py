@@ -35,6 +35,7 @@ class DspProducts:
     run = 1
     unroll = 2
     sums_apart = False
+    sum_lanes = 1
     left_bits = 16
     in_place = False
     shift = 0
