@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from torch_mlir import ir
 
 from rillet.dispatch.executables import declarations, functions
+from rillet.dispatch.winograd import ATTRIBUTE
 from rillet.ir import Program, dtypes
 from rillet.ir.contraction import is_multiply_add
 from rillet.ir.structured import DYNAMIC, structured, walk
@@ -49,7 +50,11 @@ def _bytes(function: ir.Operation) -> int:
     block = function.regions[0].blocks[0]
     arguments = [argument for argument in block.arguments if isinstance(argument.type, ir.RankedTensorType)]
     results = list(block.operations)[-1].operands
-    return sum(map(_read, arguments)) + sum(map(_written, results))
+    read = list(map(_read, arguments))
+    if ATTRIBUTE in function.attributes:
+        weights, transforms = ir.DenseI64ArrayAttr(function.attributes[ATTRIBUTE])
+        read[weights], read[transforms] = 0, _size(arguments[transforms])
+    return sum(read) + sum(map(_written, results))
 
 
 def _read(argument: ir.Value) -> int:

@@ -16,6 +16,7 @@ from torch_mlir import ir
 from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.structured import DYNAMIC, Structured, linear_form
 
+ATTRIBUTE = "flow.winograd"
 WINDOW, OUTPUTS, INPUTS = 3, 2, 4  # of a tile, along an image axis
 _TRANSFORM = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 

@@ -13,12 +13,10 @@ import numpy as np
 from torch_mlir import ir
 
 from rillet.dispatch.executables import declarations, functions
-from rillet.dispatch.winograd import WINDOW, Options, gains, transform
+from rillet.dispatch.winograd import ATTRIBUTE, WINDOW, Options, gains, transform
 from rillet.ir import Program, constants
 from rillet.ir.contraction import contraction
 from rillet.ir.structured import structured, walk
-
-ATTRIBUTE = "flow.winograd"
 
 
 def run(program: Program, options: Options | None) -> None:
