@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+from emulated import Emulator
 from harness import Kernel
 from kernels import assert_close, batched, conv2d_reference
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import rillet
 from rillet import targets
+from rillet.codegen import compile_executable
 from rillet.codegen.cpu.contraction_narrow import NarrowWorkgroup
 from rillet.compiler import executables, lower_until
 
@@ -131,6 +134,18 @@ def test_a_column_that_is_computed(m: int) -> None:
     text = batched(("2x?x50", "2x50x1", "2x?x1"), ("b, m, k", "b, k, n", "b, m, n"), "2||2", "nm")
     kernel = Kernel(text)
     [z] = kernel([x, y], [((2, m, 1), np.float32)], [m])
+    assert_close(z, x.astype(np.float64) @ y)
+
+
+def test_a_column_on_aarch64(tmp_path: Path) -> None:
+    target = targets.get("aarch64")
+    emulator = Emulator(target, tmp_path)
+    if not emulator.present:
+        pytest.skip(f"{emulator.qemu} is not installed")
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 9, 50), np.float32), rng.standard_normal((2, 50, 1), np.float32)
+    text = batched(("2x9x50", "2x50x1", "2x9x1"), ("b, m, k", "b, k, n", "b, m, n"))
+    z = emulator.run(compile_executable(text, target), [x, y, np.full((2, 9, 1), np.nan, np.float32)])[-1]
     assert_close(z, x.astype(np.float64) @ y)
 
 
