@@ -19,6 +19,7 @@ from rillet.targets import Target
 
 ATTRIBUTE = "flow.winograd"
 OUTPUTS, INPUTS = 2, 4  # of a tile along one image axis
+_ROW_VECTORS = 8  # at most, of single rows: as many sums as keep the multiply-add units busy
 _FEWEST_ROW_TILES = 4  # that use a panel of weights once it is in L1
 _TRANSFORM_CYCLES = 2  # for each vector of a transformed tile
 _BYTES_PER_CYCLE = 48  # of weights that are fetched ahead: what is not hidden
@@ -77,16 +78,6 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
     tile = tiles.choose_tile(target, total, columns, depth)
     knobs = dispatch.knobs
     tile = Tile(knobs.tile_rows or tile.rows, knobs.tile_vectors or tile.vectors, tile.lanes)
-    one_row = dataclasses.replace(
-        direct,
-        tile=dataclasses.replace(tile, rows=1),
-        reduction_block=0,
-        run=0,
-        prefetch=False,
-        spread=False,
-        residuals=(),
-        few=(),
-    )
     block, wide = _blocks(target, tile, total, columns, depth, INPUTS ** len(lines))
     if 4 * INPUTS ** len(lines) * (block + 1) * (depth + wide) > MAX_LOCAL_MEMORY:
         return None
@@ -95,7 +86,7 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
     if knobs.column_tiles:
         wide = min(knobs.column_tiles, math.ceil(columns / tile.columns)) * tile.columns
     return Plan(
-        one_row,
+        _row_by_row(direct, tile.lanes, wide),
         transforms,
         others,
         lines,
@@ -105,6 +96,15 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
         block,
         wide,
         tiles.prefetches(target, 4 * math.prod(transforms.type.shape)),
+    )
+
+
+def _row_by_row(direct: contraction_plan.Plan, lanes: int, columns: int) -> contraction_plan.Plan:
+    """The plan of single rows of blocks of ``columns``."""
+    vectors = next(v for v in range(_ROW_VECTORS, 0, -1) if columns % (v * lanes) == 0)
+    tile = Tile(1, vectors, lanes)
+    return dataclasses.replace(
+        direct, tile=tile, reduction_block=0, run=0, prefetch=False, spread=False, residuals=(), few=()
     )
 
 
