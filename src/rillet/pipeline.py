@@ -34,6 +34,7 @@ def passes(target: Target, *, optimize_for_size: bool = False) -> list[Pass]:
             0 if target.is_bare_metal else target.l2_bytes // 2,
             1 if target.is_bare_metal else target.lanes(32),
             dispatch.winograd.Options() if is_roomy else None,
+            not (target.is_bare_metal and target.vector_bits),  # one load of four lanes widens four bytes
         ),
         *schedule.passes(),
         *hal.passes(),

@@ -57,17 +57,18 @@ def passes(
     scratch: int = 0,
     lanes: int = 1,
     transforms: winograd.Options | None = None,
+    share: bool = True,
 ) -> list[Pass]:
     """The passes for a target whose packed panels have ``panel`` columns; ``steps``: how many steps of 8-bit integers
     lie together in them, and in how many ways; ``compact``: prefer less memory; ``lanes`` of a vector of f32;
-    ``scratch``, ``transforms``: see ``Limits``.
+    ``scratch``, ``transforms``: see ``Limits``; ``share``: whether integers of a few bits share bytes.
     """
     packing = pack_rhs.Options(panel=panel, steps=steps[0], ways=steps[1], lanes=lanes)
     if compact:
         packing = dataclasses.replace(packing, bytes=128 * 1024, side_by_side=0, longest=8 * 1024)  # copies take memory
     options = {
         "pack-rhs": packing,
-        "pack-block-weights": pack_block_weights.Options(panel=panel, share=not compact),
+        "pack-block-weights": pack_block_weights.Options(panel=panel, share=share),
         "form-regions": Limits(scratch=scratch, compact=compact, transforms=transforms),
         "winograd-weights": transforms,
     }
