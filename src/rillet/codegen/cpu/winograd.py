@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
@@ -23,6 +24,7 @@ from rillet.codegen.cpu import index, memory, microkernel
 from rillet.codegen.cpu.blocks import Span, column_masks, each_column_tile, each_row_tile, workgroup_span
 from rillet.codegen.cpu.body import constant
 from rillet.codegen.cpu.contraction import Workgroup
+from rillet.codegen.cpu.contraction_plan import loop_sizes
 from rillet.codegen.cpu.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.index import Index
@@ -53,7 +55,7 @@ class WinogradStrategy:
         kernel.choice = choice(plan, dispatch.knobs, target)
 
         def grid() -> list[Index]:
-            sizes = _sizes(kernel, plan)
+            sizes = loop_sizes(kernel, plan.direct.contraction)
             total = index.product(_counts(plan, sizes))
             return [
                 index.ceildiv(sizes[plan.direct.contraction.column_loop], plan.columns),
@@ -66,12 +68,6 @@ class WinogradStrategy:
 
 
 STRATEGY = WinogradStrategy()
-
-
-def _sizes(kernel: Kernel, plan: Plan) -> dict[int, Index]:
-    from rillet.codegen.cpu.contraction_plan import loop_sizes
-
-    return loop_sizes(kernel, plan.direct.contraction)
 
 
 def _counts(plan: Plan, sizes: dict[int, Index]) -> list[Index]:
@@ -118,10 +114,10 @@ class _Block:
 
     def _place(self, tile: Index) -> tuple[dict[int, Index], list[Index]]:
         """The loop coordinates of a tile's first result, and of its lines apart."""
-        (*others,) = index.delinearize(tile, self.counts)
+        position = index.delinearize(tile, self.counts)
         count = len(self.plan.others)
-        at = dict(zip(self.plan.others, others[:count], strict=True))
-        return at, [index.mul(position, OUTPUTS) for position in others[count:]]
+        at = dict(zip(self.plan.others, position[:count], strict=True))
+        return at, [index.mul(n, OUTPUTS) for n in position[count:]]
 
     def _transform_image(self, tiles: Span) -> None:
         plan, lanes = self.plan, self.lanes
@@ -182,22 +178,21 @@ class _Block:
 
     def _multiply(self, tiles: Span, columns: Span) -> None:
         plan, kernel = self.plan, self.kernel
-        weights = reshape_memref(kernel.buffer(plan.transforms).memref, [_elements(plan.transforms.type)])
+        weights = reshape_memref(kernel.buffer(plan.transforms).memref, [math.prod(plan.transforms.type.shape)])
         right = memory.Buffer.whole(weights, self.type)
         run = self.lanes if kernel.target.fma_by_element else 0
         operands = microkernel.Operands(
             left=lambda offset, _: memory.load(self.image, [offset]),
             right=lambda offset, _: memory.load(right, self._at(offset), self.lanes),
             run=run,
-            left_run=(lambda offset, _: self._elements(offset)) if run else None,
+            left_run=(lambda offset, _: self._neighbours(offset)) if run else None,
             sum_steps=_SUM_STEPS,
         )
         *_, panels, depth, panel = plan.transforms.type.shape
         axes = [microkernel.ReductionAxis(depth, 1, panel)]
-        vector_type = ir.VectorType.get([self.lanes], self.type) if self.lanes > 1 else self.type
-        total = index.product(self.counts)
+        nothing, total = self._nothing(), index.product(self.counts)
 
-        def point(number: Index) -> None:
+        def matrix(number: Index) -> None:
             image, products = (index.mul(number, pitch) for pitch in (self.image_pitch, self.product_pitch))
             first = index.mul(number, panels * depth * panel)
 
@@ -208,7 +203,7 @@ class _Block:
                 def row_tile(m: Index, count: int, _: Index) -> None:
                     spots = [index.add(index.sub(m, tiles[0]), r) for r in range(count)]
                     rows = [index.add(image, index.mul(spot, plan.depth)) for spot in spots]
-                    sums = [constant(0.0, vector_type)] * (count * vectors)
+                    sums = [nothing] * (count * vectors)
                     tile = Tile(count, vectors, self.lanes)
                     factors = dataclasses.replace(operands, ahead=ahead and ahead(spots[0]))
                     sums = microkernel.reduce_tile(kernel, tile, axes, factors, rows, starts, sums)
@@ -222,7 +217,7 @@ class _Block:
             each_column_tile(kernel, columns, self.sizes[self.c.column_loop], plan.register_tile, column_tile)
 
         with kernel.loop(0, plan.points) as loop:
-            point(loop.iv)
+            matrix(loop.iv)
 
     def _ahead(
         self, weights: ir.Value, first: Index, n: Index, columns: Span
@@ -243,7 +238,7 @@ class _Block:
             weights, panels, size, index.floordiv(spot, plan.register_tile.rows), parts, plan.panel
         )
 
-    def _elements(self, offset: Index) -> list[ir.Value]:
+    def _neighbours(self, offset: Index) -> list[ir.Value]:
         loaded = memory.load(self.image, self._at(offset), self.lanes)
         return [vector.ExtractOp(loaded, [], [n]).result for n in range(self.lanes)]
 
@@ -257,7 +252,7 @@ class _Block:
     def _transform_products(self, tiles: Span, columns: Span) -> ir.Value:
         """Sums of products become results, in the place of the first ones; whether all of them are finite."""
         lanes = self.lanes
-        zero = constant(0.0, ir.VectorType.get([lanes], self.type) if lanes > 1 else self.type)
+        zero = self._nothing()
         width = index.sub(columns[1], columns[0])
         with self.kernel.loop(*tiles, 1, [zero]) as loop:
             row = index.mul(index.sub(loop.iv, tiles[0]), self.plan.columns)
@@ -330,15 +325,20 @@ class _Block:
             further = index.add(index.mul(number, OUTPUTS), loop.iv)
             self._along(rest, further, at | {line: index.add(start, loop.iv)}, body)
 
+    def _nothing(self) -> ir.Value:
+        return constant(0.0, ir.VectorType.get([self.lanes], self.type) if self.lanes > 1 else self.type)
+
     def _at(self, offset: Index) -> list[Coordinate]:
         return [Lane(offset) if self.lanes > 1 else offset]
 
 
 def _of_image(d: Sequence[ir.Value]) -> list[ir.Value]:
+    """``B^T d`` in Lavin and Gray's notation."""
     return [_sub(d[0], d[2]), _add(d[1], d[2]), _sub(d[2], d[1]), _sub(d[1], d[3])]
 
 
 def _of_products(m: Sequence[ir.Value]) -> list[ir.Value]:
+    """``A^T m``."""
     return [_add(_add(m[0], m[1]), m[2]), _sub(_sub(m[1], m[2]), m[3])]
 
 
@@ -348,10 +348,3 @@ def _add(a: ir.Value, b: ir.Value) -> ir.Value:
 
 def _sub(a: ir.Value, b: ir.Value) -> ir.Value:
     return arith.SubFOp(a, b).result
-
-
-def _elements(type_: ir.RankedTensorType) -> int:
-    total = 1
-    for extent in type_.shape:
-        total *= extent
-    return total

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.codegen.cpu import contraction_plan, tiles
-from rillet.codegen.cpu.access import DYNAMIC, Access
+from rillet.codegen.cpu.access import Access
 from rillet.codegen.cpu.contraction_plan import guess_extent
 from rillet.codegen.cpu.dispatch import Dispatch, Port
 from rillet.codegen.cpu.kernel import MAX_LOCAL_MEMORY
@@ -175,6 +175,3 @@ def choice(plan: Plan, knobs: Knobs, target: Target) -> Choice:
         column_tiles=plan.columns // tile.columns,
     )
     return Choice(problem, made)
-
-
-__all__ = ["DYNAMIC", "Plan", "choice", "make_plan"]
