@@ -103,6 +103,25 @@ def test_results_are_those_of_the_definition(
         assert roundings(found, wanted) < 16
 
 
+@pytest.mark.parametrize(("groups", "channels", "columns"), [(2, 16, 24), (5, 20, 16)])
+@pytest.mark.parametrize("size", [(9, 12), ("H", "W")])
+def test_groups(groups: int, channels: int, columns: int, size: tuple[int | str, int | str]) -> None:
+    w = weights(channels, groups * columns, (3, 3))
+    model = convolution(size, w)
+    model.graph.node[1].attribute.append(helper.make_attribute("group", groups))
+    model.graph.input[0].type.tensor_type.shape.dim[3].dim_value = groups * channels
+    assert "winograd" in strategies(model)
+    x = random(1, 9, 12, groups * channels)
+    x[0, 4, 5, channels + 1] = np.inf  # in the second group
+    parts = zip(np.split(x, groups, -1), np.split(w, groups), strict=True)
+    wanted = np.concatenate([defined(*part) for part in parts], -1)
+    finite = np.isfinite(wanted)
+    for threads in (1, 2):
+        found = rillet.compile(model, threads=threads)(x)
+        np.testing.assert_array_equal(found[~finite], wanted[~finite])
+        assert roundings(found[finite], wanted[finite]) < 16
+
+
 def test_unknown_extents() -> None:
     w = weights(16, 24, (3, 3))
     model = convolution(("H", "W"), w, batch="N", shortcut=True)

@@ -54,6 +54,7 @@ def test_windows_of_three_are_transformed() -> None:
     assert uses(lowered(model(weights(taps=(1, 3)))))
     assert uses(lowered(model(weights(), size=("H", "W"))))
     assert uses(lowered(model(weights(), size=(4, 4))))
+    assert uses(lowered(model(weights(columns=32), group=2)))
 
 
 @pytest.mark.parametrize(

@@ -44,14 +44,15 @@ def gains(view: Structured, options: Options) -> bool:
     if any(not isinstance(argument.type, ir.F32Type) for argument in view.body.arguments):
         return False
     depths = [d for d in roles.k if extents[d] != 1]
-    if len(depths) != 1 or image[-1] != depths[0] or any(extents[d] != 1 for d in roles.batch):
+    groups = [extents[d] for d in roles.batch if extents[d] != 1]
+    if len(depths) != 1 or image[-1] != depths[0] or len(groups) > 1:
         return False
     depth, columns, along = extents[depths[0]], extents[roles.n[0]], lines(view, roles)
-    if DYNAMIC in (depth, columns) or depth < options.channels or columns < options.columns or along is None:
+    if DYNAMIC in (depth, columns, *groups) or depth < options.channels or columns < options.columns or along is None:
         return False
     sizes = [math.ceil(extents[d] / OUTPUTS) if d in along else extents[d] for d in (*roles.image, *roles.m)]
     tiles = math.prod(size for size in sizes if size > 0)
-    is_large = 4 * INPUTS ** len(along) * depth * columns > options.bytes
+    is_large = 4 * INPUTS ** len(along) * math.prod(groups) * depth * columns > options.bytes
     return any(extents[d] == DYNAMIC for d in (*roles.image, *roles.m)) or tiles >= (
         options.tiles if is_large else options.few
     )
@@ -76,10 +77,13 @@ def lines(view: Structured, roles: Contraction) -> list[int] | None:
 
 
 def transform(array: np.ndarray, axes: list[int]) -> np.ndarray:
-    """``[N ceildiv P, K and window.., P]`` as ``[4 for each of axes.., N ceildiv P, K, P]``, other axes of extent 1."""
+    """``[groups.., N ceildiv P, K and window.., P]`` as ``[4 for each of axes.., groups * (N ceildiv P), K, P]``, where
+    the other axes of the window have extent 1. ``axes`` are ascending.
+    """
     result = array.astype(np.float64)
     for axis in axes:
         result = np.moveaxis(np.tensordot(_TRANSFORM, result, (1, axis)), 0, axis)
     result = np.moveaxis(result, axes, range(len(axes)))
-    points, (panels, *inner, panel) = result.shape[: len(axes)], result.shape[len(axes) :]
-    return np.ascontiguousarray(result.reshape(*points, panels, math.prod(inner), panel), np.float32)
+    points, panel = result.shape[: len(axes)], result.shape[-1]
+    depth = next((extent for extent in reversed(result.shape[len(axes) : -1]) if extent != 1), 1)
+    return np.ascontiguousarray(result.reshape(*points, -1, depth, panel), np.float32)

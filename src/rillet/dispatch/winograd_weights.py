@@ -4,7 +4,7 @@ Kernels transform the image (``codegen/cpu/winograd.py``). The weights as they a
 not finite that way.
 
 An executable's ``flow.winograd`` holds the numbers of the argument with the weights and of the one with their
-transforms, ``[4 for each image axis.., N ceildiv P, K, P]``, of panels packed as those of the former.
+transforms, ``[4 for each image axis.., groups * (N ceildiv P), K, P]``, of panels packed as those of the former.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _weights(function: ir.Operation, options: Options) -> tuple[int, list[int]] 
     arguments = list(function.regions[0].blocks[0].arguments)
     map_ = sums[0].maps[roles.rhs]
     window = [d for d in roles.window if sums[0].extents()[d] == WINDOW]
-    if value not in arguments or len(map_) != len(roles.window) + 3:
+    if value not in arguments or len(map_) != len((*roles.batch, *roles.k, *roles.window)) + 2:
         return None
     return arguments.index(value), [map_.index(d) for d in window]
 

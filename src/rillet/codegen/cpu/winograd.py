@@ -60,6 +60,7 @@ class WinogradStrategy:
             return [
                 index.ceildiv(sizes[plan.direct.contraction.column_loop], plan.columns),
                 index.ceildiv(total, plan.block),
+                plan.groups,
             ]
 
         kernel.grid(grid)
@@ -85,6 +86,8 @@ class _Block:
         self.direct = Workgroup(kernel, plan.direct)
         self.sizes = self.direct.tiles.sizes
         self.counts = _counts(plan, self.sizes)
+        self.group: Index = kernel.workgroup(2) if plan.groups > 1 else 0
+        self.batch = dict.fromkeys(self.c.batch_loops, self.group)
         self.lanes = plan.register_tile.lanes
         self.type = self.direct.tiles.sum_type
         self.image_pitch = plan.block * plan.depth + _LINE_ELEMENTS
@@ -126,7 +129,7 @@ class _Block:
         with self.kernel.loop(*tiles) as loop:
             at, starts = self._place(loop.iv)
             along = [self._positions(n, start) for n, start in zip(plan.lines, starts, strict=True)]
-            base = operand.offset(at)
+            base = operand.offset(self.batch | at)
             offsets: dict[_Point, Index] = {}
             for point in self.grid:
                 offset = base
@@ -188,13 +191,14 @@ class _Block:
             left_run=(lambda offset, _: self._neighbours(offset)) if run else None,
             sum_steps=_SUM_STEPS,
         )
-        *_, panels, depth, panel = plan.transforms.type.shape
-        axes = [microkernel.ReductionAxis(depth, 1, panel)]
+        size = plan.depth * plan.panel
+        own = index.mul(self.group, plan.panels * size)
+        axes = [microkernel.ReductionAxis(plan.depth, 1, plan.panel)]
         nothing, total = self._nothing(), index.product(self.counts)
 
         def matrix(number: Index) -> None:
             image, products = (index.mul(number, pitch) for pitch in (self.image_pitch, self.product_pitch))
-            first = index.mul(number, panels * depth * panel)
+            first = index.add(own, index.mul(number, plan.groups * plan.panels * size))
 
             def column_tile(n: Index, vectors: int, _: Index) -> None:
                 starts = [self._weights_at(first, index.add(n, j * self.lanes)) for j in range(vectors)]
@@ -228,7 +232,7 @@ class _Block:
         if not parts:
             return None
         size = plan.depth * plan.panel
-        matrix = index.mul(plan.transforms.type.shape[-3], size)
+        matrix = plan.groups * plan.panels * size
         following = index.add(n, plan.register_tile.columns)
         ends = arith.CmpIOp(arith.CmpIPredicate.sge, index.value(following), index.value(columns[1])).result
         here, there = self._weights_at(first, following), self._weights_at(index.add(first, matrix), columns[0])
@@ -284,9 +288,9 @@ class _Block:
                 for j in range(vectors):
                     place = index.add(row, index.add(index.sub(n, columns[0]), j * self.lanes))
                     value = memory.load(self.products, self._at(place), self.lanes)
-                    initial = emitter.initial(emitter.at({}, at, n, j), masks[j])
+                    initial = emitter.initial(emitter.at(self.batch, at, n, j), masks[j])
                     sums.append(arith.AddFOp(initial, value).result)
-                emitter.store_row(sums, {}, at, n, masks)
+                emitter.store_row(sums, self.batch, at, n, masks)
 
             each_column_tile(self.kernel, columns, total, Tile(1, 1, self.lanes), column_tile)
 
@@ -296,7 +300,7 @@ class _Block:
         def body(number: Index, spot: Index, at: dict[int, Index]) -> None:
             loops = self.c.row_loops
             row = index.linearize([at[n] for n in loops], [self.sizes[n] for n in loops])
-            self.direct.block({}, (row, index.add(row, 1)), columns)
+            self.direct.block(self.batch, (row, index.add(row, 1)), columns)
 
         self._each_result(tiles, body)
 

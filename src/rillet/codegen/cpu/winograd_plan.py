@@ -36,6 +36,8 @@ class Plan:
     transforms: Port
     others: tuple[int, ...]
     lines: tuple[int, ...]
+    groups: int
+    panels: int  # of a group
     depth: int  # products that are summed for each element of a tile's transform
     panel: int
     register_tile: Tile  # tiles of the image by columns
@@ -65,8 +67,9 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
         return None
     _, number = ir.DenseI64ArrayAttr(dispatch.function.attributes[ATTRIBUTE])
     transforms = dispatch.arguments[number]
-    *points, _, depth, panel = transforms.type.shape
+    *points, panels, depth, panel = transforms.type.shape
     c = direct.contraction
+    groups = math.prod(c.extents[n] for n in c.batch_loops)
     lines = _lines(c.left_access, c.row_loops, c.reduction_loops)
     if len(lines) != len(points):
         return None
@@ -78,7 +81,7 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
     tile = tiles.choose_tile(target, total, columns, depth)
     knobs = dispatch.knobs
     tile = Tile(knobs.tile_rows or tile.rows, knobs.tile_vectors or tile.vectors, tile.lanes)
-    block, wide = _blocks(target, tile, total, columns, depth, INPUTS ** len(lines))
+    block, wide = _blocks(target, tile, groups, total, columns, depth, INPUTS ** len(lines))
     if 4 * INPUTS ** len(lines) * (block + 1) * (depth + wide) > MAX_LOCAL_MEMORY:
         return None
     if knobs.row_tiles:
@@ -90,6 +93,8 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
         transforms,
         others,
         lines,
+        groups,
+        panels // groups,
         depth,
         panel,
         tile,
@@ -119,13 +124,15 @@ def _lines(image: Access, rows: tuple[int, ...], reductions: tuple[int, ...]) ->
     return tuple(found)
 
 
-def _blocks(target: Target, tile: Tile, total: int, columns: int, depth: int, points: int) -> tuple[int, int]:
+def _blocks(
+    target: Target, tile: Tile, groups: int, total: int, columns: int, depth: int, points: int
+) -> tuple[int, int]:
     """Tiles and columns of a workgroup: what costs least, of transforming the image once for each block of columns, of
     reading the weights' transforms for each block of tiles, and of waiting for workers that come late, who have a
     quarter of a workgroup left to do.
     """
     cycles = points * tiles.grid_cycles(target, tile, total, columns, depth)
-    wanted = tiles.workgroups(target, cycles)
+    wanted = math.ceil(tiles.workgroups(target, groups * cycles) / groups)
     weights = 4 * points * depth * columns
     reading = weights / _BYTES_PER_CYCLE if tiles.prefetches(target, weights) else 0.0
     transforming = _TRANSFORM_CYCLES * points * total * math.ceil(depth / tile.lanes)
@@ -139,11 +146,14 @@ def _blocks(target: Target, tile: Tile, total: int, columns: int, depth: int, po
             if 4 * points * rows * tile.rows * (depth + wide * tile.columns) > 2 * target.l2_bytes and rows > fewest:
                 continue
             row_parts, column_parts = math.ceil(row_tiles / rows), math.ceil(column_tiles / wide)
-            count = row_parts * column_parts
-            if count > wanted and rows * wide * tile.rows * tile.columns * points * depth < tiles.WORKGROUP_CYCLES:
+            count = groups * row_parts * column_parts
+            if (
+                count > groups * wanted
+                and rows * wide * tile.rows * tile.columns * points * depth < tiles.WORKGROUP_CYCLES
+            ):
                 continue
-            late = 0.25 + (1 if count % 2 else 2 * (1 - row_tiles * column_tiles / (count * rows * wide)))
-            waiting = 1 + late / count if wanted > 1 else 1.0
+            late = 0.25 + (1 if count % 2 else 2 * (1 - groups * row_tiles * column_tiles / (count * rows * wide)))
+            waiting = 1 + late / count if groups * wanted > 1 else 1.0
             best = min(best, ((cycles + column_parts * transforming + row_parts * reading) * waiting, rows, wide))
     _, rows, wide = best
     return rows * tile.rows, wide * tile.columns
@@ -155,6 +165,7 @@ def choice(plan: Plan, knobs: Knobs, target: Target) -> Choice:
     extents = c.extents
     tile = plan.register_tile
     problem = {
+        "batches": plan.groups,
         "rows": math.prod(guess_extent(extents[n]) for n in plan.others)
         * math.prod(math.ceil(guess_extent(extents[n]) / OUTPUTS) for n in plan.lines),
         "columns": extents[c.column_loop],
