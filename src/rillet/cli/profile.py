@@ -116,7 +116,10 @@ def table(kernels: Sequence[KernelTime]) -> str:
     total = f"{microseconds:>10.1f} {1:>6.1%} {dispatches:>4}{'':{len(titles)}}  total of a call in these kernels"
     lines.append(total)
     if with_roof:
-        lines.append("roof: share of the most there is, of c: computing (multiply-adds), m: memory (a copy)")
+        lines.append(
+            "roof: share of the most there is, of c: computing (multiply-adds by definition; Winograd's convolutions do "
+            "fewer, and may pass 100%), m: memory (a copy)"
+        )
     return "\n".join(lines)
 
 
