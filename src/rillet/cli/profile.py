@@ -117,8 +117,8 @@ def table(kernels: Sequence[KernelTime]) -> str:
     lines.append(total)
     if with_roof:
         lines.append(
-            "roof: share of the most there is, of c: computing (multiply-adds by definition; Winograd's convolutions do "
-            "fewer, and may pass 100%), m: memory (a copy)"
+            "roof: share of the most there is, of c: computing (multiply-adds by definition; Winograd's convolutions "
+            "do fewer, and may pass 100%), m: memory (a copy)"
         )
     return "\n".join(lines)
 
