@@ -71,6 +71,7 @@ def test_windows_of_three_are_transformed() -> None:
         model(weights(), size=(2, 3)),  # two tiles
         model(weights(512, 512), size=(7, 7)),  # 16 MiB for 16 tiles
         model(np.full((16, 16, 3, 3), np.nan, np.float32)),
+        model(np.full((16, 16, 3, 3), 3e38, np.float32)),  # finite, but not in the transform
         model(weights().astype(np.float64), element=TensorProto.DOUBLE),
     ],
 )

@@ -62,12 +62,15 @@ def _weights(function: ir.Operation, options: Options) -> tuple[int, list[int]] 
 def _transformed(
     program: Program, value: ir.Value, axes: list[int], made: dict[str, str]
 ) -> tuple[str, ir.Type] | None:
-    """The name and type of the transforms of packed weights; None when the weights are no constant or not finite, or
-    so large that transforms might not be."""
+    """The name and type of the transforms of packed weights; None when the weights are no constant, or when not
+    all of their transforms are finite, as those of weights that are not never are."""
     name, array = constants.global_name(value), constants.array_of(program, value)
-    if name is None or array is None or not np.isfinite(array).all():
+    if name is None or array is None:
         return None
-    transforms = transform(array, axes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        transforms = transform(array, axes)
+    if not np.isfinite(transforms).all():
+        return None
     type_ = ir.RankedTensorType.get(transforms.shape, ir.F32Type.get())
     if name not in made:
         made[name] = constants.declare(program, transforms, f"{name}_winograd", type_)
