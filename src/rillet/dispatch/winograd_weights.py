@@ -29,7 +29,7 @@ def run(program: Program, options: Options | None) -> None:
         for op in walk(program.main()):
             if op.name == "func.call":
                 calls.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, []).append(op)
-        made: dict[str, str] = {}
+        made: dict[str, tuple[str, ir.Type]] = {}
         for name, function in functions(program).items():
             found = _weights(function, options)
             if found is None:
@@ -60,21 +60,22 @@ def _weights(function: ir.Operation, options: Options) -> tuple[int, list[int]] 
 
 
 def _transformed(
-    program: Program, value: ir.Value, axes: list[int], made: dict[str, str]
+    program: Program, value: ir.Value, axes: list[int], made: dict[str, tuple[str, ir.Type]]
 ) -> tuple[str, ir.Type] | None:
     """The name and type of the transforms of packed weights; None when the weights are no constant, or when not
     all of their transforms are finite, as those of weights that are not never are."""
     name, array = constants.global_name(value), constants.array_of(program, value)
     if name is None or array is None:
         return None
+    if name in made:
+        return made[name]
     with np.errstate(over="ignore", invalid="ignore"):
         transforms = transform(array, axes)
     if not np.isfinite(transforms).all():
         return None
     type_ = ir.RankedTensorType.get(transforms.shape, ir.F32Type.get())
-    if name not in made:
-        made[name] = constants.declare(program, transforms, f"{name}_winograd", type_)
-    return made[name], type_
+    made[name] = constants.declare(program, transforms, f"{name}_winograd", type_), type_
+    return made[name]
 
 
 def _add_argument(function: ir.Operation, declaration: ir.Operation, weights: int, type_: ir.Type) -> None:
