@@ -232,6 +232,16 @@ def bind(kernel: Kernel, access: Access, memref: ir.Value) -> Bound:
     return Bound(reshape_memref(memref, [step]), base, tuple(strides), panel_stride)
 
 
+def bind_argument(kernel: Kernel, access: Access) -> Bound:
+    """Lay ``access``, of an argument of the dispatch, over its memory; in a stage that may be a tile."""
+    port = argument_of(kernel.dispatch, access.value)
+    assert port is not None
+    buffer = kernel.buffer(port)
+    if port.value in kernel.tiles:
+        return bind_tile(kernel, access, buffer)
+    return bind(kernel, access, buffer.memref)
+
+
 def bind_tile(kernel: Kernel, access: Access, tile: Buffer) -> Bound:
     """Lay ``access`` over a part of its tensor: a row-major block that has whole axes but for the first."""
     extents = kernel.extents(access.value)

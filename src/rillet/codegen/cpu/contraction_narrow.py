@@ -127,19 +127,14 @@ class NarrowWorkgroup:
         self.lanes = plan.tile.lanes
         self.columns = plan.tile.vectors
         self.sizes = loop_sizes(kernel, c)
-        self.right = self._bound(c.right_access)
-        self.left = LeftRows(kernel, plan, self._bound(c.left_access), self.sizes)
+        self.right = access.bind_argument(kernel, c.right_access)
+        self.left = LeftRows(kernel, plan, access.bind_argument(kernel, c.left_access), self.sizes)
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
         self.sum_type = c.product.accumulator_type
         self.sum = sum_of(self.sum_type)
         self.pitch = plan.blocks.rows + plan.tile.rows
         self.scratch = memory.Buffer.whole(kernel.local([self.columns * self.pitch], self.sum_type), self.sum_type)
-
-    def _bound(self, which: access.Access) -> access.Bound:
-        port = access.argument_of(self.kernel.dispatch, which.value)
-        assert port is not None
-        return access.bind(self.kernel, which, self.kernel.buffer(port).memref)
 
     def emit(self) -> None:
         plan, kernel = self.plan, self.kernel

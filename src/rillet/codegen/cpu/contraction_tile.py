@@ -9,7 +9,6 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.cpu import access, epilogue, index, memory, microkernel, pair_products, tiles
-from rillet.codegen.cpu.access import Bound
 from rillet.codegen.cpu.blocks import Segment, Span, column_masks
 from rillet.codegen.cpu.body import broadcast
 from rillet.codegen.cpu.combiners import sum_of
@@ -42,10 +41,10 @@ class TileEmitter:
         self.c = c
         self.lanes = plan.tile.lanes
         self.sizes = loop_sizes(kernel, c)
-        self.right = self._bound(c.right_access)
-        self.left = LeftRows(kernel, plan, self._bound(c.left_access), self.sizes)
-        self.weights = Weights(kernel, plan, self.right, self._bound) if plan.computes else None
-        self.residuals = [self._bound(a) for a in plan.residuals]
+        self.right = access.bind_argument(kernel, c.right_access)
+        self.left = LeftRows(kernel, plan, access.bind_argument(kernel, c.left_access), self.sizes)
+        self.weights = Weights(kernel, plan, self.right) if plan.computes else None
+        self.residuals = [access.bind_argument(kernel, a) for a in plan.residuals]
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
         self.sum_type = c.product.accumulator_type
@@ -64,14 +63,6 @@ class TileEmitter:
         elif self._is_costly(plan.tile.rows, plan.tile.vectors):
             self._scratch = self._sums(plan.tile.rows)
         self.groups = GroupReducer(kernel, plan, plan.groups, self.left, self.right) if plan.groups else None
-
-    def _bound(self, which: access.Access) -> Bound:
-        port = access.argument_of(self.kernel.dispatch, which.value)
-        assert port is not None
-        buffer = self.kernel.buffer(port)
-        if port.value in self.kernel.tiles:
-            return access.bind_tile(self.kernel, which, buffer)
-        return access.bind(self.kernel, which, buffer.memref)
 
     def _sums(self, rows: int) -> memory.Buffer:
         local = self.kernel.local([rows * self._pitch], self.sum_type)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.codegen.cpu import index, memory, shared_bytes
-from rillet.codegen.cpu.access import Access, Bound
+from rillet.codegen.cpu.access import Access, Bound, bind_argument
 from rillet.codegen.cpu.contraction_form import apart, factor, is_signed
 from rillet.codegen.cpu.contraction_left import Batch
 from rillet.codegen.cpu.contraction_plan import Plan, element
@@ -36,15 +36,15 @@ class Block:
 
 
 class Weights:
-    """The right-hand factors of one kernel. ``bind`` lays an access over its argument."""
+    """The right-hand factors of one kernel."""
 
-    def __init__(self, kernel: Kernel, plan: Plan, right: Bound, bind: Callable[[Access], Bound]):
+    def __init__(self, kernel: Kernel, plan: Plan, right: Bound):
         self.kernel = kernel
         self.plan = plan
         self.c = plan.contraction
         self.lanes = plan.tile.lanes
         self.right = right
-        self.companions = [(number, which, bind(which)) for number, which in self.c.companions]
+        self.companions = [(number, which, bind_argument(kernel, which)) for number, which in self.c.companions]
 
     def offsets(self, batch: Batch, n: Index, vectors: int) -> list[Index]:
         """Where each vector of columns from ``n`` on starts in the right operand."""
