@@ -23,8 +23,8 @@ from rillet.frontends.dimensions import pin
 from rillet.ir import Program, turn
 from rillet.ir.image import Image
 from rillet.module import CompiledLibrary, write_module
-from rillet.runtime.files import check_folder, path_text
 from rillet.runtime.module import thread_count
+from rillet.support.files import check_folder, path_text
 from rillet.targets import Target, get
 from rillet.tuning import record as tuning_record
 from rillet.vm import encode
@@ -327,7 +327,7 @@ def resolve_targets(target: str | Sequence[str]) -> list[Target]:
 def _compile_for(
     target: Target, parts: Sequence[tuple[str, str]], options: CompileOptions, progress: Progress | None
 ) -> CompiledLibrary:
-    from rillet.progress import bar
+    from rillet.support.progress_bar import bar
 
     codegen_options = CodegenOptions(
         optimize_for_size=options.optimize_for_size, keep_intermediates=options.dump_ir is not None

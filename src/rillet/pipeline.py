@@ -16,7 +16,7 @@ from rillet.codegen.result import CompiledExecutable
 from rillet.errors import CompileError
 from rillet.ir import Program
 from rillet.ir.passes import Pass
-from rillet.runtime.files import save_error, write_atomically
+from rillet.support.files import save_error, write_atomically
 from rillet.targets import Target
 
 STAGES = ("frontend", "optimize", "dispatch", "codegen", "schedule", "hal", "vm")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rillet.codegen import cache
-from rillet.runtime import files
+from rillet.support import files
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

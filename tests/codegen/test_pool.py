@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rillet import targets, workers
+from rillet import targets
 from rillet.codegen import CodegenOptions, pool
 from rillet.codegen.pool import Job, Pool
 from rillet.codegen.result import CompiledExecutable
 from rillet.errors import CompileError
+from rillet.support import worker_process
 
 _TEXT = """
 builtin.module @{name} attributes {{flow.executable}} {{
@@ -41,15 +42,15 @@ def test_outcomes_come_with_the_number_of_their_job() -> None:
     jobs = _jobs("abc")
     jobs[1] = Job("bad", "not MLIR", jobs[1].target, jobs[1].options)
     found: dict[int, CompiledExecutable | CompileError] = {}
-    with Pool(2) as workers:
-        workers.compile(jobs, found.__setitem__)
+    with Pool(2) as worker_process:
+        worker_process.compile(jobs, found.__setitem__)
     assert sorted(found) == [0, 1, 2]
     assert isinstance(found[1], CompileError) and "not valid MLIR" in str(found[1])
     assert isinstance(found[2], CompiledExecutable) and found[2].name == "c"
 
 
 def test_a_dead_worker_is_named_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, started = workers.start, []
+    real, started = worker_process.start, []
 
     def start(module: str):  # the first one is dead on arrival
         process = real(module)
@@ -59,7 +60,7 @@ def test_a_dead_worker_is_named_and_replaced(monkeypatch: pytest.MonkeyPatch) ->
             process.wait()
         return process
 
-    monkeypatch.setattr(workers, "start", start)
+    monkeypatch.setattr(worker_process, "start", start)
     found: dict[int, CompiledExecutable | CompileError] = {}
     with Pool(2) as processes:
         processes.compile(_jobs("abcd"), found.__setitem__)
@@ -75,6 +76,6 @@ def test_a_bug_of_the_code_generator_comes_with_its_traceback(monkeypatch: pytes
 
     monkeypatch.setattr("rillet.codegen.compile_executable", broken)
     found: dict[int, CompiledExecutable | CompileError] = {}
-    with Pool(1) as workers:
-        workers.compile(_jobs("a"), found.__setitem__)
+    with Pool(1) as worker_process:
+        worker_process.compile(_jobs("a"), found.__setitem__)
     assert "internal error in code generation" in str(found[0]) and "KeyError: 'surprise'" in str(found[0])

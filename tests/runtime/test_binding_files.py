@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 
 from rillet import LoadError, SaveError
-from rillet.runtime import files, load, read_facts
+from rillet.runtime import load, read_facts
+from rillet.support import files
 
 X = np.arange(4, dtype=np.float32)
 

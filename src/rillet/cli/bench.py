@@ -24,7 +24,7 @@ from rillet.cli.common import (
 )
 from rillet.errors import RunError
 from rillet.runtime import Module, load
-from rillet.runtime.files import check_file
+from rillet.support.files import check_file
 
 _NO_RATES = "no rates: some sizes are known at calls only; compile with --dim NAME=128 for each of them"
 

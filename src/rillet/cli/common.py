@@ -14,7 +14,7 @@ import numpy as np
 from rillet.errors import CompileError, RunError
 from rillet.runtime import Module, TensorSpec, load
 from rillet.runtime.module import MOST_THREADS
-from rillet.samples import sample_inputs
+from rillet.runtime.sample_inputs import sample_inputs
 
 _MOST_DIGITS = 100  # of a number; Python refuses to read those of some thousands
 

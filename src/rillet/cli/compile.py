@@ -19,7 +19,7 @@ from rillet.cli.common import (
     print_stats,
 )
 from rillet.errors import CompileError
-from rillet.runtime.files import check_file
+from rillet.support.files import check_file
 
 
 def register(commands: Any) -> None:

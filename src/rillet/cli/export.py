@@ -8,7 +8,7 @@ from typing import Any
 
 from rillet.cli.common import add_compiling, add_shapes, is_size, model_path, parse_shapes, parse_sizes, print_json
 from rillet.errors import CompileError
-from rillet.runtime.files import check_folder
+from rillet.support.files import check_folder
 
 _UNITS = {"": 1, "k": 1024, "m": 1024 * 1024}
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from rillet.errors import CompileError
 from rillet.runtime import Module
-from rillet.runtime.files import write_atomically
+from rillet.support.files import write_atomically
 
 if TYPE_CHECKING:
     from rillet.analysis.roofs import Roofline

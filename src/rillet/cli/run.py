@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rillet.cli.common import add_inputs, add_source, npy, open_module, print_json, read_inputs
-from rillet.runtime.files import check_folder, write_folder
+from rillet.support.files import check_folder, write_folder
 
 _LONGEST_NAME = 50  # characters of an output's name that its file's has; four bytes each fit every file system
 

@@ -29,8 +29,8 @@ from rillet.cli.common import (
     thread_number,
 )
 from rillet.errors import CompileError, SaveError
-from rillet.runtime.files import check_file, path_text
-from rillet.samples import named_sizes, sample_inputs, sized
+from rillet.runtime.sample_inputs import named_sizes, sample_inputs, sized
+from rillet.support.files import check_file, path_text
 
 if TYPE_CHECKING:
     from rillet.codegen.knobs import Knobs

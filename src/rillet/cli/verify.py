@@ -17,7 +17,7 @@ from rillet.cli.common import (
     read_arrays,
     storable,
 )
-from rillet.runtime.files import check_file, write_atomically
+from rillet.support.files import check_file, write_atomically
 
 if TYPE_CHECKING:
     from rillet.verify import Report

@@ -20,7 +20,7 @@ from typing import Any
 from rillet.codegen.knobs import Choice
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.errors import SaveError
-from rillet.runtime.files import write_atomically
+from rillet.support.files import write_atomically
 from rillet.targets import Target
 
 

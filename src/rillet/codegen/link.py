@@ -12,7 +12,7 @@ from pathlib import Path
 from rillet.codegen.llvm import emit_object
 from rillet.codegen.result import CompiledExecutable
 from rillet.errors import CompileError
-from rillet.scratch import scratch_folder
+from rillet.support.temporary_folder import scratch_folder
 from rillet.targets import Target
 
 ABI_VERSION = 1

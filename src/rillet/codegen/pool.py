@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from rillet import workers
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.errors import CompileError
+from rillet.support import worker_process
 from rillet.targets import Target
 
 # A process costs about as much to start as this many jobs.
@@ -42,7 +42,7 @@ class Pool:
 
     def __init__(self, workers: int | None = None, *, eager: bool = False):
         self._eager = eager
-        self._workers = workers or os.cpu_count() or 1
+        self._workers = worker_process or os.cpu_count() or 1
         self._processes: list[subprocess.Popen[bytes]] = []
         self._closed = False
         self._lock = threading.Lock()  # held to replace a process and to end all
@@ -63,7 +63,7 @@ class Pool:
         """
         worthwhile = len(jobs) if self._eager else len(jobs) // _JOBS_WORTH_A_PROCESS
         wanted = min(self._workers - 1, worthwhile)
-        self._processes += [workers.start(_WORKER) for _ in range(wanted - len(self._processes))]
+        self._processes += [worker_process.start(_WORKER) for _ in range(wanted - len(self._processes))]
         # Long texts first: they tend to be the long compiles, and the tail of the schedule stays short.
         pending: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in sorted(range(len(jobs)), key=lambda n: -len(jobs[n].text)):
@@ -83,7 +83,7 @@ class Pool:
         with self._lock:
             self._closed = True
             for process in self._processes:
-                workers.end(process)
+                worker_process.end(process)
 
     def _drive(
         self,
@@ -100,14 +100,14 @@ class Pool:
                 return
             job, process = jobs[number], self._processes[slot]
             try:
-                finished.put((number, workers.ask(process, job.text, job.target, job.options)))
+                finished.put((number, worker_process.ask(process, job.text, job.target, job.options)))
             except (OSError, EOFError, ValueError, pickle.UnpicklingError):
                 with self._lock:
                     if self._closed:
                         return
                     code = process.poll()
-                    workers.end(process)
-                    self._processes[slot] = workers.start(_WORKER)
+                    worker_process.end(process)
+                    self._processes[slot] = worker_process.start(_WORKER)
                 message = f"the compiler process died (status {code}) while compiling executable '{job.name}'"
                 finished.put((number, CompileError(message)))
 

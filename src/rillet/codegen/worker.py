@@ -1,7 +1,7 @@
 """A worker process that compiles executables."""
 
-from rillet import workers
 from rillet.codegen.pool import outcome_of
+from rillet.support import worker_process
 
 if __name__ == "__main__":
-    workers.serve(outcome_of)
+    worker_process.serve(outcome_of)

@@ -57,7 +57,7 @@ def build(
 ) -> Build:
     """Compile ``source`` for static memory. Raises ``CompileError`` naming the inputs to pin if shapes are dynamic."""
     from rillet.compiler import executables, import_source
-    from rillet.progress import bar
+    from rillet.support.progress_bar import bar
 
     trace = pipeline.Trace(options.dump_ir)
     program = import_source(source, inputs, trace, values)

@@ -16,7 +16,7 @@ from rillet.export.modes import Parts, c_mode
 from rillet.export.names import identifier
 from rillet.export.readme import readme
 from rillet.export.static_mode import static_mode
-from rillet.runtime.files import check_folder, write_folder
+from rillet.support.files import check_folder, write_folder
 
 Layout = Callable[[layouts.Content], Mapping[str, str | bytes]]
 

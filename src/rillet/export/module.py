@@ -12,8 +12,8 @@ from rillet.export.folder import Exported, export
 from rillet.ir import dtypes
 from rillet.ir.image import Image
 from rillet.ir.image import TensorSpec as Spec
-from rillet.runtime.files import write_atomically
 from rillet.runtime.specs import TensorSpec, tensor_spec
+from rillet.support.files import write_atomically
 from rillet.targets import Target
 
 

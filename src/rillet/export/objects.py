@@ -18,7 +18,7 @@ from rillet.codegen.sizes import Sizes
 from rillet.codegen.stack import stack_bytes
 from rillet.errors import CompileError
 from rillet.ir.image import Image
-from rillet.scratch import scratch_folder
+from rillet.support.temporary_folder import scratch_folder
 from rillet.targets import Target
 
 ALIGNMENT = 64  # of constants and modules, in bytes

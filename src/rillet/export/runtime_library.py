@@ -11,7 +11,7 @@ from pathlib import Path
 from rillet.codegen import cache
 from rillet.errors import CompileError
 from rillet.export import objects
-from rillet.scratch import scratch_folder
+from rillet.support.temporary_folder import scratch_folder
 from rillet.targets import Target
 
 

@@ -12,7 +12,7 @@ from torch_mlir import ir
 
 from rillet.errors import CompileError
 from rillet.ir import Program
-from rillet.runtime.files import path_text
+from rillet.support.files import path_text
 
 if TYPE_CHECKING:
     import onnx

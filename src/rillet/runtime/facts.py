@@ -9,8 +9,8 @@ from typing import Any
 
 from rillet.errors import LoadError
 from rillet.runtime import _native, strings
-from rillet.runtime.files import path_text
 from rillet.runtime.specs import TensorSpec, tensor_spec
+from rillet.support.files import path_text
 
 
 @dataclass(frozen=True)

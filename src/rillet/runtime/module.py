@@ -12,8 +12,8 @@ import numpy as np
 from rillet.errors import LoadError, RunError
 from rillet.runtime import _native, inputs, strings
 from rillet.runtime.cpus import available_cores
-from rillet.runtime.files import path_text, write_atomically
 from rillet.runtime.specs import TensorSpec, tensor_spec
+from rillet.support.files import path_text, write_atomically
 
 MOST_THREADS = 1024  # that a call can use
 # Whose device a module runs on (native_sharing_t of the extension).

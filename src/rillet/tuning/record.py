@@ -20,7 +20,7 @@ from typing import Any
 from rillet.codegen.cache import default_directory
 from rillet.codegen.knobs import Knobs
 from rillet.errors import CompileError, advice
-from rillet.runtime.files import save_error, write_atomically
+from rillet.support.files import save_error, write_atomically
 from rillet.targets import Target
 
 FORMAT = "rillet-tuning"

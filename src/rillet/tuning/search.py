@@ -25,8 +25,8 @@ from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.errors import CompileError
 from rillet.ir.image import Image
 from rillet.module import CompiledLibrary, write_module
-from rillet.progress import Progress, bar
 from rillet.runtime.cpus import available_cores
+from rillet.support.progress_bar import Progress, bar
 from rillet.targets import Target
 from rillet.tuning import measure, space
 from rillet.tuning.measure import Clock

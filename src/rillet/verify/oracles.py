@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rillet import workers
 from rillet.errors import RilletError
+from rillet.support import worker_process
 
 if TYPE_CHECKING:
     import onnx
@@ -79,14 +79,14 @@ class _Process:
 
     def _ask(self, oracle: str, *request: Any) -> Any:
         if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
-            self._process, self._owner = workers.start(_WORKER), os.getpid()
+            self._process, self._owner = worker_process.start(_WORKER), os.getpid()
         try:
-            return workers.ask(self._process, oracle, *request)
+            return worker_process.ask(self._process, oracle, *request)
         except (OSError, EOFError, ValueError, pickle.UnpicklingError):
             self._process.wait()
             raise OracleError(f"{oracle} {_death(self._process.returncode)} of this model") from None
         except BaseException:  # an interrupt leaves the answer unread
-            workers.end(self._process)
+            worker_process.end(self._process)
             raise
 
     def _renew_lock(self) -> None:
@@ -96,7 +96,7 @@ class _Process:
     def close(self) -> None:
         """End the process."""
         if self._process is not None and self._owner == os.getpid():
-            workers.end(self._process)
+            worker_process.end(self._process)
 
 
 _WORKER = "rillet.verify.worker"

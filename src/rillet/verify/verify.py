@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rillet.errors import CompileError, RilletError
-from rillet.samples import sample_inputs
+from rillet.runtime.sample_inputs import sample_inputs
 from rillet.verify.difference import Difference, difference
 from rillet.verify.oracles import ORACLES, OracleError
 from rillet.verify.steps import Judge

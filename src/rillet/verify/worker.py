@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rillet import workers
+from rillet.support import worker_process
 
 if TYPE_CHECKING:
     import onnx
@@ -83,4 +83,4 @@ def _die_first() -> None:
 
 if __name__ == "__main__":
     _die_first()
-    workers.serve(answer)
+    worker_process.serve(answer)
