@@ -27,7 +27,7 @@ from rillet.codegen.cache import default_directory
 from rillet.codegen.link import link_embedded_elf, table_ir
 from rillet.codegen.llvm import emit_object
 from rillet.codegen.sizes import Sizes
-from rillet.compiler import CompileOptions
+from rillet.driver.compiler import CompileOptions
 from rillet.errors import CompileError
 from rillet.export import Build, build, objects, runtime_library, static_mode
 from rillet.export.modes import c_mode

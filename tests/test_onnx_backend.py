@@ -10,7 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from rillet import CompileError, RunError, UnsupportedError, onnx_backend, specialize
+from rillet import CompileError, RunError, UnsupportedError, onnx_backend
+from rillet.onnx_backend import specialize
 
 
 def model(

@@ -12,7 +12,7 @@ from rillet.errors import CompileError, LoadError, RilletError, RunError, SaveEr
 
 if TYPE_CHECKING:
     from rillet.analysis import check
-    from rillet.compiler import compile
+    from rillet.driver.compiler import compile
     from rillet.runtime import Module, load
 
 __version__ = "0.1.0"
@@ -29,7 +29,12 @@ __all__ = [
     "load",
 ]
 
-_LAZY = {"check": "rillet.analysis", "compile": "rillet.compiler", "load": "rillet.runtime", "Module": "rillet.runtime"}
+_LAZY = {
+    "check": "rillet.analysis",
+    "compile": "rillet.driver.compiler",
+    "load": "rillet.runtime",
+    "Module": "rillet.runtime",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 
 from rillet.codegen import CodegenOptions, compile_executable, elf
-from rillet.compiler import lower_until
-from rillet.executables import executables
+from rillet.driver.compiler import lower_until
+from rillet.driver.kernels import executables
 from rillet.targets import Target
 
 _LABEL = re.compile(r"(\.LBB\w+):")

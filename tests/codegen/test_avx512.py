@@ -25,7 +25,7 @@ from rillet import targets
 from rillet.codegen import CodegenOptions
 from rillet.codegen.cache import default_directory
 from rillet.codegen.library import compile_parts
-from rillet.compiler import CompileOptions, compile_to_bytes
+from rillet.driver.compiler import CompileOptions, compile_to_bytes
 from rillet.targets import Target
 from rillet.verify.difference import difference
 

@@ -16,7 +16,7 @@ import rillet
 from rillet import targets
 from rillet.codegen import compile_executable
 from rillet.codegen.cpu.contraction_narrow import NarrowWorkgroup
-from rillet.compiler import executables, lower_until
+from rillet.driver.compiler import executables, lower_until
 
 
 def model(shape: tuple[object, ...], weights: dict[str, np.ndarray], *nodes: object) -> ModelProto:

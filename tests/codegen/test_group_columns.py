@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import rillet
 from rillet import targets
 from rillet.codegen import compile_executable
-from rillet.compiler import executables, lower_until
+from rillet.driver.compiler import executables, lower_until
 from rillet.targets import Target
 
 Shape = tuple[int, int, int, tuple[int, int], int]  # groups, channels in and out of each, kernel, stride

@@ -16,8 +16,8 @@ from rillet import targets
 from rillet.codegen import CodegenOptions, compile_executable
 from rillet.codegen.cpu.kernel import MAX_LOCAL_MEMORY
 from rillet.codegen.knobs import Knobs
-from rillet.compiler import executables, lower_until
 from rillet.dispatch.winograd import transform
+from rillet.driver.compiler import executables, lower_until
 
 Taps = tuple[int, ...]
 

@@ -17,7 +17,7 @@ from rillet import dispatch, optimize, targets
 from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.strategies import choose
 from rillet.dispatch.executables import functions
-from rillet.executables import executables
+from rillet.driver.kernels import executables
 from rillet.ir import Program, make_context
 from rillet.ir.structured import structured, walk
 

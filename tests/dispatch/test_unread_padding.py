@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rillet
 from rillet import targets
-from rillet.compiler import lower_until
+from rillet.driver.compiler import lower_until
 
 Pads = tuple[int, int, int, int]
 Case = tuple[onnx.ModelProto, np.ndarray]

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
-from rillet.compiler import import_source
+from rillet.driver.compiler import import_source
 from rillet.errors import CompileError
 
 pytestmark = pytest.mark.timeout(60)

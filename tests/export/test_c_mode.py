@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 import rillet
-from rillet.compiler import cross_compile
+from rillet.driver.compiler import cross_compile
 from rillet.export import runtime_library
 
 pytestmark = pytest.mark.skipif(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rillet import export
-from rillet.compiler import CompileOptions
+from rillet.driver.compiler import CompileOptions
 from rillet.export.static_mode import module_bytes
 from rillet.targets import get
 

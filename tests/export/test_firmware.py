@@ -17,7 +17,7 @@ import pytest
 
 import models
 import rillet
-from rillet.compiler import compile_to_bytes
+from rillet.driver.compiler import compile_to_bytes
 from rillet.targets import get
 
 # Instructions for each multiply-accumulate, at most.

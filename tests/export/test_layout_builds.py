@@ -11,7 +11,7 @@ from pathlib import Path
 import graphs
 import pytest
 
-from rillet.compiler import cross_compile
+from rillet.driver.compiler import cross_compile
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64" or shutil.which("cc") is None, reason="needs cc for x86-64"

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import rillet
-from rillet.compiler import cross_compile
+from rillet.driver.compiler import cross_compile
 from rillet.export.names import distinct, identifier
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import models
 import rillet
-from rillet.compiler import compile_to_bytes
+from rillet.driver.compiler import compile_to_bytes
 from rillet.targets import Target, get, host
 
 NETWORKS = ("mnist_cnn", "ds_cnn", "resnet_8", "mobilenet_v1_025", "fc_autoencoder")

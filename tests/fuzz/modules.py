@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 import rillet
-from rillet.compiler import compile_to_bytes
+from rillet.driver.compiler import compile_to_bytes
 from rillet.targets import get
 
 from . import worker

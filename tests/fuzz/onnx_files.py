@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from rillet import pipeline
-from rillet.compiler import import_source
+from rillet.driver.compiler import import_source
 from rillet.errors import RilletError, UnsupportedError
 from rillet.targets import get
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import rillet
-from rillet import compiler, targets
+from rillet import targets
 from rillet.codegen.knobs import Knobs
+from rillet.driver import compiler
 from rillet.errors import CompileError
 from rillet.tuning import Entry, Record, record
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rillet import compiler, runtime, targets
+from rillet import runtime, targets
 from rillet.codegen.knobs import LIMITS, MODEL, Choice, Knobs
+from rillet.driver import compiler
 from rillet.tuning import Record, measure
 from rillet.tuning.search import Result, Search, Status, _ordered
 

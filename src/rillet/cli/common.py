@@ -83,7 +83,7 @@ def open_module(options: argparse.Namespace) -> Module:
             )
         return load(options.model, threads=options.threads)
     import rillet
-    from rillet.compiler import resolve_targets
+    from rillet.driver.compiler import resolve_targets
 
     obstacles = [target.obstacle for target in resolve_targets(options.target or "host")]
     if all(obstacles):

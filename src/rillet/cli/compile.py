@@ -39,7 +39,7 @@ def register(commands: Any) -> None:
 
 def handle(options: argparse.Namespace) -> int:
     import rillet
-    from rillet.compiler import print_stage, resolve_targets
+    from rillet.driver.compiler import print_stage, resolve_targets
 
     shapes, dims = parse_shapes(options.shape), parse_sizes("--dim", options.dim)
     target = options.target or "host"

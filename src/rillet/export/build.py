@@ -24,7 +24,7 @@ from rillet.targets import Target
 from rillet.vm import encode
 
 if TYPE_CHECKING:
-    from rillet.compiler import CompileOptions, Source
+    from rillet.driver.compiler import CompileOptions, Source
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def build(
     progress: Progress | None,
 ) -> Build:
     """Compile ``source`` for static memory. Raises ``CompileError`` naming the inputs to pin if shapes are dynamic."""
-    from rillet.compiler import executables, import_source
+    from rillet.driver.compiler import executables, import_source
     from rillet.support.progress_bar import bar
 
     trace = pipeline.Trace(options.dump_ir)

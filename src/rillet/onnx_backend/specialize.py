@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rillet import structured
 from rillet.errors import RunError, UnsupportedError
+from rillet.onnx_backend import sequences
 
 if TYPE_CHECKING:
     import onnx
@@ -40,8 +40,8 @@ class SpecializedModel:
 
     def __init__(self, source: onnx.ModelProto, keys: tuple[str, ...], options: Mapping[str, Any], error: Exception):
         self.keys = keys
-        self._structured = structured.structured_inputs(source)
-        self._assembles = structured.has_structured_outputs(source)
+        self._structured = sequences.structured_inputs(source)
+        self._assembles = sequences.has_structured_outputs(source)
         self._source = source
         self._options = options
         self._error = error
@@ -71,9 +71,9 @@ class SpecializedModel:
             result = module(*arrays, **named)
             return result if isinstance(result, tuple) else (result,)
         for name in self._structured:
-            feeds.update({f"{name}[{i}]": t for i, t in enumerate(structured.pack(feeds.pop(name)))})
+            feeds.update({f"{name}[{i}]": t for i, t in enumerate(sequences.pack(feeds.pop(name)))})
         outputs = module.run(feeds)
-        return structured.assemble(self._source, list(outputs), list(outputs.values()))
+        return sequences.assemble(self._source, list(outputs), list(outputs.values()))
 
     def _feeds(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         if len(arrays) > len(self._names):
@@ -93,7 +93,7 @@ class SpecializedModel:
             raise self._error
         key = (
             tuple((v.dtype.str, v.shape, v.tobytes()) for v in values.values()),
-            tuple(structured.structure_of(feeds[name]) for name in self._structured),
+            tuple(sequences.structure_of(feeds[name]) for name in self._structured),
         )
         with self._lock:
             if key in self._variants:
@@ -105,7 +105,7 @@ class SpecializedModel:
             return self._variants[key]
 
     def _build(self, values: Mapping[str, np.ndarray], structures: Mapping[str, Any]) -> Module:
-        model = structured.unpack(self._source, structures) if structures else self._source
+        model = sequences.unpack(self._source, structures) if structures else self._source
         if not structures or self.keys:
             return _compile(model, values, self._options)
         try:
@@ -124,7 +124,7 @@ def compile_or_specialize(source: onnx.ModelProto, **options: Any) -> Specialize
     ``options`` are those of ``rillet.compile``. Raises CompileError; UnsupportedError when no value of an input can
     help.
     """
-    if structured.structured_inputs(source):
+    if sequences.structured_inputs(source):
         return SpecializedModel(source, (), options, RunError("an input is too large to compile for its value"))
     try:
         return SpecializedModel.of(_compile(source, {}, options), source)

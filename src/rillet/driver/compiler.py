@@ -16,8 +16,8 @@ from rillet import pipeline, runtime
 from rillet.codegen.cache import default_directory
 from rillet.codegen.library import Progress, compile_library, compile_parts
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
+from rillet.driver.kernels import entry_facts, executables
 from rillet.errors import CompileError, LoadError
-from rillet.executables import entry_facts, executables
 from rillet.frontends import source as source_frontend
 from rillet.frontends.dimensions import pin
 from rillet.ir import Program, turn

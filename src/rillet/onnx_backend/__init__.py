@@ -5,7 +5,7 @@
 
 Keyword arguments of ``prepare`` are those of ``rillet.compile`` (``target``, ``threads``, ``jobs``, ``cache``,
 ``inputs``). A model in which the value of an input shapes the code (the axes of a reduction, say) is compiled for
-that value when it is first called with it; see ``rillet.specialize``.
+that value when it is first called with it; see ``rillet.onnx_backend.specialize``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
 from rillet.errors import CompileError, RilletError, RunError
-from rillet.specialize import SpecializedModel, compile_or_specialize
+from rillet.onnx_backend.specialize import SpecializedModel, compile_or_specialize
 
 __all__ = [
     "RilletBackend",
