@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from rillet.vm.moves import sequentialize
+from rillet.vm.register_copies import sequentialize
 
 
 def play(moves: dict[int, int], scratch: int) -> bool:

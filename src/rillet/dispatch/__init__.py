@@ -25,8 +25,8 @@ from rillet.dispatch import (
     winograd,
     winograd_weights,
 )
+from rillet.dispatch.form import check
 from rillet.dispatch.groups import Limits
-from rillet.dispatch.spec import check
 from rillet.ir.passes import Pass
 
 PASSES = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rillet.errors import CompileError
-from rillet.export import layouts, objects, web
+from rillet.export import objects, project_layouts, web
 from rillet.export import source as c_source
 from rillet.export.build import Build
 from rillet.export.figures import Figures, check_budget, check_budgets, require_address_space
@@ -18,12 +18,12 @@ from rillet.export.readme import readme
 from rillet.export.static_mode import static_mode
 from rillet.support.files import check_folder, write_folder
 
-Layout = Callable[[layouts.Content], Mapping[str, str | bytes]]
+Layout = Callable[[project_layouts.Content], Mapping[str, str | bytes]]
 
 LAYOUTS: dict[str, Layout] = {
-    "cmake": layouts.cmake,
-    "zephyr": layouts.zephyr,
-    "arduino": layouts.arduino,
+    "cmake": project_layouts.cmake,
+    "zephyr": project_layouts.zephyr,
+    "arduino": project_layouts.arduino,
     "web": web.web,
 }
 MODES: dict[str, Callable[[Build, str], Parts]] = {"c": c_mode, "static": static_mode}
@@ -71,7 +71,7 @@ def export(
     parts = MODES[mode](build, symbol)
     check_budgets(build, parts.figures, parts.arena, ram, flash)
     inputs, outputs = c_source.parameters(build)
-    content = layouts.Content(
+    content = project_layouts.Content(
         name=symbol,
         target=build.target,
         inputs=tuple(inputs),

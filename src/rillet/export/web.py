@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rillet.errors import CompileError
 from rillet.export import objects
-from rillet.export.layouts import Content
+from rillet.export.project_layouts import Content
 from rillet.export.source import Parameter
 
 _ARRAYS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rillet.hal import control_flow, convert_to_hal
-from rillet.hal.spec import check
+from rillet.hal.form import check
 from rillet.ir.passes import Pass
 
 __all__ = ["check", "passes"]

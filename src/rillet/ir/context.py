@@ -6,7 +6,7 @@ import threading
 
 from torch_mlir import ir
 
-from rillet.ir.turns import Turn
+from rillet.ir.mlir_lock import Turn
 
 # A context keeps every type, attribute and location that was ever made in it, so it is not used for ever.
 _MOST_USES = 1000

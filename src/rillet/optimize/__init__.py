@@ -23,7 +23,7 @@ from rillet.optimize import (
     split_contractions,
     transposed_convolutions,
 )
-from rillet.optimize.spec import check
+from rillet.optimize.form import check
 
 PASSES = [
     Pass("assertions", "optimize", assertions.run),  # first: what follows relies on them

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rillet.ir.passes import Pass
 from rillet.schedule import arena, concurrency, constants, convert_to_stream, in_place, in_place_loops, tidy
-from rillet.schedule.spec import check
+from rillet.schedule.form import check
 
 __all__ = ["check", "passes"]
 

@@ -6,7 +6,7 @@ from rillet.ir.passes import Pass
 from rillet.vm import convert_to_vm
 from rillet.vm.disassemble import disassemble
 from rillet.vm.encode import encode
-from rillet.vm.spec import check
+from rillet.vm.form import check
 
 __all__ = ["check", "disassemble", "encode", "passes"]
 

@@ -12,7 +12,7 @@ from rillet.errors import CompileError
 from rillet.ir.image import Function, Import
 from rillet.vm import imports
 from rillet.vm.liveness import Liveness, edges, reads, terminator
-from rillet.vm.moves import sequentialize
+from rillet.vm.register_copies import sequentialize
 from rillet.vm.registers import Allocation, allocate
 
 _IMPORT_BIT = 0x8000
