@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import models
-from rillet.codegen import object_file
 from rillet.codegen.cache import default_directory
-from rillet.codegen.link import link_embedded_elf, table_ir
-from rillet.codegen.llvm import emit_object
-from rillet.codegen.sizes import Sizes
+from rillet.codegen.cpu.object_code import object_file
+from rillet.codegen.cpu.object_code.link import link_embedded_elf, table_ir
+from rillet.codegen.cpu.object_code.llvm import emit_object
+from rillet.codegen.cpu.object_code.sizes import Sizes
 from rillet.driver.compiler import CompileOptions
 from rillet.errors import CompileError
 from rillet.export import Build, build, objects, runtime_library, static_mode

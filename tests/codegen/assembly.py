@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rillet.codegen import CodegenOptions, compile_executable, elf
+from rillet.codegen import CodegenOptions, compile_executable
+from rillet.codegen.cpu.object_code import elf
 from rillet.driver.compiler import lower_until
 from rillet.driver.kernels import executables
 from rillet.targets import Target

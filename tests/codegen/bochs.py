@@ -25,7 +25,7 @@ import pytest
 
 from rillet.codegen import CompiledExecutable
 from rillet.codegen.cache import default_directory
-from rillet.codegen.link import link_embedded_elf
+from rillet.codegen.cpu.object_code.link import link_embedded_elf
 from rillet.export import objects, runtime_library
 from rillet.ir import dtypes
 from rillet.targets import Target, get

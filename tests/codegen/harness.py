@@ -15,7 +15,7 @@ import ziglang
 
 from rillet import targets
 from rillet.codegen import CodegenOptions, CompiledExecutable, compile_executable
-from rillet.codegen.llvm import emit_object
+from rillet.codegen.cpu.object_code.llvm import emit_object
 from rillet.targets import Target
 
 # Runs the whole grid, so that ctypes does not cost a call for each workgroup.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rillet.codegen import call_stack
+from rillet.codegen.cpu.object_code import call_stack
 from rillet.errors import CompileError
 from rillet.export import objects
 from rillet.targets import get

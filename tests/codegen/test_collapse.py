@@ -6,8 +6,8 @@ import numpy as np
 from harness import Kernel, executable, generic
 from torch_mlir import ir
 
-from rillet.codegen.cpu.collapse import collapse
-from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.rewrites.collapse import collapse
 from rillet.ir import make_context
 
 NHWC = "(d0,d1,d2,d3)->(d0,d1,d2,d3)"

@@ -9,7 +9,7 @@ from kernels import PACK, assert_close, batched, matmul, pack
 
 from rillet import targets
 from rillet.codegen import CodegenOptions
-from rillet.codegen.cpu import tiles
+from rillet.codegen.cpu import cost_model
 from rillet.codegen.knobs import Knobs
 
 
@@ -82,7 +82,7 @@ def test_rows_of_unknown_number_may_be_one(target: str, n: int) -> None:
 @pytest.mark.parametrize(("m", "n", "k"), [(31, 45, 50), (64, 70, 129)])
 def test_reductions_with_spread_rows_are_done_in_parts(m: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Kernel(matmul(m, n, k), "host").executable.local_memory_size
-    monkeypatch.setattr(tiles, "SPREAD_STEPS", 16)
+    monkeypatch.setattr(cost_model, "SPREAD_STEPS", 16)
     assert _check(m, n, k, "x86-64-v2").executable.local_memory_size > whole
 
 
@@ -96,7 +96,7 @@ def test_reductions_are_done_in_parts_on_demand(m: int, n: int, k: int) -> None:
 @pytest.mark.parametrize(("m", "n", "k"), [(13, 300, 257), (70, 136, 600)])
 def test_weights_that_are_fetched_ahead(m: int, n: int, k: int) -> None:
     """The last column tile of all fetches from beyond the weights, and row tiles are no power of two."""
-    assert tiles.prefetches(targets.get("x86-64-v3"), 4 * n * k)
+    assert cost_model.prefetches(targets.get("x86-64-v3"), 4 * n * k)
     _check(m, n, k, "x86-64-v3")
 
 

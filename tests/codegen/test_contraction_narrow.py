@@ -15,7 +15,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import rillet
 from rillet import targets
 from rillet.codegen import compile_executable
-from rillet.codegen.cpu.contraction_narrow import NarrowWorkgroup
+from rillet.codegen.cpu.contraction.narrow import NarrowWorkgroup
 from rillet.driver.compiler import executables, lower_until
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from harness import Kernel, executable, generic
 
-from rillet.codegen.cpu.math import expand
+from rillet.codegen.math import expand
 
 TARGETS = ["x86-64-v2", "host"]
 NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}

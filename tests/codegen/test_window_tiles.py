@@ -8,8 +8,8 @@ import math
 import pytest
 
 from rillet import targets
-from rillet.codegen.cpu import window_tiles
-from rillet.codegen.cpu.window_tiles import Operand, Reach, Window, WindowTile
+from rillet.codegen.cpu.windowed import cost_model
+from rillet.codegen.cpu.windowed.cost_model import Operand, Reach, Window, WindowTile
 
 V2, V3, V4, ARM, M4 = (targets.get(n) for n in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "cortex-m4"))
 
@@ -37,12 +37,12 @@ def test_neighbours_share_what_they_read() -> None:
 def test_tiles_keep_sums_in_registers(target: targets.Target, lines: int, rows: int, columns: int, kernel: int) -> None:
     lanes = target.lanes(32)
     window = convolution(lines, rows, columns, kernel)
-    tile = window_tiles.choose_tile(target, window, lanes)
+    tile = cost_model.choose_tile(target, window, lanes)
     assert tile.accumulators <= target.tile_registers - 2
     assert tile.lines <= lines and tile.rows <= rows and (tile.vectors - 1) * lanes < columns
     if tile.lines > 1:
-        assert tile.accumulators * window.steps <= window_tiles.unrolled_operations(target)
-    blocks = window_tiles.choose_blocks(target, window, tile)
+        assert tile.accumulators * window.steps <= cost_model.unrolled_operations(target)
+    blocks = cost_model.choose_blocks(target, window, tile)
     assert 1 <= blocks.outer <= math.ceil(lines / tile.lines)
 
 
@@ -61,18 +61,18 @@ def test_tiles_keep_sums_in_registers(target: targets.Target, lines: int, rows: 
     ],
 )
 def test_tiles_on_layers_of_networks(size: int, columns: int, stride: int, expected: tuple[int, int, int]) -> None:
-    tile = window_tiles.choose_tile(V3, convolution(size, size, columns, stride=stride), 8)
+    tile = cost_model.choose_tile(V3, convolution(size, size, columns, stride=stride), 8)
     assert (tile.lines, tile.rows, tile.vectors) == expected
 
 
 def test_lines_in_a_tile_spare_fetches_from_l2() -> None:
     wide = convolution(56, 56, 144)
-    one, two = (window_tiles.tile_cycles(V3, wide, WindowTile(4, 1, 8, n)) / n for n in (1, 2))
+    one, two = (cost_model.tile_cycles(V3, wide, WindowTile(4, 1, 8, n)) / n for n in (1, 2))
     assert two < one
     small = convolution(4, 4, 8)
     ample = dataclasses.replace(V3, l1d_bytes=1 << 20)
     tile = WindowTile(4, 1, 8, 2)
-    assert window_tiles.tile_cycles(V3, small, tile) == window_tiles.tile_cycles(ample, small, tile)
+    assert cost_model.tile_cycles(V3, small, tile) == cost_model.tile_cycles(ample, small, tile)
 
 
 def test_reads_from_beyond_l2_go_along_few_streams() -> None:
@@ -80,7 +80,7 @@ def test_reads_from_beyond_l2_go_along_few_streams() -> None:
     large = convolution(56, 56, 96, stride=2)
     ample = dataclasses.replace(V3, l2_bytes=16 << 20)
     one, four = WindowTile(1, 1, 8, 4), WindowTile(4, 1, 8, 2)
-    cycles = {t: [window_tiles.window_cycles(t, large, tile) for tile in (one, four)] for t in (V3, ample)}
+    cycles = {t: [cost_model.window_cycles(t, large, tile) for tile in (one, four)] for t in (V3, ample)}
     assert cycles[V3][0] < 0.9 * cycles[V3][1]
     assert cycles[ample][0] > cycles[ample][1]
 
@@ -90,26 +90,26 @@ def test_parts_of_lines_that_share_few_sets_are_avoided() -> None:
     narrow, wide = WindowTile(7, 1, 8, 2), WindowTile(2, 2, 8, 2)
     crowded, spread = convolution(14, 14, 512), convolution(14, 14, 528)
     better = [
-        window_tiles.window_cycles(V3, w, narrow) < window_tiles.window_cycles(V3, w, wide) for w in (crowded, spread)
+        cost_model.window_cycles(V3, w, narrow) < cost_model.window_cycles(V3, w, wide) for w in (crowded, spread)
     ]
     assert better == [False, True]
-    assert window_tiles.choose_tile(V3, crowded, 8).vectors == 2
-    assert window_tiles.choose_tile(V3, convolution(28, 28, 128, kernel=5, stride=2), 8).rows < 7
+    assert cost_model.choose_tile(V3, crowded, 8).vectors == 2
+    assert cost_model.choose_tile(V3, convolution(28, 28, 128, kernel=5, stride=2), 8).rows < 7
 
 
 def test_an_out_of_order_core_runs_the_chains_of_several_tiles_side_by_side() -> None:
     short = convolution(2, 2, 64)
     tile = WindowTile(1, 1, 1, 1)
     single = dataclasses.replace(V3, l2_bytes=0)
-    assert window_tiles.tile_cycles(single, short, tile) >= 36 > 1.5 * window_tiles.tile_cycles(V3, short, tile)
+    assert cost_model.tile_cycles(single, short, tile) >= 36 > 1.5 * cost_model.tile_cycles(V3, short, tile)
 
 
 def test_without_an_l2_code_stays_small() -> None:
-    assert window_tiles.choose_tile(M4, convolution(25, 5, 64), 1).lines == 1
+    assert cost_model.choose_tile(M4, convolution(25, 5, 64), 1).lines == 1
 
 
 def test_two_workers_share_the_blocks_evenly() -> None:
     window = convolution(56, 56, 144)
     tile = WindowTile(4, 1, 8, 2)
-    blocks = window_tiles.choose_blocks(V3, window, tile)
+    blocks = cost_model.choose_blocks(V3, window, tile)
     assert math.ceil(28 / blocks.outer) % 2 == 0

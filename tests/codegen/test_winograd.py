@@ -14,7 +14,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import rillet
 from rillet import targets
 from rillet.codegen import CodegenOptions, compile_executable
-from rillet.codegen.cpu.kernel import MAX_LOCAL_MEMORY
+from rillet.codegen.emit.kernel import MAX_LOCAL_MEMORY
 from rillet.codegen.knobs import Knobs
 from rillet.dispatch.winograd import transform
 from rillet.driver.compiler import executables, lower_until

@@ -14,8 +14,8 @@ from optimize.graphs import Graph
 from torch_mlir import ir
 
 from rillet import dispatch, optimize, targets
-from rillet.codegen.cpu.dispatch import Dispatch
 from rillet.codegen.cpu.strategies import choose
+from rillet.codegen.recognize.kernel_function import Dispatch
 from rillet.dispatch.executables import functions
 from rillet.driver.kernels import executables
 from rillet.ir import Program, make_context

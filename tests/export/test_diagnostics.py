@@ -12,8 +12,8 @@ import pytest
 
 import rillet
 from rillet.cli import main
-from rillet.codegen import elf, llvm, mve, object_file
-from rillet.codegen.stack import stack_bytes
+from rillet.codegen.cpu.object_code import elf, llvm, mve, object_file
+from rillet.codegen.cpu.object_code.stack import stack_bytes
 from rillet.errors import CompileError, RunError
 from rillet.targets import get
 

@@ -14,8 +14,8 @@ import pytest
 
 import models
 import rillet
-from rillet.codegen import llvm, object_file
-from rillet.codegen.stack import stack_bytes
+from rillet.codegen.cpu.object_code import llvm, object_file
+from rillet.codegen.cpu.object_code.stack import stack_bytes
 from rillet.errors import CompileError
 from rillet.targets import get
 

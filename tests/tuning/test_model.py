@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from rillet import targets
-from rillet.codegen.cpu import tiles
+from rillet.codegen.cpu import cost_model
 
 V3, V4 = targets.get("x86-64-v3"), targets.get("x86-64-v4")
 
@@ -35,7 +35,7 @@ CHOICES = [
 def test_register_tiles(problem: tuple[int, int, int, bool], avx2: tuple[int, int], avx512: tuple[int, int]) -> None:
     m, n, k, gather = problem
     for target, expected in ((V3, avx2), (V4, avx512)):
-        tile = tiles.choose_tile(target, m, n, k, tiles.Factors(gather=gather))
+        tile = cost_model.choose_tile(target, m, n, k, cost_model.Factors(gather=gather))
         assert (tile.rows, tile.vectors) == expected, target.name
 
 
@@ -48,9 +48,11 @@ def test_the_choice_is_within_the_models_own_margin(
     for target, (rows, vectors) in ((V3, avx2), (V4, avx512)):
         lanes = target.lanes(32)
         cost = {
-            (r, v): tiles.grid_cycles(target, tiles.Tile(r, v, lanes), m, n, k, tiles.Factors(gather=gather))
+            (r, v): cost_model.grid_cycles(
+                target, cost_model.Tile(r, v, lanes), m, n, k, cost_model.Factors(gather=gather)
+            )
             for r in range(1, min(m, 32) + 1)
             for v in range(1, 9)
-            if tiles.fits(target, r, v) and (v - 1) * lanes < n
+            if cost_model.fits(target, r, v) and (v - 1) * lanes < n
         }
         assert cost[rows, vectors] <= 1.02 * min(cost.values())

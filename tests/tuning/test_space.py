@@ -8,7 +8,7 @@ import math
 import pytest
 
 from rillet import targets
-from rillet.codegen.cpu import tiles
+from rillet.codegen.cpu import cost_model
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.tuning import space
 
@@ -39,8 +39,8 @@ def test_tiles_fit_the_registers_and_come_by_modelled_time() -> None:
     group = next(space.groups("contraction", PRODUCT, V3))
     shapes = [(k.tile_rows, k.tile_vectors) for k in group]
     assert 4 <= len(shapes) == len(set(shapes)) <= 12 and (6, 2) not in shapes
-    assert all(tiles.fits(V3, rows, vectors) for rows, vectors in shapes)
-    cost = [tiles.grid_cycles(V3, tiles.Tile(*shape, 8), 784, 96, 64) for shape in shapes]
+    assert all(cost_model.fits(V3, rows, vectors) for rows, vectors in shapes)
+    cost = [cost_model.grid_cycles(V3, cost_model.Tile(*shape, 8), 784, 96, 64) for shape in shapes]
     assert cost == sorted(cost)
 
 
@@ -59,7 +59,7 @@ def test_of_paired_products_tiles_and_splits_are_searched() -> None:
     paired = Choice(PRODUCT.problem | {"element_bytes": 1, "together": 2}, dataclasses.replace(PRODUCT.knobs, unroll=2))
     groups = space.groups("contraction", paired, V3)
     shapes = [(k.tile_rows, k.tile_vectors) for k in next(groups)]
-    assert (4, 2) in shapes and all(tiles.fits(V3, *shape, tiles.Factors(paired=True)) for shape in shapes)
+    assert (4, 2) in shapes and all(cost_model.fits(V3, *shape, cost_model.Factors(paired=True)) for shape in shapes)
     splits = groups.send(paired)
     assert splits and all(k.row_tiles and k.unroll == 2 for k in splits)
     with pytest.raises(StopIteration):
@@ -68,7 +68,7 @@ def test_of_paired_products_tiles_and_splits_are_searched() -> None:
 
 def test_of_transformed_tiles_no_order_and_no_parts_are_searched() -> None:
     groups = space.groups("winograd", PRODUCT, V3)
-    assert all(tiles.fits(V3, k.tile_rows or 0, k.tile_vectors or 0) for k in next(groups))
+    assert all(cost_model.fits(V3, k.tile_rows or 0, k.tile_vectors or 0) for k in next(groups))
     assert all(k.unroll != 4 for k in groups.send(PRODUCT))
     splits = groups.send(PRODUCT)
     assert splits and all(k.row_tiles and k.rows_outer == 1 and k.reduction_block == 0 for k in splits)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import llvmlite.binding as llvm
 import numpy as np
 
-from rillet.codegen.llvm import emit_object
+from rillet.codegen.cpu.object_code.llvm import emit_object
 from rillet.errors import CompileError
 from rillet.targets import Target, get, names
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rillet.codegen import cache
+from rillet.codegen.cpu.object_code.link import link_embedded_elf
 from rillet.codegen.knobs import Knobs
-from rillet.codegen.link import link_embedded_elf
 from rillet.codegen.pool import Job, Pool
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.errors import CompileError

@@ -4,7 +4,7 @@ sides").
 A constant is packed now, in numpy, once for all its users. A computed one is packed by a dispatch of its own where
 enough rows use it to pay for the copy. Depthwise convolutions have no columns and keep their weights as they are.
 Where groups have few columns each, panels would be mostly empty: those of all groups lie side by side instead, so that
-a vector takes several groups (``codegen/cpu/group_columns.py``).
+a vector takes several groups (``codegen/rewrites/group_columns.py``).
 
 Where instructions multiply several steps of a reduction of 8-bit integers at once, constants hold those together.
 """

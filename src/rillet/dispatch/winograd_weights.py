@@ -1,6 +1,6 @@
 """Gives convolutions by windows of three their weights a second time, transformed for Winograd's algorithm.
 
-Kernels transform the image (``codegen/cpu/winograd.py``). The weights as they are stay, for the tiles whose results are
+Kernels transform the image (``codegen/cpu/winograd/strategy.py``). The weights as they are stay, for the tiles whose results are
 not finite that way.
 
 An executable's ``flow.winograd`` holds the numbers of the argument with the weights and of the one with their

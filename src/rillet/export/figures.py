@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rillet.codegen import object_file
+from rillet.codegen.cpu.object_code import object_file
 from rillet.errors import CompileError
 from rillet.export.build import Build
 from rillet.export.convert_to_emitc import Memory

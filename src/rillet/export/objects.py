@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from rillet.codegen import object_file
-from rillet.codegen.llvm import emit_object
-from rillet.codegen.sizes import Sizes
-from rillet.codegen.stack import stack_bytes
+from rillet.codegen.cpu.object_code import object_file
+from rillet.codegen.cpu.object_code.llvm import emit_object
+from rillet.codegen.cpu.object_code.sizes import Sizes
+from rillet.codegen.cpu.object_code.stack import stack_bytes
 from rillet.errors import CompileError
 from rillet.ir.image import Image
 from rillet.support.temporary_folder import scratch_folder

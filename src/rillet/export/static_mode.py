@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from rillet.codegen import call_stack, object_file
-from rillet.codegen.link import table_ir
-from rillet.codegen.llvm import emit_object
+from rillet.codegen.cpu.object_code import call_stack, object_file
+from rillet.codegen.cpu.object_code.link import table_ir
+from rillet.codegen.cpu.object_code.llvm import emit_object
 from rillet.export import objects, runtime_library
 from rillet.export import source as c_source
 from rillet.export.build import Build

@@ -33,7 +33,9 @@ class Target:
     pack_n: int = 16  # panel width of packed right-hand sides; equal for all variants in one file
     pack_k: int = 1  # steps of a reduction of 8-bit integers that lie together in a panel; equal for all variants
     pack_k_ways: int = 1  # their order: by the remainders of their numbers by this, then by the quotients
-    dot_products: str = ""  # instructions that sum products of as many steps: see codegen/cpu/dot_products.py
+    dot_products: str = (
+        ""  # instructions that sum products of as many steps: see codegen/cpu/dot_products/dot_products.py
+    )
     l1d_bytes: int = 32 * 1024
     l2_bytes: int = 512 * 1024
     l3_bytes: int = 8 * 1024 * 1024

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from rillet import runtime
+from rillet.codegen.cpu.object_code.link import link_embedded_elf
 from rillet.codegen.knobs import MODEL, Choice, Knobs
 from rillet.codegen.library import compile_jobs
-from rillet.codegen.link import link_embedded_elf
 from rillet.codegen.pool import Job, Pool
 from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.errors import CompileError

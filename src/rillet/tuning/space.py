@@ -13,8 +13,8 @@ import math
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
-from rillet.codegen.cpu import tiles
-from rillet.codegen.cpu.tiles import Tile
+from rillet.codegen.cpu import cost_model
+from rillet.codegen.cpu.cost_model import Tile
 from rillet.codegen.knobs import LIMITS, Choice, Knobs
 from rillet.targets import Target
 
@@ -103,7 +103,7 @@ def _contraction_tiles(choice: Choice, target: Target) -> list[Knobs]:
         (rows, vectors): _cycles(choice.problem, rows, vectors, target)
         for rows in range(1, min(m, LIMITS["tile_rows"][1]) + 1)
         for vectors in range(1, min(math.ceil(n / lanes), LIMITS["tile_vectors"][1]) + 1)
-        if tiles.fits(target, rows, vectors, _factors(choice.problem))
+        if cost_model.fits(target, rows, vectors, _factors(choice.problem))
     }
     bound = _SLOWEST_TILE * min(cost.values(), default=0.0)
     order = sorted((shape for shape in cost if cost[shape] <= bound), key=cost.__getitem__)
@@ -119,11 +119,11 @@ def modelled_cycles(strategy: str, choice: Choice, target: Target) -> float | No
 
 def _cycles(problem: Mapping[str, int], rows: int, vectors: int, target: Target) -> float:
     m, n, k, lanes = (problem[name] for name in ("rows", "columns", "steps", "lanes"))
-    return tiles.grid_cycles(target, Tile(rows, vectors, lanes), m, n, k, _factors(problem))
+    return cost_model.grid_cycles(target, Tile(rows, vectors, lanes), m, n, k, _factors(problem))
 
 
-def _factors(problem: Mapping[str, int]) -> tiles.Factors:
-    return tiles.Factors(problem["element_bytes"], gather=bool(problem["gather"]), paired=problem["together"] == 2)
+def _factors(problem: Mapping[str, int]) -> cost_model.Factors:
+    return cost_model.Factors(problem["element_bytes"], gather=bool(problem["gather"]), paired=problem["together"] == 2)
 
 
 def _reduction_blocks(best: Choice) -> list[int]:

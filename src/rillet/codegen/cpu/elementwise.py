@@ -14,19 +14,21 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rillet.codegen.cpu import coordinates as coords
-from rillet.codegen.cpu import index, memory, read_ahead, streaming
-from rillet.codegen.cpu.coordinates import Coordinate, Lane
-from rillet.codegen.cpu.dimensions import Dimension, Dimensions
-from rillet.codegen.cpu.dispatch import Dispatch, Port
-from rillet.codegen.cpu.epilogue import insertion
-from rillet.codegen.cpu.evaluate import Evaluator
-from rillet.codegen.cpu.index import Index
-from rillet.codegen.cpu.kernel import Kernel, reshape_memref, storage_bytes, storage_type
-from rillet.codegen.cpu.lanes import is_costly
-from rillet.codegen.cpu.transpose import interleave
-from rillet.codegen.cpu.vector_loop import Shape, shape_for, vector_loop
-from rillet.codegen.cpu.views import PAD_INTERIOR, parts, slice_parameters
+from rillet.codegen import coordinates as coords
+from rillet.codegen import index
+from rillet.codegen.coordinates import Coordinate, Lane
+from rillet.codegen.cpu.caches import read_ahead, streaming
+from rillet.codegen.emit import memory
+from rillet.codegen.emit.elements import Evaluator
+from rillet.codegen.emit.epilogue import insertion
+from rillet.codegen.emit.kernel import Kernel, reshape_memref, storage_bytes, storage_type
+from rillet.codegen.emit.transpose import interleave
+from rillet.codegen.emit.vector_loop import Shape, shape_for, vector_loop
+from rillet.codegen.index import Index
+from rillet.codegen.recognize.kernel_function import Dispatch, Port
+from rillet.codegen.recognize.lanes import is_costly
+from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
+from rillet.codegen.recognize.views import PAD_INTERIOR, parts, slice_parameters
 from rillet.targets import Target
 
 _BLOCK_BYTES = 32 * 1024

@@ -11,10 +11,10 @@ from dataclasses import replace
 from torch_mlir import ir, passmanager
 from torch_mlir.dialects import arith, bufferization, builtin, linalg, tensor
 
-from rillet.codegen.cpu import index
-from rillet.codegen.cpu.body import constant
-from rillet.codegen.cpu.dispatch import Dispatch
-from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen import index
+from rillet.codegen.emit.body import constant
+from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.recognize.kernel_function import Dispatch
 from rillet.errors import CompileError
 from rillet.ir import builders
 from rillet.ir.extents import extents, margins, padding_value

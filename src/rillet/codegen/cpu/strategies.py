@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from rillet.codegen.cpu import chain, contraction, elementwise, fallback, rowwise, windowed, winograd
-from rillet.codegen.cpu.dispatch import Dispatch
+from rillet.codegen.cpu import elementwise, fallback
+from rillet.codegen.cpu.chain import strategy as chain
+from rillet.codegen.cpu.contraction import strategy as contraction
+from rillet.codegen.cpu.rowwise import strategy as rowwise
 from rillet.codegen.cpu.strategy import Strategy
+from rillet.codegen.cpu.windowed import strategy as windowed
+from rillet.codegen.cpu.winograd import strategy as winograd
+from rillet.codegen.recognize.kernel_function import Dispatch
 from rillet.errors import CompileError
 from rillet.targets import Target
 

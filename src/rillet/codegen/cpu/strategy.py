@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rillet.codegen.cpu.dispatch import Dispatch
-from rillet.codegen.cpu.kernel import Kernel
+from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.recognize.kernel_function import Dispatch
 from rillet.targets import Target
 
 

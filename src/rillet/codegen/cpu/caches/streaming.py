@@ -1,0 +1,83 @@
+"""Results too large for the caches are stored past them.
+
+An ordinary store reads the cache line that it is about to overwrite; a streaming one does not, which saves a third of
+what a copy moves. It pays where the caches would not hold the result for whoever reads it next, and where memory is
+what the kernel waits for.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, memref
+
+from rillet.codegen import index
+from rillet.codegen.emit.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.recognize.kernel_function import Dispatch, Port
+from rillet.targets import Target
+
+_LINE_BYTES = 64
+
+
+def emit(kernel: Kernel, body: Callable[[], None]) -> None:
+    """Call ``body``, which emits the workgroup's code: once, or for results that are streamed where their memory
+    starts at a cache line and is no argument's, and once more for where that does not hold."""
+    dispatch = kernel.dispatch
+    streamed = _streamed(dispatch, kernel.target)
+    if not streamed:
+        body()
+        return
+    conditions = [_starts_a_line(kernel.result(number)) for number in streamed]
+    conditions += [
+        _differ(kernel.result(number), kernel.argument(argument))
+        for number, argument in sorted(dispatch.may_alias)
+        if number in streamed
+    ]
+    good = functools.reduce(lambda a, b: arith.AndIOp(a, b).result, conditions)
+    with kernel.when(good):
+        kernel.streaming = frozenset(dispatch.results[number].binding for number in streamed)
+        body()
+        kernel.streaming = frozenset()
+        # Streaming stores keep no order with others: whoever is told that this workgroup is done must see them.
+        from torch_mlir.dialects import llvm  # takes long to import
+
+        llvm.FenceOp(llvm.AtomicOrdering.seq_cst)
+    true = arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result
+    with kernel.when(arith.XOrIOp(good, true).result):
+        body()
+
+
+def _streamed(dispatch: Dispatch, target: Target) -> list[int]:
+    """The numbers of results of known size that take most of the last-level cache or more, in whole lines."""
+    if target.arch != "x86_64":
+        return []
+    return [
+        number
+        for number, port in enumerate(dispatch.results)
+        if number not in dispatch.tied
+        and port.type.has_static_shape
+        and port.type.rank > 0
+        and _element_bytes(port) >= 4
+        and port.type.shape[-1] * _element_bytes(port) % _LINE_BYTES == 0
+        and 4 * math.prod(port.type.shape) * _element_bytes(port) >= 3 * target.l3_bytes
+    ]
+
+
+def _element_bytes(port: Port) -> int:
+    return storage_bytes(storage_type(port.type.element_type))
+
+
+def _starts_a_line(memory: ir.Value) -> ir.Value:
+    rest = arith.AndIOp(_address(memory), index.value(_LINE_BYTES - 1)).result
+    return arith.CmpIOp(arith.CmpIPredicate.eq, rest, index.value(0)).result
+
+
+def _differ(a: ir.Value, b: ir.Value) -> ir.Value:
+    return arith.CmpIOp(arith.CmpIPredicate.ne, _address(a), _address(b)).result
+
+
+def _address(memory: ir.Value) -> ir.Value:
+    return memref.ExtractAlignedPointerAsIndexOp(memory).result

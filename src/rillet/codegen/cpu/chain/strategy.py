@@ -1,0 +1,108 @@
+"""Strategy: chains of contractions and row-wise reductions over the same rows, such as attention: a workgroup takes a
+block of rows from the first stage to the last, and what passes between stages exists for that block only, in scratch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from torch_mlir import ir
+
+from rillet.codegen import index
+from rillet.codegen.cpu.chain.plan import ContractionStage, Plan, RowStage, choice, make_plan
+from rillet.codegen.cpu.contraction.plan import loop_sizes
+from rillet.codegen.cpu.contraction.strategy import Workgroup
+from rillet.codegen.cpu.rowwise import strategy as rowwise
+from rillet.codegen.emit.blocks import Span, workgroup_span
+from rillet.codegen.emit.kernel import Kernel, reshape_memref
+from rillet.codegen.emit.memory import Buffer
+from rillet.codegen.index import Index
+from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.ir.limits import LONGEST_ROW
+from rillet.targets import Target
+
+
+class ChainStrategy:
+    """See the module's docstring."""
+
+    name = "chain"
+
+    def matches(self, dispatch: Dispatch, target: Target) -> bool:
+        """True for two or more contractions, with or without row-wise reductions between them, each reading what the
+        one before it makes of the same row."""
+        return make_plan(dispatch, target) is not None
+
+    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
+        """Emit the kernel."""
+        plan = make_plan(dispatch, target)
+        assert plan is not None
+        kernel.choice = choice(plan)
+
+        def grid() -> list[Index]:
+            *fixed, rows = _sizes(kernel, plan)
+            return [index.ceildiv(rows, _rows(kernel, plan)), index.product(fixed)]
+
+        kernel.grid(grid)
+        with kernel.body():
+            _emit(kernel, plan)
+
+
+STRATEGY = ChainStrategy()
+
+
+def _sizes(kernel: Kernel, plan: Plan) -> list[Index]:
+    """The extents of the chain's loops."""
+    first = plan.stages[0]
+    assert isinstance(first, ContractionStage)
+    sizes = loop_sizes(kernel, first.plan.contraction)
+    return [sizes[n] for n in (*first.fixed, first.rows) if n is not None]
+
+
+def _rows(kernel: Kernel, plan: Plan) -> Index:
+    """Rows of a block: whole register tiles if the tiles of so many have room, otherwise what has, at least one."""
+    if not plan.growing:
+        return plan.rows
+    length = kernel.extents(plan.growing[0].value)[plan.growing[0].axes[-1]]
+    row = index.mul(index.maximum(length, 1), sum(tile.unit for tile in plan.growing))
+    rows = index.maximum(index.floordiv(plan.room, row), 1)
+    whole = index.mul(index.floordiv(rows, plan.step), plan.step)
+    return index.minimum(index.maximum(whole, index.minimum(rows, plan.step)), plan.rows)
+
+
+def _emit(kernel: Kernel, plan: Plan) -> None:
+    *fixed, total = _sizes(kernel, plan)
+    at = index.delinearize(kernel.workgroup(1), fixed)
+    rows = _rows(kernel, plan)
+    span = _span(kernel, rows, total)
+    tiles: dict[ir.Value, Buffer] = {}
+    for tile in plan.tiles:
+        if tile.over is not None:
+            memref = tiles[tile.over].memref
+        elif tile.grows:
+            room = kernel.local([max(plan.room, LONGEST_ROW) // tile.unit], tile.element)
+            memref = reshape_memref(room, [rows, kernel.extents(tile.value)[tile.axes[-1]]])
+        else:
+            memref = kernel.local([plan.rows, *tile.shape], tile.element)
+        tiles[tile.value] = Buffer(memref, tile.element, tile.axes, (span[0], *[0] * len(tile.shape)))
+    for stage in plan.stages:
+        with kernel.stage(stage.stage, tiles):
+            _emit_stage(kernel, plan, stage, at, span)
+
+
+def _span(kernel: Kernel, rows: Index, total: Index) -> Span:
+    if isinstance(rows, int):
+        return workgroup_span(kernel, 0, rows, total)
+    start = index.mul(kernel.workgroup(0), rows)
+    return start, index.minimum(index.add(start, rows), total)
+
+
+def _emit_stage(kernel: Kernel, plan: Plan, stage: ContractionStage | RowStage, at: list[Index], span: Span) -> None:
+    if isinstance(stage, RowStage):
+        fixed = {d: c for d, c in zip(stage.fixed, at, strict=True) if d is not None}
+        rowwise.emit_span(kernel, stage.plan, fixed, stage.rows, span)
+        return
+    batch = {n: c for n, c in zip(stage.fixed, at, strict=True) if n is not None}
+    blocks = dataclasses.replace(stage.plan.blocks, rows=plan.rows)
+    group = Workgroup(kernel, dataclasses.replace(stage.plan, blocks=blocks))
+    columns = loop_sizes(kernel, stage.plan.contraction)[stage.plan.contraction.column_loop]
+    group.block(batch, span, (0, columns))

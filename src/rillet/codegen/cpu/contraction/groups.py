@@ -1,0 +1,173 @@
+"""The reduction of a contraction whose packed right-hand side holds groups of steps: see ``dot_products``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, vector
+
+from rillet.codegen import index
+from rillet.codegen.coordinates import Coordinate, Lane
+from rillet.codegen.cpu.contraction.lhs import LeftRows
+from rillet.codegen.cpu.contraction.microkernel import ReductionAxis
+from rillet.codegen.cpu.contraction.plan import Plan, element
+from rillet.codegen.cpu.dot_products.dot_products import DotProducts
+from rillet.codegen.emit import memory
+from rillet.codegen.emit.body import constant
+from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.index import Index
+from rillet.codegen.recognize.linear_access import Bound
+
+ReadLeft = Callable[[Index, int], list[list[ir.Value]]]  # of a row, from an offset on, so many groups
+
+
+class GroupReducer:
+    """Reduces tiles of one kernel. Create it at the start of the kernel's body."""
+
+    def __init__(self, kernel: Kernel, plan: Plan, products: DotProducts, left: LeftRows, right: Bound):
+        c = plan.contraction
+        self.kernel = kernel
+        self.plan = plan
+        self.products = products
+        self.left = left
+        self.lanes = plan.tile.lanes
+        self.together = c.right_access.together
+        self.sum_type = c.product.accumulator_type
+        panel = left.panel or memory.Buffer.whole(left.operand.memref, element(c, c.left))
+        self.weights = memory.Buffer.whole(right.memref, element(c, c.right))
+        self.read: ReadLeft = lambda offset, count: products.left(panel, offset, count)
+        self.axes = self._axes(right)
+        self.shifts: memory.Buffer | None = None  # what is added to each sum of a block's columns
+        if plan.shift:
+            self.shifts = memory.Buffer.whole(kernel.local([plan.blocks.columns], self.sum_type), self.sum_type)
+
+    def _axes(self, right: Bound) -> list[ReductionAxis]:
+        """The reduction, group by group; copied left-hand rows have them one after the other."""
+        steps, panel = self.products.steps, self.plan.contraction.right_access.panel
+        if self.left.panel is not None:
+            return [ReductionAxis(self.plan.grouped_steps // steps, steps, steps * panel)]
+        *outer, inner = self.plan.reductions
+        strides = self.left.operand.strides
+        axes = [ReductionAxis(a.extent, strides[a.inner], right.strides[a.inner]) for a in outer]
+        return [*axes, ReductionAxis(inner.extent // steps, steps, steps * panel)]
+
+    def reduce(self, rows: Sequence[Index], columns: Sequence[Index], sums: Sequence[ir.Value]) -> list[ir.Value]:
+        """The sums (row by row) plus the whole reduction; ``rows`` and ``columns``: where each row and each vector of
+        columns starts."""
+        return self._reduce(self.read, self.axes, rows, columns, sums)
+
+    def begin_columns(self, n: Index, origin: Index, columns: Sequence[Index]) -> None:
+        """Put in scratch what is missing from each sum of the vectors of columns from ``n`` on, in a block that begins
+        with column ``origin``: the sum of the column's factors, as often as left-hand ones are shifted."""
+        assert self.shifts is not None
+        ones = self.products.ones()
+        type_ = ir.VectorType.get([self.lanes], self.sum_type)
+        nothing = [constant(0, type_)] * len(columns)
+        sums = self._reduce(lambda _, count: [[ones]] * count, self.axes, [0], columns, nothing)
+        for j, value in enumerate(sums):
+            shifted = arith.MulIOp(value, constant(self.products.shift, type_)).result
+            memory.store(self.shifts, self._shift_at(n, origin, j), shifted, self.lanes)
+
+    def shifted(self, sums: list[ir.Value], n: Index, origin: Index, vectors: int) -> list[ir.Value]:
+        """Initial sums of a tile (row by row) plus what ``begin_columns`` found."""
+        if self.shifts is None:
+            return sums
+        shifts = [memory.load(self.shifts, self._shift_at(n, origin, j), self.lanes) for j in range(vectors)]
+        return [arith.AddIOp(value, shifts[k % vectors]).result for k, value in enumerate(sums)]
+
+    def _shift_at(self, n: Index, origin: Index, number: int) -> list[Coordinate]:
+        return [Lane(index.add(index.sub(n, origin), number * self.lanes))]
+
+    def _reduce(
+        self,
+        read: ReadLeft,
+        axes: Sequence[ReductionAxis],
+        rows: Sequence[Index],
+        columns: Sequence[Index],
+        sums: Sequence[ir.Value],
+    ) -> list[ir.Value]:
+        """With each sum of a vector by itself, where they are kept so."""
+        if not self.products.sums_apart:
+            return self._nest(read, axes, rows, columns, list(sums))
+        lanes = range(self.lanes)
+        single = [index.add(column, lane * self.together) for column in columns for lane in lanes]
+        type_ = ir.VectorType.get([self.lanes], self.sum_type)
+        if self.products.sum_lanes > 1:
+            parts = constant(0, ir.VectorType.get([self.products.sum_lanes], self.sum_type))
+            done = self._nest(read, axes, rows, single, [parts] * len(sums) * self.lanes)
+            totals = [_totals(done[n : n + self.lanes]) for n in range(0, len(done), self.lanes)]
+            return [arith.AddIOp(value, total).result for value, total in zip(sums, totals, strict=True)]
+        apart = [vector.ExtractOp(value, [], [lane]).result for value in sums for lane in lanes]
+        done = self._nest(read, axes, rows, single, apart)
+        return [vector.FromElementsOp(type_, done[n : n + self.lanes]).result for n in range(0, len(done), self.lanes)]
+
+    def _nest(
+        self,
+        read: ReadLeft,
+        axes: Sequence[ReductionAxis],
+        rows: Sequence[Index],
+        columns: Sequence[Index],
+        sums: list[ir.Value],
+    ) -> list[ir.Value]:
+        """A loop for each axis; the innermost one does a few groups at a time, and then those that are left over."""
+        axis, *inner = axes
+        assert isinstance(axis.extent, int)
+        unroll = 1 if inner else self.products.unroll
+        whole = axis.extent - axis.extent % unroll
+
+        def step(position: Index, count: int, sums: list[ir.Value]) -> list[ir.Value]:
+            rows_here = [index.add(row, index.mul(position, axis.left_stride)) for row in rows]
+            columns_here = [index.add(column, index.mul(position, axis.right_stride)) for column in columns]
+            if inner:
+                return self._nest(read, inner, rows_here, columns_here, sums)
+            return self._steps(read, axis, count, rows_here, columns_here, sums)
+
+        if whole == unroll:
+            sums = step(0, unroll, sums)
+        elif whole:
+            with self.kernel.loop(0, whole, unroll, sums) as loop:
+                loop.yield_(*step(loop.iv, unroll, loop.carried))
+            sums = loop.results
+        return step(whole, axis.extent - whole, sums) if whole < axis.extent else sums
+
+    def _steps(
+        self,
+        read: ReadLeft,
+        axis: ReductionAxis,
+        count: int,
+        rows: Sequence[Index],
+        columns: Sequence[Index],
+        sums: list[ir.Value],
+    ) -> list[ir.Value]:
+        """``count`` groups; those of a row are read ``run`` at a time."""
+        run = self.products.run
+        sums = list(sums)
+        ready: list[list[list[ir.Value]]] = [[] for _ in rows]
+        for n in range(count):
+            reads = not ready[0]
+            left, right = index.mul(n, axis.left_stride), index.mul(n, axis.right_stride)
+            factors = [self.products.right(self.weights, index.add(column, right)) for column in columns]
+            for r, row in enumerate(rows):
+                if reads:
+                    ready[r] = read(index.add(row, left), run if count - n >= run else 1)
+                for part, factor in enumerate(ready[r].pop(0)):
+                    for m, vector_ in enumerate(factors):
+                        spot = r * len(columns) + m
+                        sums[spot] = self.products.multiply_add(factor, vector_[part], sums[spot])
+        return sums
+
+
+def _totals(parts: list[ir.Value]) -> ir.Value:
+    """The sums of as many vectors as each has lanes, in one: neighbours are added until all are."""
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [_add_neighbours(first, second) for first, second in pairs]
+    return parts[0]
+
+
+def _add_neighbours(first: ir.Value, second: ir.Value) -> ir.Value:
+    """The sums of neighbouring lanes of one vector, then those of another."""
+    (lanes,) = ir.VectorType(first.type).shape
+    even, odd = (vector.ShuffleOp(first, second, list(range(n, 2 * lanes, 2))).result for n in (0, 1))
+    return arith.AddIOp(even, odd).result

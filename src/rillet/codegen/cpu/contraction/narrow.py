@@ -1,0 +1,266 @@
+"""Contractions with few columns, of which vectors would be mostly empty: lanes go along the reduction instead, whose
+innermost loop both sides have in contiguous memory.
+
+A register tile holds rows x columns of sums of every so many steps. At its end the lanes of each are added up, those of
+several rows together, which leaves a vector along the rows. A block's sums wait in scratch for the epilogue, which
+takes as many rows at a time as a vector has lanes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import vector
+
+from rillet.codegen import index
+from rillet.codegen.coordinates import Coordinate, Lane
+from rillet.codegen.cpu import cost_model
+from rillet.codegen.cpu.contraction import microkernel
+from rillet.codegen.cpu.contraction.lhs import Batch, LeftRows, coordinates
+from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, element, guess, loop_sizes, merge
+from rillet.codegen.cpu.cost_model import Blocks, Tile
+from rillet.codegen.emit import epilogue, memory
+from rillet.codegen.emit.accumulators import Combiner, sum_of
+from rillet.codegen.emit.blocks import Span, column_masks, each, each_column_tile, each_row_tile, workgroup_span
+from rillet.codegen.emit.body import broadcast
+from rillet.codegen.emit.elements import Evaluator
+from rillet.codegen.emit.epilogue import Epilogue, Writer
+from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.index import Index
+from rillet.codegen.recognize import linear_access
+from rillet.codegen.recognize.contraction import Contraction, convert, factor
+from rillet.codegen.recognize.linear_access import DYNAMIC
+from rillet.targets import Target
+
+_MOST_ROWS = 8  # of a register tile: as many sums as two units with a latency of four cycles need
+_MOST_SUMS = 2048  # of a block, in scratch: a quarter of L1
+_FEWEST_ROWS = 256  # of a block
+_SUM_CYCLES = 1.5  # to add up the lanes of one sum
+
+
+def narrow_plan(plan: Plan, target: Target) -> Plan | None:
+    """The plan for lanes along the reduction: the loops of rows that lie behind each other in the results are one axis
+    of it, the others are among the batches; None where that is no better.
+    """
+    c = plan.contraction
+    columns, steps = c.extents[c.column_loop], _inner_steps(plan)
+    types = [element(c, c.left), element(c, c.right), c.product.accumulator_type]
+    if not all(isinstance(t, ir.FloatType) for t in types) or c.companions or c.left_access.padding is not None:
+        return None
+    lanes = target.lanes(max(ir.FloatType(t).width for t in types))
+    if not steps or not 0 < columns < lanes or 2 * steps < lanes:
+        return None
+    inner = _last_rows(c, plan.epilogue)
+    outer = c.row_loops[: len(c.row_loops) - len(inner)]
+    split = dataclasses.replace(c, batch_loops=(*c.batch_loops, *outer), row_loops=inner)
+    batches = tuple(Axis((loop,), c.extents[loop]) for loop in split.batch_loops)
+    kept = [axis for axis in plan.rows if set(axis.loops) <= set(inner)]
+    m = guess(kept)
+    tile = Tile(_tile_rows(target, columns, m), columns, lanes)
+    flat = merge(inner, c.extents, lambda a, b: c.left_access.merges(a, b, c.extents[b]))
+    return dataclasses.replace(
+        plan,
+        contraction=split,
+        batches=batches,
+        rows=tuple(kept),
+        left_is_flat=len(flat) == 1,
+        tile=tile,
+        blocks=_blocks(target, tile, guess(batches), m, _vector_steps(plan, lanes)),
+        pack=False,
+        reduction_block=0,
+        run=0,
+        prefetch=False,
+        spread=False,
+        residuals=(),
+    )
+
+
+def _inner_steps(plan: Plan) -> int:
+    """The steps of the innermost axis of the reduction, if both sides have them one after the other and its extent is
+    known; else 0."""
+    c = plan.contraction
+    if not plan.reductions or c.right_access.panel:
+        return 0
+    inner = plan.reductions[-1]
+    is_run = all(a.static_stride(inner.inner) == 1 for a in (c.left_access, c.right_access))
+    return inner.extent if is_run and inner.extent != DYNAMIC else 0
+
+
+def _last_rows(c: Contraction, after: Epilogue) -> tuple[int, ...]:
+    """The innermost loops of rows that the epilogue sees as one."""
+    groups = merge(c.row_loops, c.extents, lambda a, b: after.merges(a, b, c.extents[b]))
+    return groups[-1].loops if groups else ()
+
+
+def _vector_steps(plan: Plan, lanes: int) -> int:
+    *outer, inner = plan.reductions
+    return guess(outer) * math.ceil(inner.extent / lanes)
+
+
+def _tile_rows(target: Target, columns: int, m: int) -> int:
+    """A power of two: right-hand vectors stay in registers, left-hand ones are used as they are loaded."""
+    rows = _MOST_ROWS
+    product = 1 if target.fma else 2
+    while rows > 1 and (rows * columns + columns + product > target.tile_registers or rows >= 2 * m):
+        rows //= 2
+    return rows
+
+
+def _blocks(target: Target, tile: Tile, batches: int, m: int, steps: int) -> Blocks:
+    """Whole vectors of rows."""
+    cycles = m * tile.vectors * (steps / target.fma_ports + _SUM_CYCLES)
+    wanted = cost_model.workgroups(target, batches * cycles)
+    batch_blocks = min(batches, wanted)
+    rows = max(_FEWEST_ROWS, math.ceil(m * batch_blocks / wanted))
+    unit = max(tile.lanes, tile.rows)
+    rows = math.ceil(min(rows, _MOST_SUMS // tile.vectors, m) / unit) * unit
+    return Blocks(math.ceil(batches / batch_blocks), rows, tile.vectors, True)
+
+
+class NarrowWorkgroup:
+    """Emits what one workgroup of a `narrow_plan` does. Create it at the start of the kernel's body."""
+
+    def __init__(self, kernel: Kernel, plan: Plan):
+        c = plan.contraction
+        self.kernel = kernel
+        self.plan = plan
+        self.c = c
+        self.lanes = plan.tile.lanes
+        self.columns = plan.tile.vectors
+        self.sizes = loop_sizes(kernel, c)
+        self.right = linear_access.bind_argument(kernel, c.right_access)
+        self.left = LeftRows(kernel, plan, linear_access.bind_argument(kernel, c.left_access), self.sizes)
+        self.writer = Writer(kernel, plan.epilogue)
+        self.evaluator = Evaluator(kernel)
+        self.sum_type = c.product.accumulator_type
+        self.sum = sum_of(self.sum_type)
+        self.pitch = plan.blocks.rows + plan.tile.rows
+        self.scratch = memory.Buffer.whole(kernel.local([self.columns * self.pitch], self.sum_type), self.sum_type)
+
+    def emit(self) -> None:
+        plan, kernel = self.plan, self.kernel
+        self.writer.fill_borders()
+        batch_sizes = [axis_size(a, self.sizes) for a in plan.batches]
+        total = index.product(self.left.row_sizes)
+        rows = workgroup_span(kernel, 1, plan.blocks.rows, total)
+        batches = workgroup_span(kernel, 2, plan.blocks.batches, index.product(batch_sizes))
+
+        def batch(position: Index) -> None:
+            at = coordinates(plan.batches, index.delinearize(position, batch_sizes))
+            each_row_tile(kernel, rows, total, plan.tile.rows, lambda m, *tile: self._tile(at, rows, m, *tile))
+            vectors = Tile(1, 1, self.lanes if self.c.row_loops else 1)
+            each_column_tile(kernel, rows, total, vectors, lambda m, _, width: self._store(at, rows, m, width))
+
+        each(kernel, batches, 1, batch)
+
+    def _tile(self, batch: Batch, rows: Span, m: Index, count: int, valid: Index) -> None:
+        """Put the sums of ``count`` rows from ``m`` on, of which ``valid`` exist, in scratch."""
+        where = self.left.rows_at(m, count, valid)
+        left = self.left.starts(batch, where, m, valid)
+        stride = self.right.strides[self.c.column_loop]
+        base = self.right.offset(batch)
+        right = [index.add(base, index.mul(n, stride)) for n in range(self.columns)]
+        type_ = ir.VectorType.get([self.lanes], self.sum_type)
+        sums = [self.sum.identity_of(type_)] * (count * self.columns)
+        *outer, inner = self._axes()
+        assert isinstance(inner.extent, int)
+        tile = Tile(count, self.columns, self.lanes)
+        whole, rest = divmod(inner.extent, self.lanes)
+        if whole:
+            axes = [*outer, microkernel.ReductionAxis(whole, self.lanes, self.lanes)]
+            sums = microkernel.reduce_tile(self.kernel, tile, axes, self._operands(None), left, right, sums)
+        if rest:
+            last = whole * self.lanes
+            left, right = ([index.add(start, last) for start in starts] for starts in (left, right))
+            (mask,) = column_masks(self.lanes, rest, 1)
+            axes = [*outer, microkernel.ReductionAxis(1, 0, 0)]
+            sums = microkernel.reduce_tile(self.kernel, tile, axes, self._operands(mask), left, right, sums)
+        for n in range(self.columns):
+            self._keep(index.add(index.sub(m, rows[0]), n * self.pitch), sums[n :: self.columns])
+
+    def _axes(self) -> list[microkernel.ReductionAxis]:
+        strides = [(self.left.operand.strides[a.inner], self.right.strides[a.inner]) for a in self.plan.reductions]
+        sizes = self.left.reduction_sizes
+        return [microkernel.ReductionAxis(size, *both) for size, both in zip(sizes, strides, strict=True)]
+
+    def _operands(self, mask: ir.Value | None) -> microkernel.Operands:
+        def reader(flat: ir.Value, number: int, value: ir.Value):  # type: ignore[no-untyped-def]
+            buffer = memory.Buffer.whole(flat, element(self.c, number))
+
+            def read(offset: Index, _: int) -> ir.Value:
+                loaded = memory.load(buffer, [Lane(offset)], self.lanes, mask)
+                return factor(self.kernel, self.c.root, value, loaded, self.lanes)
+
+            return read
+
+        product = self.c.product
+        left = reader(self.left.operand.memref, self.c.left, product.left)
+        return microkernel.Operands(left, reader(self.right.memref, self.c.right, product.right))
+
+    def _keep(self, spot: Index, rows: Sequence[ir.Value]) -> None:
+        for first in range(0, len(rows), self.lanes):
+            part = list(rows[first : first + self.lanes])
+            part += [part[-1]] * ((1 << (len(part) - 1).bit_length()) - len(part))
+            value = across_rows(part, self.sum)
+            memory.store(self.scratch, [Lane(index.add(spot, first))], value, len(part))
+
+    def _store(self, batch: Batch, rows: Span, m: Index, width: Index) -> None:
+        """Apply the epilogue to a vector of rows from ``m`` on, of which ``width`` exist, and store the results."""
+        root = self.c.root
+        lanes = self.lanes if self.c.row_loops else 1
+        (mask,) = column_masks(lanes, width, 1)
+        forms = linear_access.substitute_all(root.output_maps[0], linear_access.loops(len(self.c.extents)))
+        assert forms is not None
+        for n in range(self.columns):
+            at: list[Coordinate] = [0] * len(self.c.extents)
+            for loop, position in batch.items():
+                at[loop] = position
+            for loop in self.c.row_loops[-1:]:
+                at[loop] = Lane(m)
+            at[self.c.column_loop] = n
+            initial = self.evaluator.fork(lanes, mask).at(root.inits[0], epilogue.place(forms, at, lanes))
+            if self.c.product.widen is not None:
+                initial = convert(self.c.product.widen, initial, self.sum_type)
+            spot = index.add(index.sub(m, rows[0]), n * self.pitch)
+            value = memory.load(self.scratch, [Lane(spot) if lanes > 1 else spot], lanes)
+            value = self.sum.apply(broadcast(initial, lanes), value)
+            if self.c.product.narrow is not None:
+                result = ir.RankedTensorType(root.results[0].type).element_type
+                value = convert(self.c.product.narrow, value, result)
+            evaluator = self.evaluator.fork(lanes, mask)
+            evaluator.bind(root.results[0], value)
+            self.writer.store(evaluator, at)
+
+
+def across_rows(rows: list[ir.Value], combiner: Combiner) -> ir.Value:
+    """A vector with the lanes of each of ``rows`` combined: a power of two of vectors, no more than each has lanes.
+
+    Two vectors become one at a time: halves of what each holds of a row are combined and put side by side.
+    """
+    width = ir.VectorType(rows[0].type).shape[0]
+    segments = 1  # what each vector holds of different rows
+    while len(rows) > 1:
+        half, size = len(rows) // 2, width // segments
+        low = [
+            source + segment * size + n
+            for segment in range(segments)
+            for source in (0, width)
+            for n in range(size // 2)
+        ]
+        high = [n + size // 2 for n in low]
+        rows = [
+            combiner.apply(vector.shuffle(a, b, low), vector.shuffle(a, b, high))
+            for a, b in zip(rows[:half], rows[half:], strict=True)
+        ]
+        segments *= 2
+    (value,) = rows
+    while width > segments:
+        size = width // segments
+        low = [segment * size + n for segment in range(segments) for n in range(size // 2)]
+        high = [n + size // 2 for n in low]
+        value = combiner.apply(vector.shuffle(value, value, low), vector.shuffle(value, value, high))
+        width //= 2
+    return value

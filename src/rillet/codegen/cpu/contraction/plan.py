@@ -1,0 +1,430 @@
+"""What is decided about a contraction's kernel before anything is emitted."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.codegen import index
+from rillet.codegen.cpu import cost_model
+from rillet.codegen.cpu.cost_model import Blocks, Tile
+from rillet.codegen.cpu.dot_products.dot_products import DotProducts, products_of
+from rillet.codegen.emit import epilogue
+from rillet.codegen.emit.epilogue import Epilogue
+from rillet.codegen.emit.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.index import Index
+from rillet.codegen.knobs import Choice, Knobs
+from rillet.codegen.recognize.contraction import Contraction, operations, recognize
+from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.linear_access import DYNAMIC, Access, argument_of
+from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
+from rillet.targets import Target
+
+_MOST_PAIRED_STEPS = 16384  # rows of a tile in scratch, in 16 bits, are a part of L2
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Neighbouring root loops walked as one: the innermost carries the position, the others stay at 0."""
+
+    loops: tuple[int, ...]
+    extent: int  # DYNAMIC when not known at compile time
+
+    @property
+    def inner(self) -> int:
+        return self.loops[-1]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a contraction is tiled. Positions on a group of axes are flat, row-major."""
+
+    contraction: Contraction
+    epilogue: Epilogue
+    batches: tuple[Axis, ...]
+    rows: tuple[Axis, ...]
+    reductions: tuple[Axis, ...]
+    left_is_flat: bool  # all rows together are one axis of the left operand, whatever the epilogue needs
+    tile: Tile
+    blocks: Blocks
+    pack: bool  # copy the right-hand side's panel to scratch first
+    reduction_block: int  # iterations of the first reduction axis done at a time, partial sums in scratch; 0 for all
+    run: int  # elements along the innermost reduction axis that are read together from the left operand; 0: one by one
+    prefetch: bool  # fetch the next column tile's panels while row tiles use the current ones
+    spread: bool  # copy the left-hand rows of a block to scratch first, each element into all lanes of a vector
+    pairs: tuple[NarrowFactor, NarrowFactor] | None  # narrow integers, two steps at a time, left-hand rows in scratch
+    groups: DotProducts | None  # narrow integers, a group of steps at a time
+    groups_in_place: bool  # the left-hand rows of those need no copy
+    computes: bool  # factors on the right are made of narrower integers
+    residuals: tuple[Access, ...]  # what the epilogue reads at the place of its results and no cache holds
+    few: tuple[tuple[int, Plan], ...] = ()  # what is done instead where there turn out to be so many rows at most
+
+    @property
+    def copies_left(self) -> bool:
+        """Whether row tiles of the left operand are copied to scratch before they are used."""
+        return self.spread or self.pairs is not None or (self.groups is not None and not self.groups_in_place)
+
+    @property
+    def shift(self) -> int:
+        """What is added to left-hand factors, apart from the sum of products."""
+        return self.groups.shift if self.groups else 0
+
+    @property
+    def grouped_steps(self) -> int:
+        """The steps of the reduction, the innermost axis filled up to whole groups."""
+        assert self.groups is not None
+        *outer, inner = [a.extent for a in self.reductions]
+        return math.prod(outer) * whole_groups(inner, self.groups.steps) * self.groups.steps
+
+    @property
+    def steps(self) -> int:
+        """The most steps of the reduction that are done at a time (extents known)."""
+        first, *inner = [a.extent for a in self.reductions] or [1]
+        return (self.reduction_block or first) * math.prod(inner)
+
+    @property
+    def prefetch_parts(self) -> int:
+        """In how many parts the next panels are fetched, one during each row tile of a block; 0: they are not. A power
+        of two, so that dividing by it is a shift: row tiles beyond it fetch the last part again. One or two row tiles
+        leave the memory no time that the hardware's own reading ahead does not use.
+        """
+        row_tiles = math.ceil(self.blocks.rows / self.tile.rows)
+        return 1 << (row_tiles.bit_length() - 1) if self.prefetch and row_tiles > 2 else 0
+
+
+def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
+    """The plan for a dispatch that is a contraction with a point-wise epilogue; None for any other."""
+    contraction = recognize(dispatch)
+    if contraction is None:
+        return None
+    after = epilogue.plan(dispatch, contraction.root)
+    return None if after is None else plan_for(dispatch, contraction, after, target, cache_blocks=True)
+
+
+def plan_for(
+    dispatch: Dispatch, contraction: Contraction, after: Epilogue, target: Target, *, cache_blocks: bool = False
+) -> Plan | None:
+    """The plan for a contraction with this epilogue; None when its right-hand side cannot be packed.
+
+    With ``cache_blocks`` long reductions may be done in parts, which keeps sums of a block of rows and columns.
+    """
+    extents = contraction.extents
+    left, right = contraction.left_access, contraction.right_access
+
+    def rows_merge(outer: int, inner: int) -> bool:
+        return left.merges(outer, inner, extents[inner]) and after.merges(outer, inner, extents[inner])
+
+    def reductions_merge(outer: int, inner: int) -> bool:
+        operands = (left, right, *(which for _, which in contraction.companions))
+        return all(which.merges(outer, inner, extents[inner]) for which in operands)
+
+    def batches_merge(outer: int, inner: int) -> bool:
+        return rows_merge(outer, inner) and right.merges(outer, inner, extents[inner])
+
+    def left_merge(outer: int, inner: int) -> bool:
+        return left.merges(outer, inner, extents[inner])
+
+    batches = merge(contraction.batch_loops, extents, batches_merge)
+    rows = merge(contraction.row_loops, extents, rows_merge)
+    reductions = merge(contraction.reduction_loops, extents, reductions_merge)
+    m, n, k = guess(rows), guess_extent(extents[contraction.column_loop]), guess(reductions)
+    left_bytes, right_bytes = (element_bytes(element(contraction, x)) for x in (contraction.left, contraction.right))
+    knobs = dispatch.knobs
+    accumulator_bytes = element_bytes(contraction.product.accumulator_type)
+    computes = _computes(contraction)
+    pack = not right.panel and right.static_stride(contraction.column_loop) != 1
+    has_cache = target.l1d_bytes > 0  # without one a panel takes memory that is scarce, and sums would go through it
+    if computes and not pack and cache_blocks and has_cache and cost_model.computes_panels(m, operations(contraction)):
+        pack, right_bytes = True, accumulator_bytes
+    is_known = not any(a.extent == DYNAMIC for a in reductions)
+    blockable = cache_blocks and not pack and not computes and is_known
+    groups = _groups(contraction, reductions, target) if cache_blocks else None
+    pairs = _pairs(contraction, reductions, target) if cache_blocks and not pack else None
+    if right.together > 1 and pairs is None and groups is None:
+        return None
+    spread = blockable and not pairs and not groups and cost_model.spreads(target, m, n, guess(reductions[1:]))
+    sums_are_integers = isinstance(contraction.product.accumulator_type, ir.IntegerType)
+    factors = cost_model.Factors(
+        element_bytes=right_bytes,
+        gather=len(rows) > 1,
+        spread=spread,
+        apart=not right.panel and not pack,
+        paired=pairs is not None,
+        computed=operations(contraction) if computes and not pack else 0,
+    )
+    registers = target.with_integer_sums() if sums_are_integers else target
+    chosen = cost_model.choose_tile(registers, m, n, k, factors, accumulator_bytes=accumulator_bytes)
+    if contraction.companions and not pack and chosen.rows == 1:
+        chosen = _one_panel(chosen, right)
+    if groups:
+        chosen = groups.tile(target, m, n, math.ceil(k / groups.steps))
+    tile = Tile(knobs.tile_rows or chosen.rows, knobs.tile_vectors or chosen.vectors, chosen.lanes)
+    residuals = _residuals(dispatch, contraction, after, target)
+    left_is_flat = len(merge(contraction.row_loops, extents, left_merge)) == 1
+    blocks = cost_model.choose_blocks(
+        target,
+        tile,
+        batches=guess(batches),
+        m=m,
+        n=n,
+        k=k,
+        left_bytes=left_bytes * math.prod(map(guess_extent, left.shape)) // guess(batches),
+        right_bytes=right_bytes * n * k * (cost_model.COMPUTED_READS if computes and pack else 1),
+        factors=factors,
+        panels=right.panel > 0,
+        residual=bool(residuals),
+    )
+    if pairs:
+        blocks = _in_l2(blocks, tile, right_bytes * k, target)
+    blocks = blocks.overruled(tile, m, n, knobs)
+    inner = [a.extent for a in reductions[1:]]
+    if pack and DYNAMIC in inner:
+        return None
+    if 1 < tile.lanes < right.shared or (contraction.companions and left.padding is not None):
+        return None
+    first = reductions[0].extent if reductions else 1
+    block = 0
+    if pack:
+        block = cost_model.choose_reduction_block(target, first, math.prod(inner), tile, right_bytes, computes)
+    elif spread:
+        block, blocks = cost_model.choose_spread_blocks(
+            target, tile, m, n, first, math.prod(inner), accumulator_bytes=accumulator_bytes
+        )
+        blocks = blocks.overruled(tile, m, n, knobs)
+    if knobs.reduction_block is not None and not pairs and not groups and (pack or blockable):
+        block = 0 if 0 <= first <= knobs.reduction_block else knobs.reduction_block
+    if block and not pack and accumulator_bytes * blocks.rows * blocks.columns > cost_model.MOST_SUMS_BYTES:
+        block = 0
+    panel_sweeps = right.panel > 0 and not block and not spread and not pairs and not groups and not blocks.rows_outer
+    prefetch = panel_sweeps and cost_model.prefetches(target, right_bytes * n * k)
+    run = tile.lanes if _reads_runs(contraction, reductions, target) else 0
+    plan = Plan(
+        contraction,
+        after,
+        batches,
+        rows,
+        reductions,
+        left_is_flat,
+        tile,
+        blocks,
+        pack,
+        block,
+        run,
+        prefetch,
+        spread,
+        pairs,
+        groups,
+        groups is not None and _in_place(left, reductions, groups),
+        computes,
+        residuals,
+    )
+    if not cache_blocks or not any(extents[n] == DYNAMIC for n in contraction.row_loops):
+        return plan
+    if right.panel and not (computes or pairs or groups) and left_is_flat and len(reductions) == 1:
+        return dataclasses.replace(plan, few=_for_few_rows(plan, registers, n, k, factors, [1]))
+    if pack and computes:
+        made = dataclasses.replace(factors, element_bytes=element_bytes(element(contraction, contraction.right)))
+        made = dataclasses.replace(made, computed=operations(contraction))
+        return dataclasses.replace(plan, few=_for_few_rows(plan, registers, n, k, made, cost_model.FEW_ROWS))
+    return plan
+
+
+def _for_few_rows(
+    plan: Plan, target: Target, n: int, k: int, factors: cost_model.Factors, counts: Sequence[int]
+) -> tuple[tuple[int, Plan], ...]:
+    """The same grid with tiles for up to so many rows, factors computed as they are multiplied, and left-hand elements
+    not spread: a copy would be used too seldom.
+    """
+    contraction, lanes = plan.contraction, plan.tile.lanes
+    width = element_bytes(contraction.product.accumulator_type)
+    found = []
+    factors = dataclasses.replace(factors, spread=False)
+    for rows in counts:
+        tile = cost_model.choose_tile(target, rows, n, k, factors, accumulator_bytes=width)
+        if contraction.companions and rows == 1:
+            tile = _one_panel(tile, contraction.right_access)
+        is_all = 0 <= contraction.extents[contraction.column_loop] <= plan.blocks.columns
+        vectors = next(v for v in range(tile.vectors, 0, -1) if is_all or plan.blocks.columns % (v * lanes) == 0)
+        tile = Tile(tile.rows, vectors, lanes)
+        found.append((rows, dataclasses.replace(plan, tile=tile, pack=False, reduction_block=0, spread=False)))
+    return tuple(found)
+
+
+def _one_panel(tile: Tile, right: Access) -> Tile:
+    """A row by the columns of one panel: parameters stay in registers, and memory is read in its order (measured, 4096
+    x 4096: 1.45 ms, with four vectors 1.63, with eight 1.58).
+    """
+    return dataclasses.replace(tile, rows=1, vectors=max(1, right.panel // tile.lanes))
+
+
+def _computes(contraction: Contraction) -> bool:
+    """Whether factors on the right are floats computed of packed integers, alone or with companions."""
+    right = contraction.right_access
+    is_integer = isinstance(element(contraction, contraction.right), ir.IntegerType)
+    is_float = isinstance(contraction.product.accumulator_type, ir.FloatType)
+    return bool(contraction.companions) or (right.panel > 0 and is_integer and is_float)
+
+
+def _groups(contraction: Contraction, reductions: Sequence[Axis], target: Target) -> DotProducts | None:
+    """How products of narrow integers go group by group, where the right-hand side is packed so and all is known."""
+    known = all(axis.extent != DYNAMIC for axis in reductions)
+    factors = factors_of(contraction.root, contraction.product)
+    if contraction.right_access.together == 1 or not reductions or not known or factors is None:
+        return None
+    return products_of(target, contraction.right_access, factors)
+
+
+def _in_place(left: Access, reductions: Sequence[Axis], groups: DotProducts) -> bool:
+    """Whether whole groups of the left-hand rows lie in memory as they are multiplied."""
+    *_, innermost = reductions
+    has_runs = left.static_stride(innermost.inner) == 1 and innermost.extent % groups.steps == 0
+    return groups.in_place and left.padding is None and has_runs
+
+
+def whole_groups(steps: int, group: int) -> int:
+    """The groups that hold as many steps."""
+    return -(-steps // group)
+
+
+def _pairs(
+    contraction: Contraction, reductions: Sequence[Axis], target: Target
+) -> tuple[NarrowFactor, NarrowFactor] | None:
+    """The factors, where products of narrow integers go two by two: their right-hand sides lie one step beside the
+    other, and left-hand rows are few enough for scratch."""
+    right, extents = contraction.right_access, contraction.extents
+
+    def right_merges(outer: int, inner: int) -> bool:
+        return right.merges(outer, inner, extents[inner])
+
+    whole = merge(contraction.reduction_loops, extents, right_merges)
+    if not target.multiplies_pairs or len(whole) != 1 or not 2 <= whole[0].extent <= _MOST_PAIRED_STEPS:
+        return None
+    return factors_of(contraction.root, contraction.product)
+
+
+def _in_l2(blocks: Blocks, tile: Tile, column_bytes: int, target: Target) -> Blocks:
+    """The same with so few columns that half of L2 holds them, for each row tile passes them all."""
+    if not target.l2_bytes:
+        return blocks
+    most = max(1, target.l2_bytes // 2 // (column_bytes * tile.columns)) * tile.columns
+    return dataclasses.replace(blocks, columns=min(blocks.columns, most))
+
+
+def _residuals(dispatch: Dispatch, contraction: Contraction, after: Epilogue, target: Target) -> tuple[Access, ...]:
+    """The arguments that the epilogue reads in rows along the columns, and that are too large to be in L2."""
+    found = []
+    for read in after.accesses:
+        port = argument_of(dispatch, read.value)
+        if port is None or port.binding < 0 or read.static_stride(contraction.column_loop) != 1:
+            continue
+        size = math.prod(map(guess_extent, read.shape)) * element_bytes(port.type.element_type)
+        if any(read.uses(n) for n in contraction.row_loops) and cost_model.prefetches(target, size):
+            found.append(read)
+    return tuple(found)
+
+
+def _reads_runs(contraction: Contraction, reductions: Sequence[Axis], target: Target) -> bool:
+    """Whether factors on the left come out of vectors of neighbours along the innermost reduction axis."""
+    if not target.fma_by_element or not reductions:
+        return False
+    contiguous = contraction.left_access.static_stride(reductions[-1].inner) == 1
+    return contiguous and isinstance(contraction.product.accumulator_type, ir.FloatType)
+
+
+def choice(plan: Plan, knobs: Knobs) -> Choice:
+    """What the plan decides, and for what extents."""
+    c, tile, blocks = plan.contraction, plan.tile, plan.blocks
+    together = 2 if plan.pairs else plan.groups.steps if plan.groups else 1  # steps that instructions take at once
+    problem = {
+        "batches": guess(plan.batches),
+        "rows": guess(plan.rows),
+        "columns": guess_extent(c.extents[c.column_loop]),
+        "steps": guess(plan.reductions),
+        "run": guess(plan.reductions[-1:]),
+        "outer_steps": guess(plan.reductions[:1]),
+        "lanes": tile.lanes,
+        "element_bytes": element_bytes(element(c, c.right)),
+        "accumulator_bytes": element_bytes(c.product.accumulator_type),
+        "gather": int(len(plan.rows) > 1),
+        "together": together,
+    }
+    run = plan.reductions[-1].extent if plan.reductions else 1
+    unroll = knobs.unroll or cost_model.choose_unroll(None if run == DYNAMIC else run, tile, plan.run)
+    made = Knobs(
+        tile_rows=tile.rows,
+        tile_vectors=tile.vectors,
+        unroll=unroll if together == 1 else together,
+        rows_outer=int(blocks.rows_outer or plan.copies_left),
+        row_tiles=blocks.rows // tile.rows,
+        column_tiles=blocks.columns // tile.columns,
+        reduction_block=plan.reduction_block,
+    )
+    return Choice(problem, made)
+
+
+def merge(loops: Sequence[int], extents: Sequence[int], merges: Callable[[int, int], bool]) -> tuple[Axis, ...]:
+    """Join neighbouring loops (outermost first) that ``merges`` allows."""
+    groups: list[list[int]] = []
+    for loop in loops:
+        if groups and merges(groups[-1][-1], loop):
+            groups[-1].append(loop)
+        else:
+            groups.append([loop])
+    axes = []
+    for group in groups:
+        sizes = [extents[n] for n in group]
+        axes.append(Axis(tuple(group), DYNAMIC if DYNAMIC in sizes else math.prod(sizes)))
+    return tuple(axes)
+
+
+def guess_extent(extent: int) -> int:
+    """The extent, or what the cost model takes an unknown one for."""
+    return cost_model.DYNAMIC_EXTENT if extent == DYNAMIC else extent
+
+
+def guess(axes: Sequence[Axis]) -> int:
+    """The number of iterations of all axes, unknown extents guessed."""
+    return math.prod(guess_extent(a.extent) for a in axes)
+
+
+def element(contraction: Contraction, number: int) -> ir.Type:
+    """The element type of an operand of the root."""
+    return ir.RankedTensorType(contraction.root.inputs[number].type).element_type
+
+
+def element_bytes(type_: ir.Type) -> int:
+    """Bytes of an element in memory."""
+    return storage_bytes(storage_type(type_))
+
+
+def grid(kernel: Kernel, plan: Plan) -> list[Index]:
+    """The workgroup grid: column blocks, row blocks, batch blocks."""
+    sizes = loop_sizes(kernel, plan.contraction)
+    batches = index.product([axis_size(a, sizes) for a in plan.batches])
+    rows = index.product([axis_size(a, sizes) for a in plan.rows])
+    columns = sizes[plan.contraction.column_loop]
+    return [
+        index.ceildiv(columns, plan.blocks.columns),
+        index.ceildiv(rows, plan.blocks.rows),
+        index.ceildiv(batches, plan.blocks.batches),
+    ]
+
+
+def loop_sizes(kernel: Kernel, contraction: Contraction) -> dict[int, Index]:
+    """The extent of each root loop as an ``Index`` at the current insertion point."""
+    root = contraction.root
+    sizes: dict[int, Index] = {n: e for n, e in enumerate(root.loop_extents) if e != DYNAMIC}
+    for operand, map_ in zip((*root.inputs, *root.inits), root.maps, strict=True):
+        for axis, expr in enumerate(map_.results):
+            if isinstance(expr, ir.AffineDimExpr) and expr.position not in sizes:
+                sizes[expr.position] = kernel.extents(operand)[axis]
+    return sizes
+
+
+def axis_size(axis: Axis, sizes: dict[int, Index]) -> Index:
+    """The number of iterations of an axis."""
+    return index.product([sizes[n] for n in axis.loops])

@@ -1,0 +1,178 @@
+"""Strategy: contractions (matrix products, convolutions as implicit matrix products) as register-tiled loops.
+
+Rows x columns of the result are covered by register tiles; a workgroup owns a block of rows, a block of columns and
+some batches. The reduction runs innermost with the tile in registers, and the epilogue is applied to the registers
+before they are stored. Rows that lie in memory like one long row are walked as one; otherwise each row of a tile has an
+address of its own (so a tile may cross the end of an image line). With few columns lanes go along the reduction
+(``contraction_narrow``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch_mlir.dialects import arith
+
+from rillet.codegen import index
+from rillet.codegen.cpu.contraction.narrow import NarrowWorkgroup, narrow_plan
+from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, choice, grid, loop_sizes, make_plan
+from rillet.codegen.cpu.contraction.tile import TileEmitter
+from rillet.codegen.emit.blocks import Segment, Span, each, each_column_tile, each_row_tile, workgroup_span
+from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.index import Index
+from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.targets import Target
+
+
+class ContractionStrategy:
+    """See the module's docstring."""
+
+    name = "contraction"
+
+    def matches(self, dispatch: Dispatch, target: Target) -> bool:
+        """True for one contraction of two arguments with a point-wise epilogue."""
+        return make_plan(dispatch, target) is not None
+
+    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
+        """Emit the kernel."""
+        plan = make_plan(dispatch, target)
+        assert plan is not None
+        narrow = narrow_plan(plan, target)
+        if narrow is not None:
+            kernel.grid(lambda: grid(kernel, narrow))
+            with kernel.body():
+                NarrowWorkgroup(kernel, narrow).emit()
+            return
+        kernel.choice = choice(plan, dispatch.knobs)
+        kernel.grid(lambda: grid(kernel, plan))
+        with kernel.body():
+            if not plan.few:
+                Workgroup(kernel, plan).emit()
+                return
+            sizes = loop_sizes(kernel, plan.contraction)
+            rows = index.value(index.product([axis_size(a, sizes) for a in plan.rows]))
+            least = 0
+            for most, variant in (*plan.few, (None, plan)):
+                fits = arith.CmpIOp(arith.CmpIPredicate.sgt, rows, index.value(least)).result
+                if most is not None:
+                    few = arith.CmpIOp(arith.CmpIPredicate.sle, rows, index.value(most)).result
+                    fits, least = arith.AndIOp(fits, few).result, most
+                with kernel.when(fits):
+                    Workgroup(kernel, variant).emit()
+
+
+STRATEGY = ContractionStrategy()
+
+
+class Workgroup:
+    """Emits the loops over the tiles that one workgroup owns."""
+
+    def __init__(self, kernel: Kernel, plan: Plan):
+        self.kernel = kernel
+        self.plan = plan
+        self.tiles = TileEmitter(kernel, plan)
+
+    def emit(self) -> None:
+        kernel, plan, tiles = self.kernel, self.plan, self.tiles
+        tiles.writer.fill_borders()
+        batch_sizes = [axis_size(a, tiles.sizes) for a in plan.batches]
+        columns = workgroup_span(kernel, 0, plan.blocks.columns, tiles.sizes[plan.contraction.column_loop])
+        rows = workgroup_span(kernel, 1, plan.blocks.rows, index.product(tiles.left.row_sizes))
+        batches = workgroup_span(kernel, 2, plan.blocks.batches, index.product(batch_sizes))
+
+        def batch(position: Index) -> None:
+            self.block(_coordinates(plan.batches, index.delinearize(position, batch_sizes)), rows, columns)
+
+        each(kernel, batches, 1, batch)
+
+    def block(self, batch: dict[int, Index], rows: Span, columns: Span) -> None:
+        """The tiles of a block of rows and columns of one batch (loop → coordinate)."""
+        plan, tiles = self.plan, self.tiles
+        if plan.reduction_block and not plan.pack:
+            self._blocked(batch, rows, columns)
+            return
+
+        def column_tile(n: Index, vectors: int, width: Index) -> None:
+            if plan.reduction_block:
+                self._blocked_column_tile(batch, rows, n, vectors, width)
+                return
+            if plan.pack:
+                tiles.pack(batch, n, vectors, width, Segment.whole(tiles.left.reduction_sizes))
+            self._over_rows(
+                rows, lambda m, count, valid: tiles.tile(batch, rows, columns, m, count, valid, n, vectors, width)
+            )
+
+        def row_tile(m: Index, count: int, valid: Index) -> None:
+            if plan.copies_left:
+                tiles.left.copy(batch, m, count, valid, Segment.whole(tiles.left.reduction_sizes))
+            self._over_columns(
+                columns, lambda n, vectors, width: tiles.tile(batch, rows, columns, m, count, valid, n, vectors, width)
+            )
+
+        if plan.shift:
+            self._over_columns(columns, lambda n, vectors, width: tiles.begin_columns(batch, columns, n, vectors))
+        if plan.copies_left or (plan.blocks.rows_outer and not plan.pack and not plan.reduction_block):
+            self._over_rows(rows, row_tile)
+        else:
+            self._over_columns(columns, column_tile)
+
+    def _blocked_column_tile(self, batch: dict[int, Index], rows: Span, n: Index, vectors: int, width: Index) -> None:
+        """One column tile, a packed block of the reduction at a time, partial sums in scratch."""
+        tiles = self.tiles
+        tiles.begin_sums(batch, rows, n, vectors, width)
+
+        def segment(part: Segment) -> None:
+            tiles.pack(batch, n, vectors, width, part)
+            self._over_rows(
+                rows,
+                lambda m, count, valid: tiles.add_to_sums(batch, rows, m, count, valid, n, vectors, width, part),
+            )
+
+        self._over_segments(segment)
+        tiles.finish_sums(batch, rows, n, vectors, width)
+
+    def _blocked(self, batch: dict[int, Index], rows: Span, columns: Span) -> None:
+        """All tiles a block of the reduction at a time, so that both operands stay in the caches; sums in scratch."""
+        tiles = self.tiles
+
+        def begin(n: Index, vectors: int, width: Index) -> None:
+            tiles.begin_sums(batch, rows, n, vectors, width, columns[0])
+
+        def segment(part: Segment) -> None:
+            def add(m: Index, count: int, valid: Index, n: Index, vectors: int, width: Index) -> None:
+                tiles.add_to_sums(batch, rows, m, count, valid, n, vectors, width, part, columns[0])
+
+            def row_tile(m: Index, count: int, valid: Index) -> None:
+                tiles.left.copy(batch, m, count, valid, part)
+                self._over_columns(columns, lambda n, *column: add(m, count, valid, n, *column))
+
+            if self.plan.spread:
+                self._over_rows(rows, row_tile)
+            else:
+                self._over_columns(columns, lambda *column: self._over_rows(rows, lambda *row: add(*row, *column)))
+
+        def finish(n: Index, vectors: int, width: Index) -> None:
+            tiles.finish_sums(batch, rows, n, vectors, width, columns[0])
+
+        self._over_columns(columns, begin)
+        self._over_segments(segment)
+        self._over_columns(columns, finish)
+
+    def _over_segments(self, body: Callable[[Segment], None]) -> None:
+        total, block = self.tiles.left.reduction_sizes[0], self.plan.reduction_block
+        exact = isinstance(total, int) and total % block == 0
+
+        def segment(start: Index) -> None:
+            body(Segment(start, block if exact else index.minimum(block, index.sub(total, start))))
+
+        each(self.kernel, (0, total), block, segment)
+
+    def _over_rows(self, span: Span, body: Callable[[Index, int, Index], None]) -> None:
+        each_row_tile(self.kernel, span, index.product(self.tiles.left.row_sizes), self.plan.tile.rows, body)
+
+    def _over_columns(self, span: Span, body: Callable[[Index, int, Index], None]) -> None:
+        each_column_tile(self.kernel, span, self.tiles.sizes[self.plan.contraction.column_loop], self.plan.tile, body)
+
+
+def _coordinates(axes: tuple[Axis, ...], positions: list[Index]) -> dict[int, Index]:
+    return {a.inner: p for a, p in zip(axes, positions, strict=True)}

@@ -1,0 +1,175 @@
+"""Sums of products of bytes, by instructions that multiply bytes as they lie in memory: both signed, or both unsigned.
+
+Where the left-hand bytes have the other sign than the right-hand ones, they are copied to scratch with their highest
+bit turned: that is, 128 less (or more), as bytes of the same sign as the others. What is missing then from a sum is as
+many times the sum of the right-hand factors of its column, and so is what a zero point adds: see ``shift``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, vector
+
+from rillet.codegen.coordinates import Lane
+from rillet.codegen.cpu import cost_model, intrinsics
+from rillet.codegen.cpu.cost_model import Tile
+from rillet.codegen.cpu.dot_products import pairs as pair_products
+from rillet.codegen.emit import memory
+from rillet.codegen.emit.body import constant
+from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.memory import Buffer
+from rillet.codegen.index import Index
+from rillet.codegen.recognize.narrow_factors import NarrowFactor
+from rillet.targets import Target
+
+_BYTES = 16  # of a vector register
+_HALF = 128  # what turning a byte's highest bit is worth
+
+
+@dataclass(frozen=True)
+class ByteProducts:
+    """What the instructions below have in common; see ``dot_products.DotProducts``."""
+
+    left_factor: NarrowFactor
+    right_factor: NarrowFactor
+    mixed: bool = False  # whether there is an instruction for bytes of both signs
+    left_bits: int = 8
+    sum_lanes = 1
+
+    @property
+    def turns(self) -> bool:
+        """Whether left-hand bytes are multiplied with their highest bit turned."""
+        return self.left_factor.signed != self.right_factor.signed and not self.mixed
+
+    @property
+    def in_place(self) -> bool:
+        return not self.turns
+
+    @property
+    def shift(self) -> int:
+        """A left-hand factor is what is multiplied plus this."""
+        turned = (-_HALF if self.left_factor.signed else _HALF) if self.turns else 0
+        return turned - self.left_factor.zero_point
+
+    def copy_run(
+        self, kernel: Kernel, source: Buffer, offset: Index, stride: Index, panel: Buffer, target: Index, length: int
+    ) -> None:
+        """Copy ``length`` elements of a row, ``stride`` apart, to ``panel``."""
+
+        def convert(stored: ir.Value) -> ir.Value:
+            return arith.XOrIOp(stored, constant(-_HALF, stored.type)).result if self.turns else stored
+
+        pair_products.copy_run(kernel, source, offset, stride, convert, panel, target, length)
+
+    def ones(self) -> ir.Value:
+        """What a group of a row of ones is multiplied as."""
+        return constant(1, _bytes())
+
+
+class MveProducts(ByteProducts):
+    """Cortex-M processors with vectors: ``vmladava`` adds 16 products to a sum in a general register."""
+
+    steps = 16
+    run = 1
+    unroll = 1
+    sums_apart = True
+
+    def tile(self, target: Target, m: int, n: int, groups: int) -> Tile:
+        """Eight registers can hold sums, and a vector of the epilogue has four columns."""
+        return Tile(min(m, 2), 1, 4)
+
+    def left(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
+        """16 bytes."""
+        return [[_load(source, offset)]]
+
+    def right(self, source: Buffer, offset: Index) -> list[ir.Value]:
+        """16 bytes of a column."""
+        return [_load(source, offset)]
+
+    def multiply_add(self, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+        """``total`` plus 16 products."""
+        no = constant(0, total.type)
+        unsigned = constant(0 if self.right_factor.signed else 1, total.type)
+        return intrinsics.call("llvm.arm.mve.vmldava.v16i8", total.type, unsigned, no, no, total, left, right)
+
+
+class WideningProducts(ByteProducts):
+    """AArch64 processors without dot products: ``smull`` and ``umull`` multiply eight bytes to 16 bits, exactly, and
+    ``sadalp`` and ``uadalp`` add neighbours to the four parts of a sum."""
+
+    steps = 16
+    run = 1
+    unroll = 1
+    sums_apart = True
+    sum_lanes = 4
+
+    def tile(self, target: Target, m: int, n: int, groups: int) -> Tile:
+        """A register for each sum, and for what is multiplied by all rows or columns."""
+        return Tile(min(m, 4), 1, 4)
+
+    def left(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
+        """16 bytes."""
+        return [[_load(source, offset)]]
+
+    def right(self, source: Buffer, offset: Index) -> list[ir.Value]:
+        """16 bytes of a column."""
+        return [_load(source, offset)]
+
+    def multiply_add(self, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+        """``total`` plus 16 products."""
+        sign = "s" if self.right_factor.signed else "u"
+        products = ir.VectorType.get([_BYTES // 2], ir.IntegerType.get_signless(16))
+        for half in (0, _BYTES // 2):
+            lanes = list(range(half, half + _BYTES // 2))
+            parts = [vector.ShuffleOp(value, value, lanes).result for value in (left, right)]
+            product = intrinsics.call(f"llvm.aarch64.neon.{sign}mull.v8i16", products, *parts)
+            pairs = intrinsics.call(f"llvm.aarch64.neon.{sign}addlp.v4i32.v8i16", total.type, product)
+            total = arith.AddIOp(total, pairs).result
+        return total
+
+
+class NeonProducts(ByteProducts):
+    """AArch64 processors with dot products: ``sdot`` and ``udot`` add four products to each of four sums, and take the
+    left-hand bytes from a quarter of a register; ``usdot`` does so for bytes of both signs."""
+
+    steps = 4
+    run = 4
+    unroll = 4
+    sums_apart = False
+
+    def tile(self, target: Target, m: int, n: int, groups: int) -> Tile:
+        """As for floats: a group of a column takes four bytes, a sum too."""
+        return cost_model.choose_tile(target, m, n, groups)
+
+    def left(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
+        """Four bytes each, in all quarters of a register."""
+        loaded = memory.load(source, [Lane(offset)], groups * self.steps)
+        return [[_quarter(loaded, n)] for n in range(groups)]
+
+    def right(self, source: Buffer, offset: Index) -> list[ir.Value]:
+        """Four columns."""
+        return [_load(source, offset)]
+
+    def multiply_add(self, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+        """``total`` plus the products of four steps in each lane."""
+        if self.left_factor.signed != self.right_factor.signed and self.mixed:
+            operands = (right, left) if self.left_factor.signed else (left, right)
+            return intrinsics.call("llvm.aarch64.neon.usdot.v4i32.v16i8", total.type, total, *operands)
+        name = "sdot" if self.right_factor.signed else "udot"
+        return intrinsics.call(f"llvm.aarch64.neon.{name}.v4i32.v16i8", total.type, total, right, left)
+
+
+def _load(source: Buffer, offset: Index) -> ir.Value:
+    return memory.load(source, [Lane(offset)], _BYTES)
+
+
+def _quarter(bytes_: ir.Value, number: int) -> ir.Value:
+    count = ir.VectorType(bytes_.type).shape[0] // 4
+    words = vector.BitCastOp(ir.VectorType.get([count], ir.IntegerType.get_signless(32)), bytes_).result
+    return vector.BitCastOp(_bytes(), vector.ShuffleOp(words, words, [number] * 4).result).result
+
+
+def _bytes() -> ir.Type:
+    return ir.VectorType.get([_BYTES], ir.IntegerType.get_signless(8))

@@ -1,0 +1,33 @@
+"""Rewrites a kernel module so that only ops the target has instructions for remain."""
+
+from __future__ import annotations
+
+from torch_mlir import ir, passmanager
+
+from rillet.codegen import math
+from rillet.codegen.cpu.legalize import clamps, masks, nearest_integers, quantize, to_integers
+from rillet.targets import Target
+
+_STORAGE_FLOATS = ("f16", "bf16", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f4E2M1FN")
+_WIDEN_SMALL_FLOATS = (
+    "canonicalize",
+    "cse",
+    f"arith-emulate-unsupported-floats{{source-types={','.join(_STORAGE_FLOATS)} target-type=f32}}",
+    "math-extend-to-supported-types",
+)
+
+
+def run(module: ir.Module, target: Target) -> None:
+    """Compute small floats in f32, define conversions to integers, simplify clamps, then expand what the target lacks.
+
+    Mutates ``module``.
+    """
+    manager = passmanager.PassManager.parse(f"builtin.module({','.join(_WIDEN_SMALL_FLOATS)})", module.context)
+    manager.run(module.operation)
+    nearest_integers.run(module, target)
+    quantize.run(module, target)
+    to_integers.run(module)
+    clamps.run(module, target)
+    math.expand(module, target)
+    if target.pointer_bits != 64:
+        masks.run(module)

@@ -1,0 +1,86 @@
+"""Lets the end of a quantization take few instructions where conversions to integers round to the nearest.
+
+``clamp(roundeven(x) + z)``, converted, is then ``convert(clamp(x)) + z``, clamped by what the limits are before the
+zero point. Limits and zero point are small integers, which rounding keeps on their side of each other, so that all
+numbers give the same; NaN gives the lower limit. The clamp comes first since such conversions do not saturate.
+
+What is cut to 8 or 16 bits is clamped once more as an integer: instructions that narrow with saturation take the place
+of shuffles then, at no cost.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith
+
+from rillet.codegen.cpu import intrinsics
+from rillet.codegen.cpu.legalize.nearest_integers import Requantization, match_requantization
+from rillet.codegen.emit.body import constant
+from rillet.targets import Target
+
+_MOST = 1 << 22  # of limits and zero points
+_LIMITS = ("arith.maximumf", "arith.minimumf")
+
+
+def run(module: ir.Module, target: Target) -> None:
+    """Rewrite every conversion in ``module`` that ends a quantization, for targets that round as they convert."""
+    if not target.rounds_in_conversions:
+        return
+    found: list[Requantization] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "arith.fptosi" and (match := match_requantization(op)) is not None and _is_clamped(match):
+            found.append(match)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for match in found:
+        old = match.conversion.results[0]
+        with ir.InsertionPoint(match.conversion), match.conversion.location:
+            old.replace_all_uses_with(_saturated(_convert(match, old.type), match))
+        match.conversion.erase()
+
+
+def _is_clamped(match: Requantization) -> bool:
+    """Whether there is one limit on each side, and all numbers are small."""
+    limits = dict(match.limits)
+    if len(match.limits) != 2 or set(limits) != set(_LIMITS):
+        return False
+    low, high = (limits[name] for name in _LIMITS)
+    return low <= high and max(abs(low), abs(high), abs(match.shift)) <= _MOST
+
+
+def _convert(match: Requantization, type_: ir.Type) -> ir.Value:
+    x, limits = match.rounded, dict(match.limits)
+    low, high = (constant(float(limits[name] - match.shift), x.type) for name in _LIMITS)
+    below = arith.MinimumFOp(x, high).result
+    inside = arith.CmpFOp(arith.CmpFPredicate.OGT, below, low).result  # not of NaN
+    clamped = arith.SelectOp(inside, below, low).result
+    made = intrinsics.call(f"llvm.lrint.{_suffix(type_)}.{_suffix(x.type)}", type_, clamped)
+    return arith.AddIOp(made, constant(match.shift, type_)).result if match.shift else made
+
+
+def _saturated(value: ir.Value, match: Requantization) -> ir.Value:
+    """``value`` clamped to the integers of the narrower type to which it is cut, when that is all that it is for."""
+    users = [use.owner for use in match.conversion.results[0].uses]
+    if len(users) != 1 or users[0].name != "arith.trunci":
+        return value
+    width = ir.IntegerType(_element(users[0].results[0].type)).width
+    low, high = (dict(match.limits)[name] for name in _LIMITS)
+    for least in (-(1 << (width - 1)), 0):
+        most = least + (1 << width) - 1
+        if width in (8, 16) and least <= low and high <= most:
+            bounded = arith.MaxSIOp(value, constant(least, value.type)).result
+            return arith.MinSIOp(bounded, constant(most, value.type)).result
+    return value
+
+
+def _suffix(type_: ir.Type) -> str:
+    """The type in the name of an intrinsic."""
+    lanes = f"v{ir.VectorType(type_).shape[0]}" if isinstance(type_, ir.VectorType) else ""
+    element = _element(type_)
+    return lanes + (f"i{element.width}" if isinstance(element, ir.IntegerType) else "f32")
+
+
+def _element(type_: ir.Type) -> ir.Type:
+    return ir.VectorType(type_).element_type if isinstance(type_, ir.VectorType) else type_

@@ -1,0 +1,189 @@
+"""What is decided about a kernel of Winograd's algorithm before anything is emitted."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.codegen.cpu import cost_model
+from rillet.codegen.cpu.contraction import plan as contraction_plan
+from rillet.codegen.cpu.contraction.plan import guess_extent
+from rillet.codegen.cpu.cost_model import Tile
+from rillet.codegen.emit.kernel import MAX_LOCAL_MEMORY
+from rillet.codegen.knobs import Choice, Knobs
+from rillet.codegen.recognize.kernel_function import Dispatch, Port
+from rillet.codegen.recognize.linear_access import Access
+from rillet.targets import Target
+
+ATTRIBUTE = "flow.winograd"
+OUTPUTS, INPUTS = 2, 4  # of a tile along one image axis
+_ROW_VECTORS = 8  # at most, of single rows: as many sums as keep the multiply-add units busy
+_FEWEST_ROW_TILES = 4  # that use a panel of weights once it is in L1
+_TRANSFORM_CYCLES = 2  # for each vector of a transformed tile
+_BYTES_PER_CYCLE = 48  # of weights that are fetched ahead: what is not hidden
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a convolution goes in tiles of two results along each of ``lines``, image loops with windows of three.
+
+    Tiles are counted row-major over ``others``, loops of single results, and ``lines``.
+    """
+
+    direct: contraction_plan.Plan  # of a result at a time, for tiles with results that are not finite
+    transforms: Port
+    others: tuple[int, ...]
+    lines: tuple[int, ...]
+    groups: int
+    panels: int  # of a group
+    depth: int  # products that are summed for each element of a tile's transform
+    panel: int
+    register_tile: Tile  # tiles of the image by columns
+    block: int  # tiles of a workgroup
+    columns: int  # of a workgroup
+    fetches: bool  # the transforms come from beyond L2
+
+    @property
+    def prefetch_parts(self) -> int:
+        """In how many parts the next panels are fetched, one during each row of register tiles: a power of two, or 0
+        where the transforms stay in L2 or there are too few rows."""
+        rows = math.ceil(self.block / self.register_tile.rows)
+        return 1 << (rows.bit_length() - 1) if self.fetches and rows > 2 else 0
+
+    @property
+    def points(self) -> int:
+        """Elements of a tile's transform."""
+        return INPUTS ** len(self.lines)
+
+
+def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
+    """The plan for a convolution that has its weights' transforms; None for any other dispatch."""
+    if ATTRIBUTE not in dispatch.function.attributes:
+        return None
+    direct = contraction_plan.make_plan(dispatch, target)
+    if direct is None or direct.contraction.left_access.padding is not None:
+        return None
+    _, number = ir.DenseI64ArrayAttr(dispatch.function.attributes[ATTRIBUTE])
+    transforms = dispatch.arguments[number]
+    *points, panels, depth, panel = transforms.type.shape
+    c = direct.contraction
+    groups = math.prod(c.extents[n] for n in c.batch_loops)
+    lines = _lines(c.left_access, c.row_loops, c.reduction_loops)
+    if len(lines) != len(points):
+        return None
+    others = tuple(n for n in c.row_loops if n not in lines)
+    total = math.prod(guess_extent(c.extents[n]) for n in others) * math.prod(
+        math.ceil(guess_extent(c.extents[n]) / OUTPUTS) for n in lines
+    )
+    columns = c.extents[c.column_loop]
+    tile = cost_model.choose_tile(target, total, columns, depth)
+    knobs = dispatch.knobs
+    tile = Tile(knobs.tile_rows or tile.rows, knobs.tile_vectors or tile.vectors, tile.lanes)
+    block, wide = _blocks(target, tile, groups, total, columns, depth, INPUTS ** len(lines))
+    if 4 * INPUTS ** len(lines) * (block + 1) * (depth + wide) > MAX_LOCAL_MEMORY:
+        return None
+    if knobs.row_tiles:
+        block = min(knobs.row_tiles, math.ceil(total / tile.rows)) * tile.rows
+    if knobs.column_tiles:
+        wide = min(knobs.column_tiles, math.ceil(columns / tile.columns)) * tile.columns
+    return Plan(
+        _row_by_row(direct, tile.lanes, wide),
+        transforms,
+        others,
+        lines,
+        groups,
+        panels // groups,
+        depth,
+        panel,
+        tile,
+        block,
+        wide,
+        cost_model.prefetches(target, 4 * math.prod(transforms.type.shape)),
+    )
+
+
+def _row_by_row(direct: contraction_plan.Plan, lanes: int, columns: int) -> contraction_plan.Plan:
+    """The plan of single rows of blocks of ``columns``."""
+    vectors = next(v for v in range(_ROW_VECTORS, 0, -1) if columns % (v * lanes) == 0)
+    tile = Tile(1, vectors, lanes)
+    return dataclasses.replace(
+        direct, tile=tile, reduction_block=0, run=0, prefetch=False, spread=False, residuals=(), few=()
+    )
+
+
+def _lines(image: Access, rows: tuple[int, ...], reductions: tuple[int, ...]) -> tuple[int, ...]:
+    """The row loops that share an axis of the image with a reduction loop."""
+    found = []
+    for form in image.axes:
+        used = [n for n, coefficient in enumerate(form.coefficients) if coefficient]
+        outer = [n for n in used if n in rows]
+        if outer and any(n in reductions for n in used):
+            found.append(outer[0])
+    return tuple(found)
+
+
+def _blocks(
+    target: Target, tile: Tile, groups: int, total: int, columns: int, depth: int, points: int
+) -> tuple[int, int]:
+    """Tiles and columns of a workgroup: what costs least, of transforming the image once for each block of columns, of
+    reading the weights' transforms for each block of tiles, and of waiting for workers that come late, who have a
+    quarter of a workgroup left to do.
+    """
+    cycles = points * cost_model.grid_cycles(target, tile, total, columns, depth)
+    wanted = math.ceil(cost_model.workgroups(target, groups * cycles) / groups)
+    weights = 4 * points * depth * columns
+    reading = weights / _BYTES_PER_CYCLE if cost_model.prefetches(target, weights) else 0.0
+    transforming = _TRANSFORM_CYCLES * points * total * math.ceil(depth / tile.lanes)
+    row_tiles, column_tiles = math.ceil(total / tile.rows), math.ceil(columns / tile.columns)
+    fewest = min(_FEWEST_ROW_TILES, row_tiles)
+    best = (math.inf, fewest, 1)
+    for row_blocks in range(1, row_tiles // fewest + 1):
+        rows = math.ceil(row_tiles / row_blocks)
+        for column_blocks in range(1, min(column_tiles, wanted) + 1):
+            wide = math.ceil(column_tiles / column_blocks)
+            if 4 * points * rows * tile.rows * (depth + wide * tile.columns) > 2 * target.l2_bytes and rows > fewest:
+                continue
+            row_parts, column_parts = math.ceil(row_tiles / rows), math.ceil(column_tiles / wide)
+            count = groups * row_parts * column_parts
+            if (
+                count > groups * wanted
+                and rows * wide * tile.rows * tile.columns * points * depth < cost_model.WORKGROUP_CYCLES
+            ):
+                continue
+            late = 0.25 + (1 if count % 2 else 2 * (1 - groups * row_tiles * column_tiles / (count * rows * wide)))
+            waiting = 1 + late / count if groups * wanted > 1 else 1.0
+            best = min(best, ((cycles + column_parts * transforming + row_parts * reading) * waiting, rows, wide))
+    _, rows, wide = best
+    return rows * tile.rows, wide * tile.columns
+
+
+def choice(plan: Plan, knobs: Knobs, target: Target) -> Choice:
+    """What the plan decides, and for what extents."""
+    c = plan.direct.contraction
+    extents = c.extents
+    tile = plan.register_tile
+    problem = {
+        "batches": plan.groups,
+        "rows": math.prod(guess_extent(extents[n]) for n in plan.others)
+        * math.prod(math.ceil(guess_extent(extents[n]) / OUTPUTS) for n in plan.lines),
+        "columns": extents[c.column_loop],
+        "steps": plan.depth,
+        "run": plan.depth,
+        "points": plan.points,
+        "lanes": tile.lanes,
+        "element_bytes": 4,
+        "accumulator_bytes": 4,
+        "gather": 0,
+        "together": 1,
+    }
+    made = Knobs(
+        tile_rows=tile.rows,
+        tile_vectors=tile.vectors,
+        unroll=knobs.unroll or cost_model.choose_unroll(plan.depth, tile, tile.lanes if target.fma_by_element else 0),
+        row_tiles=plan.block // tile.rows,
+        column_tiles=plan.columns // tile.columns,
+    )
+    return Choice(problem, made)

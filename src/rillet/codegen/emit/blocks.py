@@ -1,0 +1,116 @@
+"""Loops over the blocks and tiles of a workgroup, shared by the tiled strategies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, vector
+
+from rillet.codegen import index
+from rillet.codegen.cpu.cost_model import Tile
+from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.index import Index
+
+Span = tuple[Index, Index]  # from, to (exclusive)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the first reduction axis of a contraction."""
+
+    start: Index
+    length: Index
+
+    @staticmethod
+    def whole(sizes: Sequence[Index]) -> Segment:
+        """All of it; ``sizes`` are those of the reduction axes."""
+        return Segment(0, sizes[0] if sizes else 1)
+
+
+def workgroup_span(kernel: Kernel, axis: int, block: int, total: Index) -> Span:
+    """The part of ``total`` that this workgroup owns on a grid axis cut into blocks of ``block``."""
+    if isinstance(total, int) and total <= block:
+        return 0, total
+    start = index.mul(kernel.workgroup(axis), block)
+    end = index.add(start, block)
+    return start, end if isinstance(total, int) and total % block == 0 else index.minimum(end, total)
+
+
+def each(kernel: Kernel, span: Span, step: int, body: Callable[[Index], None]) -> None:
+    """``body(i)`` for i from the span's start in steps; without a loop when it is known to run at most once."""
+    start, end = span
+    if isinstance(start, int) and isinstance(end, int):
+        if start >= end:
+            return
+        if start + step >= end:
+            body(start)
+            return
+    with kernel.loop(start, end, step) as loop:
+        body(loop.iv)
+
+
+def each_row_tile(
+    kernel: Kernel, span: Span, total: Index, rows: int, body: Callable[[Index, int, Index], None]
+) -> None:
+    """``body(first row, rows of the tile, valid rows)`` for each row tile of a span of ``total`` rows; the last tile is
+    smaller where ``total`` is known, else as large and partly valid. Spans start at multiples of ``rows``.
+    """
+    start, end = span
+    if isinstance(total, int):
+        tail = total % rows
+        whole = total - tail
+        main_end = whole if end == total else index.minimum(end, whole)
+        each(kernel, (start, main_end), rows, lambda m: body(m, rows, rows))
+        if tail:
+            each(kernel, (main_end, end), rows, lambda m: body(m, tail, tail))
+        return
+    main_end = index.add(start, index.mul(index.floordiv(index.sub(end, start), rows), rows))
+    each(kernel, (start, main_end), rows, lambda m: body(m, rows, rows))
+    if rows > 1:
+        each(kernel, (main_end, end), rows, lambda m: body(m, rows, index.sub(end, m)))
+
+
+def each_column_tile(
+    kernel: Kernel, span: Span, total: Index, tile: Tile, body: Callable[[Index, int, Index], None]
+) -> None:
+    """``body(first column, vectors of the tile, valid columns)`` for each column tile of a span of ``total`` columns;
+    where ``total`` is not known, what does not fill a tile goes vector by vector.
+    """
+    start, end = span
+    if isinstance(total, int):
+        tail = total % tile.columns
+        whole = total - tail
+        main_end = whole if end == total else index.minimum(end, whole)
+        each(kernel, (start, main_end), tile.columns, lambda n: body(n, tile.vectors, tile.columns))
+        if tail:
+            each(kernel, (main_end, end), tile.columns, lambda n: body(n, math.ceil(tail / tile.lanes), tail))
+        return
+    main_end = index.add(start, index.mul(index.floordiv(index.sub(end, start), tile.columns), tile.columns))
+    each(kernel, (start, main_end), tile.columns, lambda n: body(n, tile.vectors, tile.columns))
+    each(
+        kernel,
+        (main_end, end),
+        tile.lanes,
+        lambda n: body(n, 1, index.minimum(index.sub(end, n), tile.lanes)),
+    )
+
+
+def column_masks(lanes: int, width: Index, vectors: int) -> list[ir.Value | None]:
+    """For each of a tile's vectors, which lanes exist when ``width`` columns do; None for all."""
+    return [_mask(lanes, width, number) for number in range(vectors)]
+
+
+def _mask(lanes: int, width: Index, number: int) -> ir.Value | None:
+    if lanes == 1:
+        return None
+    type_ = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
+    if not isinstance(width, int):
+        return vector.CreateMaskOp(type_, [index.value(index.sub(width, number * lanes))]).result
+    present = min(lanes, width - number * lanes)
+    if present == lanes:
+        return None
+    bits = [ir.IntegerAttr.get(type_.element_type, n < present) for n in range(lanes)]
+    return arith.ConstantOp(type_, ir.DenseElementsAttr.get(bits, type=type_)).result

@@ -1,0 +1,149 @@
+"""Inlining a ``linalg.generic``'s body on scalars or on vectors.
+
+Values are scalars where every operand is uniform and vectors of ``lanes`` otherwise; a scalar meeting a vector is
+broadcast. Math functions and small floats stay as ops of the ``math``/``arith`` dialects: ``codegen.cpu.legalize``
+expands them later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, vector
+
+from rillet.codegen import index
+from rillet.codegen.coordinates import Coordinate, is_uniform, to_vector
+from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.recognize.kernel_function import Generic
+
+# Reads element ``coordinates`` of a tensor that the body captures; the tensor is a value of the executable.
+Reader = Callable[[ir.Value, list[Coordinate]], ir.Value]
+
+
+def inline_body(
+    generic: Generic,
+    operands: Sequence[ir.Value],
+    kernel: Kernel,
+    *,
+    coordinates: Sequence[Coordinate] = (),
+    lanes: int = 1,
+    read: Reader | None = None,
+) -> list[ir.Value]:
+    """Emit the body on ``operands`` (inputs, then inits: scalars or ``vector<lanes>``) and return what it yields.
+
+    ``coordinates`` are the loop coordinates, needed when the body has ``linalg.index``; ``read`` is needed when it has
+    ``tensor.extract``. A body with regions inside (``scf.if``) needs ``lanes == 1``: see ``is_vectorizable``.
+    """
+    inliner = _Inliner(kernel, coordinates, lanes, read)
+    inliner.values.update(zip(generic.body.arguments, operands, strict=True))
+    return inliner.block(generic.body)
+
+
+def is_vectorizable(generic: Generic) -> bool:
+    """True when the body can be inlined on vectors: no nested regions and no complex numbers."""
+    for op in generic.body.operations:
+        if len(op.operation.regions):
+            return False
+        values = (*op.operation.operands, *op.operation.results)
+        if any(isinstance(v.type, ir.ComplexType) for v in values):
+            return False
+    return True
+
+
+def broadcast(value: ir.Value, lanes: int) -> ir.Value:
+    """``value`` as a vector of ``lanes`` (unchanged when it is one already, or when ``lanes`` is 1)."""
+    if lanes == 1 or isinstance(value.type, ir.VectorType):
+        return value
+    return vector.BroadcastOp(ir.VectorType.get([lanes], value.type), value).result
+
+
+class _Inliner:
+    def __init__(self, kernel: Kernel, coordinates: Sequence[Coordinate], lanes: int, read: Reader | None):
+        self.kernel = kernel
+        self.coordinates = coordinates
+        self.lanes = lanes
+        self.read = read
+        self.values: dict[ir.Value, ir.Value] = {}
+
+    def block(self, block: ir.Block) -> list[ir.Value]:
+        """Emit a block's ops; return the operands of its terminator."""
+        *operations, terminator = block.operations
+        for op in operations:
+            self.operation(op.operation)
+        return [self.value(v) for v in terminator.operation.operands]
+
+    def value(self, source: ir.Value) -> ir.Value:
+        """The emitted counterpart of a value of the body, or of a scalar it captures."""
+        if source not in self.values:
+            self.values[source] = self.kernel.scalar(source)
+        return self.values[source]
+
+    def operation(self, op: ir.Operation) -> None:
+        if op.name == "linalg.index":
+            position = ir.IntegerAttr(op.attributes["dim"]).value
+            self.values[op.results[0]] = self._coordinate(self.coordinates[position])
+        elif op.name == "tensor.extract":
+            assert self.read is not None, "the body reads a captured tensor but no reader was given"
+            source, *indices = op.operands
+            self.values[op.results[0]] = self.read(source, [self.value(i) for i in indices])
+        elif op.name == "tensor.dim":
+            axis = ir.IntegerAttr(ir.OpResult(op.operands[1]).owner.attributes["value"]).value
+            self.values[op.results[0]] = index.value(self.kernel.extents(op.operands[0])[axis])
+        elif len(op.regions):
+            self._structured(op)
+        else:
+            self._elementwise(op)
+
+    def _coordinate(self, c: Coordinate) -> ir.Value:
+        return index.value(c) if is_uniform(c) else to_vector(c, self.lanes)
+
+    def _elementwise(self, op: ir.Operation) -> None:
+        operands = [self.value(o) for o in op.operands]
+        is_vector = any(isinstance(o.type, ir.VectorType) for o in operands)
+        if is_vector:
+            operands = [broadcast(o, self.lanes) for o in operands]
+        results = [ir.VectorType.get([self.lanes], r.type) if is_vector else r.type for r in op.results]
+        clone = ir.Operation.create(
+            op.name, results=results, operands=operands, attributes=dict(op.attributes.items()), loc=op.location
+        )
+        self.values.update(zip(op.results, clone.results, strict=True))
+
+    def _structured(self, op: ir.Operation) -> None:
+        """Clone an op with regions (``scf.if``/``for``/``while``) on scalars."""
+        clone = ir.Operation.create(
+            op.name,
+            results=[r.type for r in op.results],
+            operands=[self.value(o) for o in op.operands],
+            attributes=dict(op.attributes.items()),
+            regions=len(op.regions),
+            loc=op.location,
+        )
+        for source, target in zip(op.regions, clone.regions, strict=True):
+            for block in source.blocks:
+                arguments = [a.type for a in block.arguments]
+                copy = target.blocks.append(*arguments)
+                self.values.update(zip(block.arguments, copy.arguments, strict=True))
+                with ir.InsertionPoint(copy):
+                    yielded = self.block(block)
+                    terminator = list(block.operations)[-1].operation
+                    ir.Operation.create(
+                        terminator.name,
+                        results=[],
+                        operands=yielded,
+                        attributes=dict(terminator.attributes.items()),
+                        loc=terminator.location,
+                    )
+        self.values.update(zip(op.results, clone.results, strict=True))
+
+
+def constant(value: int | float, type_: ir.Type) -> ir.Value:
+    """A constant of a scalar or vector type (a splat)."""
+    element = ir.VectorType(type_).element_type if isinstance(type_, ir.VectorType) else type_
+    scalar = (
+        ir.FloatAttr.get(element, float(value))
+        if isinstance(element, ir.FloatType)
+        else ir.IntegerAttr.get(element, int(value))
+    )
+    attribute = ir.DenseElementsAttr.get_splat(type_, scalar) if isinstance(type_, ir.VectorType) else scalar
+    return arith.ConstantOp(type_, attribute).result

@@ -1,0 +1,418 @@
+"""What follows a root: point-wise ops on its result while that is in registers, and where the dispatch's results go.
+
+The plan is made without emitting anything. It expresses every tensor coordinate behind the root as a linear form of the
+root's loops, so that strategies know which loops they may treat as one and where each result element lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, vector
+
+from rillet.codegen import coordinates as coords
+from rillet.codegen import index
+from rillet.codegen.coordinates import Coordinate
+from rillet.codegen.emit.elements import Evaluator
+from rillet.codegen.emit.kernel import Kernel, reshape_memref
+from rillet.codegen.emit.memory import Buffer
+from rillet.codegen.index import Index
+from rillet.codegen.recognize import views
+from rillet.codegen.recognize.kernel_function import Dispatch, Generic
+from rillet.codegen.recognize.linear_access import DYNAMIC, Access, Form, argument_of, loops, substitute_all
+from rillet.ir.extents import segments
+
+Forms = tuple[Form, ...]
+
+# Ops of a body that cost tens of instructions once expanded.
+_HEAVY_OPS = 20
+# Above this many instructions in the epilogues of all of a tile's vectors they are put in a loop.
+_INLINE_INSTRUCTIONS = 160
+
+
+@dataclass(frozen=True)
+class Output:
+    """Result ``number`` of the dispatch stores tensor ``value``, whose element lies at ``forms``.
+
+    ``frame``: the ``tensor.pad`` that surrounds the value, or the ``tensor.insert_slice`` that puts it into a tensor
+    updated in place; None when the value is all there is.
+    """
+
+    number: int
+    value: ir.Value
+    forms: Forms
+    frame: ir.Operation | None
+
+    @property
+    def is_padded(self) -> bool:
+        return self.frame is not None and self.frame.name == "tensor.pad"
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """Everything behind a root, see ``plan``."""
+
+    root: Generic
+    outputs: tuple[Output, ...]
+    accesses: tuple[Access, ...]  # memory that is read or written at the root's loop coordinates
+    mergeable: bool  # False when something needs the true loop coordinates
+    cost: int  # instructions for one vector, roughly
+
+    def merges(self, outer: int, inner: int, inner_extent: int) -> bool:
+        """Whether two neighbouring loops of the root are one loop for all of the epilogue's memory."""
+        return self.mergeable and all(a.merges(outer, inner, inner_extent) for a in self.accesses)
+
+    def is_long(self, vectors: int) -> bool:
+        """Whether it is too long to be emitted once for each of so many vectors of a tile."""
+        return vectors > 1 and self.cost * vectors > _INLINE_INSTRUCTIONS
+
+
+def plan(dispatch: Dispatch, root: Generic) -> Epilogue | None:
+    """Follow ``root``'s results to the dispatch's; None when something behind them is not point-wise on the root's
+    loops.
+    """
+    count = len(root.iterators)
+    zero = Form((0,) * count)
+    start = [zero if e == 1 else f for e, f in zip(root.loop_extents, loops(count), strict=True)]
+    known: dict[ir.Value, Forms] = {}
+    for result, map_ in zip(root.results, root.output_maps, strict=True):
+        forms = substitute_all(map_, start)
+        if forms is None:
+            return None
+        known[result] = forms
+    accesses: list[Access] = []
+    mergeable, cost = True, 0
+    for op in dispatch.ops:
+        if not any(o in known for o in op.operands):
+            continue
+        if op.name == "linalg.generic":
+            generic = dispatch.generic_of(op.results[0])
+            assert generic is not None
+            at = _loop_forms(generic, known, count)
+            if at is None or not generic.is_parallel:
+                return None
+            if any(o in known for o in generic.inits) and not _same_place(generic, known, at):
+                return None
+            mergeable &= _collect_reads(dispatch, generic, known, at, accesses)
+            cost += _body_cost(generic)
+            for result, map_ in zip(generic.results, generic.output_maps, strict=True):
+                forms = substitute_all(map_, at)
+                if forms is None:
+                    return None
+                known[result] = forms
+        elif op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+            forms = _reshaped_forms(op, known[op.operands[0]])
+            if forms is not None:
+                known[op.results[0]] = forms
+        elif op.name == "tensor.cast":
+            known[op.results[0]] = known[op.operands[0]]
+    init_reads = [v for v in root.inits if argument_of(dispatch, v) is not None]
+    for value in root.inits:
+        if value in init_reads:
+            accesses.append(Access(value, known[root.results[list(root.inits).index(value)]]))
+        elif _op_name(value) not in _PLACELESS:
+            mergeable = False
+    outputs = [_output(dispatch, n, known) for n in range(len(dispatch.results))]
+    if any(o is None for o in outputs):
+        return None
+    written = tuple(o for o in outputs if o is not None)
+    accesses += [a for o in written if (a := _written(o, dispatch)) is not None]
+    mergeable &= all(_written(o, dispatch) is not None for o in written)
+    return Epilogue(root, written, tuple(accesses), mergeable, cost)
+
+
+_PLACELESS = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "tensor.splat"})
+
+
+def _op_name(value: ir.Value) -> str:
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return ""
+    return owner.name if isinstance(owner, ir.Operation) else owner.operation.name
+
+
+def _loop_forms(generic: Generic, known: dict[ir.Value, Forms], count: int) -> Forms | None:
+    """The forms of a parallel generic's loops, from the operands whose coordinates are known."""
+    at: list[Form | None] = [Form((0,) * count) if e == 1 else None for e in generic.loop_extents]
+    for value, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
+        if value not in known:
+            continue
+        for expr, form in zip(map_.results, known[value], strict=True):
+            if isinstance(expr, ir.AffineDimExpr) and generic.loop_extents[expr.position] != 1:
+                at[expr.position] = form
+    if any(f is None for f in at):
+        return None
+    found = tuple(f for f in at if f is not None)
+    moving = [n for form in found for n, coefficient in enumerate(form.coefficients) if coefficient]
+    if len(set(moving)) < len(moving):  # one of the root's loops stands for two: only their diagonal would be computed
+        return None
+    return found if _same_place(generic, known, found) else None
+
+
+def _same_place(generic: Generic, known: dict[ir.Value, Forms], at: Forms) -> bool:
+    """Whether the generic reads each known tensor exactly at the element the root has in registers."""
+    for value, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
+        if value in known and substitute_all(map_, at) != known[value]:
+            return False
+    return True
+
+
+def _collect_reads(
+    dispatch: Dispatch, generic: Generic, known: dict[ir.Value, Forms], at: Forms, accesses: list[Access]
+) -> bool:
+    """Add the memory a generic reads; False when it reads something whose place in memory is not a linear form."""
+    fine = all(op.operation.name not in ("linalg.index", "tensor.extract") for op in generic.body.operations)
+    for number, (value, map_) in enumerate(zip((*generic.inputs, *generic.inits), generic.maps, strict=True)):
+        if value in known or not list(generic.body.arguments[number].uses):
+            continue
+        if _op_name(value) in _PLACELESS:
+            continue
+        forms = substitute_all(map_, at)
+        if argument_of(dispatch, value) is None or forms is None:
+            fine = False
+            continue
+        accesses.append(Access(value, forms))
+    return fine
+
+
+def _body_cost(generic: Generic) -> int:
+    operations = [op.operation.name for op in generic.body.operations]
+    return sum(_HEAVY_OPS if name.startswith("math.") else 1 for name in operations) - 1
+
+
+def _reshaped_forms(op: ir.Operation, source: Forms) -> Forms | None:
+    """The forms after a reshape that merges static axes or adds unit axes; None when an axis is split."""
+    zero = Form((0,) * len(source[0].coefficients)) if source else Form(())
+    shapes = [list(ir.RankedTensorType(v.type).shape) for v in (op.operands[0], op.results[0])]
+    groups = views.reassociation(op)
+    if op.name == "tensor.expand_shape":
+        result = [zero] * len(shapes[1])
+        for form, group in zip(source, groups, strict=True):
+            real = [a for a in group if shapes[1][a] != 1]
+            if len(real) > 1:
+                return None
+            if real:
+                result[real[0]] = form
+        return tuple(result)
+    merged = []
+    for group in groups:
+        inner = [shapes[0][a] for a in group[1:]]
+        if DYNAMIC in inner:
+            return None
+        scale = math.prod(inner)
+        coefficients, constant = [0] * len(zero.coefficients), 0
+        for n, axis in enumerate(group):
+            coefficients = [c + scale * x for c, x in zip(coefficients, source[axis].coefficients, strict=True)]
+            constant += scale * source[axis].constant
+            scale //= inner[n] if n < len(inner) else 1
+        merged.append(Form(tuple(coefficients), constant))
+    return tuple(merged)
+
+
+def _output(dispatch: Dispatch, number: int, known: dict[ir.Value, Forms]) -> Output | None:
+    value = dispatch.results[number].value
+    frame = _frame(dispatch, number)
+    if frame is not None:
+        value = frame.operands[0]
+        return Output(number, value, known[value], frame) if value in known else None
+    while value not in known:
+        if isinstance(value.owner, ir.Block):
+            return None
+        op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
+        if op.name not in ("tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"):
+            return None
+        value = op.operands[0]
+    return Output(number, value, known[value], None)
+
+
+def _frame(dispatch: Dispatch, number: int) -> ir.Operation | None:
+    """The op that puts a result at an offset: a pad or an insertion."""
+    value = dispatch.results[number].value
+    if isinstance(value.owner, ir.Block):
+        return None
+    op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
+    if op.name == "tensor.pad":
+        return op
+    return insertion(dispatch, number)
+
+
+def insertion(dispatch: Dispatch, number: int) -> ir.Operation | None:
+    """The ``tensor.insert_slice`` that makes a result: into the argument tied to it, or into an empty tensor, of which
+    the rest need not be written. None when the result is made in any other way.
+    """
+    value = dispatch.results[number].value
+    if isinstance(value.owner, ir.Block):
+        return None
+    op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
+    if op.name != "tensor.insert_slice":
+        return None
+    same_rank = ir.RankedTensorType(op.operands[0].type).rank == ir.RankedTensorType(op.operands[1].type).rank
+    unit_strides = all(x == 1 for x in ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+    destination = op.operands[1]
+    if number in dispatch.tied:
+        in_place = destination == dispatch.arguments[dispatch.tied[number]].value
+    else:
+        in_place = _op_name(destination) == "tensor.empty"
+    return op if same_rank and unit_strides and in_place else None
+
+
+def _written(output: Output, dispatch: Dispatch) -> Access | None:
+    """The access that stores an output; None when its offset in a padded result is not known at compile time. (That of
+    an insertion is left out then: it moves the whole output.)
+    """
+    if output.frame is None:
+        return Access(output.value, output.forms)
+    low = list(ir.DenseI64ArrayAttr(output.frame.attributes["static_low" if output.is_padded else "static_offsets"]))
+    if not output.is_padded:
+        low = [0 if x == DYNAMIC else x for x in low]
+    if any(x < 0 for x in low):
+        return None
+    shifted = tuple(Form(f.coefficients, f.constant + x) for f, x in zip(output.forms, low, strict=True))
+    return Access(dispatch.results[output.number].value, shifted, partial=_partial(output, dispatch))
+
+
+def _partial(output: Output, dispatch: Dispatch) -> frozenset[int]:
+    """The axes of unknown extent of which what is written in a frame may be a part."""
+    port, frame = dispatch.results[output.number], output.frame
+    assert frame is not None
+    dynamic = [axis for axis in range(port.type.rank) if port.type.is_dynamic_dim(axis)]
+    if output.is_padded:
+        margins = (list(ir.DenseI64ArrayAttr(frame.attributes[name])) for name in ("static_low", "static_high"))
+        whole = [axis for axis, (low, high) in enumerate(zip(*margins, strict=True)) if low == high == 0]
+        return frozenset(dynamic) - set(whole)
+    *_, sizes, _ = segments(frame)
+    extents = dict(zip(dynamic, (dispatch.block.arguments[n] for n in port.dims), strict=True))
+    is_dynamic = [size == DYNAMIC for size in ir.DenseI64ArrayAttr(frame.attributes["static_sizes"])]
+    given = dict(zip([axis for axis, unknown in enumerate(is_dynamic) if unknown], sizes, strict=True))
+    return frozenset(axis for axis in dynamic if given.get(axis) != extents[axis])
+
+
+def place(forms: Sequence[Form], at: Sequence[Coordinate], lanes: int) -> list[Coordinate]:
+    """The coordinates that ``forms`` take when the root's loops are ``at``."""
+    result: list[Coordinate] = []
+    for form in forms:
+        total: Coordinate = form.constant
+        for coefficient, c in zip(form.coefficients, at, strict=True):
+            if coefficient:
+                total = coords.add(total, coords.mul(c, coefficient, lanes), lanes)
+        result.append(total)
+    return result
+
+
+class Writer:
+    """Emits an epilogue: evaluates what follows the root on register values and stores the results."""
+
+    def __init__(self, kernel: Kernel, epilogue: Epilogue):
+        """Make the result buffers; call it at the start of the kernel's body."""
+        self.kernel = kernel
+        self.epilogue = epilogue
+        self._targets: list[tuple[Output, Buffer, list[Index]]] = []
+        for output in epilogue.outputs:
+            port = kernel.dispatch.results[output.number]
+            buffer = kernel.buffer(port)
+            low: list[Index] = [0] * len(output.forms)
+            if output.frame is None:
+                if output.value != port.value:
+                    reshaped = reshape_memref(buffer.memref, kernel.extents(output.value))
+                    buffer = Buffer.whole(reshaped, port.type.element_type)
+            elif output.is_padded:
+                low, _ = views.pad_amounts(kernel, output.frame)
+            else:
+                low, _, _ = views.slice_parameters(kernel, output.frame)
+            self._targets.append((output, buffer, low))
+
+    def store(self, evaluator: Evaluator, at: Sequence[Coordinate]) -> None:
+        """Store every result's element (or vector) at the root's loop coordinates ``at``. ``evaluator`` has the root
+        bound.
+        """
+        for output, buffer, low in self._targets:
+            where = place(output.forms, at, evaluator.lanes)
+            value = evaluator.at(output.value, where)
+            shifted = [coords.add(c, lo, evaluator.lanes) for c, lo in zip(where, low, strict=True)]
+            if isinstance(value.type, ir.VectorType) and all(coords.is_uniform(c) for c in shifted):
+                value = vector.extract(value, [], [0])  # the vector's loop runs once, so only lane 0 exists
+            evaluator.store(buffer, shifted, value)
+
+    def fill_borders(self) -> None:
+        """Write the padding of padded results, in workgroup (0, 0, 0) only."""
+        if not any(output.is_padded for output in self.epilogue.outputs):
+            return
+        kernel = self.kernel
+        ids = [kernel.workgroup(n) for n in range(3)]
+        linear = arith.OrIOp(arith.OrIOp(ids[0], ids[1]).result, ids[2]).result
+        first = arith.CmpIOp(arith.CmpIPredicate.eq, linear, index.value(0)).result
+        with kernel.when(first):
+            for output, buffer, low in self._targets:
+                if output.is_padded:
+                    assert output.frame is not None
+                    self._fill_border(output.frame, buffer, low)
+
+    def _fill_border(self, pad: ir.Operation, buffer: Buffer, low: list[Index]) -> None:
+        """Axis by axis: what lies before and after the source, where all outer axes are inside it, is one run of
+        memory.
+        """
+        kernel = self.kernel
+        extents = kernel.extents(pad.results[0])
+        source = kernel.extents(pad.operands[0])
+        _, high = views.pad_amounts(kernel, pad)
+        value = views.pad_value(kernel, pad)
+        flat = reshape_memref(buffer.memref, [index.product(extents)])
+        target = Buffer.whole(flat, buffer.element)
+        lanes = kernel.target.lanes(8 * _bytes(buffer))
+        for axis in range(len(extents)):
+            inner = index.product(extents[axis + 1 :])
+            after = index.add(low[axis], source[axis])
+            for start, count in ((0, low[axis]), (after, high[axis])):
+                if count == 0:
+                    continue
+                run = index.mul(count, inner)
+                self._over(
+                    source[:axis],
+                    lambda outer, start=start, run=run, axis=axis, inner=inner: _fill_run(
+                        kernel,
+                        target,
+                        index.add(
+                            index.mul(
+                                index.linearize(
+                                    [index.add(o, lo) for o, lo in zip(outer, low[:axis], strict=True)], extents[:axis]
+                                ),
+                                index.mul(extents[axis], inner),
+                            ),
+                            index.mul(start, inner),
+                        ),
+                        run,
+                        value,
+                        lanes,
+                    ),
+                )
+
+    def _over(self, extents: Sequence[Index], body, outer: tuple[Index, ...] = ()) -> None:  # type: ignore[no-untyped-def]
+        """Call ``body`` inside a nest of loops over ``extents``."""
+        if not extents:
+            body(outer)
+            return
+        with self.kernel.loop(0, extents[0]) as loop:
+            self._over(extents[1:], body, (*outer, loop.iv))
+
+
+def _fill_run(kernel: Kernel, target: Buffer, start: Index, run: Index, value: ir.Value, lanes: int) -> None:
+    from rillet.codegen.coordinates import Lane
+    from rillet.codegen.emit import memory
+
+    whole = index.mul(index.floordiv(run, lanes), lanes)
+    if whole != 0:
+        splat = vector.BroadcastOp(ir.VectorType.get([lanes], value.type), value).result
+        with kernel.loop(0, whole, lanes) as loop:
+            memory.store(target, [Lane(index.add(start, loop.iv))], splat, lanes)
+    if whole != run:
+        with kernel.loop(whole, run) as loop:
+            memory.store(target, [index.add(start, loop.iv)], value)
+
+
+def _bytes(buffer: Buffer) -> int:
+    from rillet.codegen.emit.kernel import storage_bytes, storage_type
+
+    return storage_bytes(storage_type(buffer.element))

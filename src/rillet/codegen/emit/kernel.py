@@ -1,0 +1,388 @@
+"""The kernel being built: its two functions, what the executable's values are inside them, loops and scratch memory.
+
+A kernel module holds ``@NAME__body(bindings, scalars, workgroup x, y, z, scratch) -> i32`` and ``@NAME__grid(scalars)
+-> (index, index, index)``. ``codegen.llvm`` wraps them in the C ABI of docs/architecture.md, section 4.
+
+In memory bool is a byte (0 or 1), ``index`` is ``i64``, and types narrower than a byte take one byte each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch_mlir import ir
+from torch_mlir.dialects import arith, func, memref, scf
+
+from rillet.codegen import index
+from rillet.codegen.index import Index
+from rillet.codegen.knobs import Choice
+from rillet.codegen.recognize.kernel_function import Dispatch, Port
+from rillet.errors import CompileError
+from rillet.ir import dtypes
+from rillet.targets import Target
+
+if TYPE_CHECKING:
+    from rillet.codegen.emit.memory import Buffer
+
+# Scratch a kernel may ask for. A worker owns one block as large as the largest request of the module.
+MAX_LOCAL_MEMORY = 4 * 1024 * 1024
+_ALIGNMENT = 64
+
+STATUS_INDEX_OUT_OF_BOUNDS = 1
+
+
+@dataclass
+class Loop:
+    """An open loop: ``iv`` is the induction variable, ``carried`` the values carried into this iteration."""
+
+    iv: ir.Value
+    carried: list[ir.Value]
+    results: list[ir.Value]  # after the loop: the carried values of the last iteration
+    _yielded: list[ir.Value] | None = None
+
+    def yield_(self, *values: ir.Value) -> None:
+        """Give the carried values of the next iteration."""
+        self._yielded = list(values)
+
+
+class Kernel:
+    """Builds the kernel of one dispatch for one target.
+
+    A strategy calls ``grid(...)`` once and then emits inside ``with kernel.body():``. Ops go to the current insertion
+    point.
+    """
+
+    def __init__(self, dispatch: Dispatch, target: Target):
+        self.dispatch = dispatch
+        self.target = target
+        self.local_memory_size = 0
+        self.static_grid: tuple[int, int, int] | None = None  # the workgroup grid, where it is always the same
+        self.choice: Choice | None = None  # what the strategy decided, if it decides anything that may be overruled
+        self.module = ir.Module.create(ir.Location.unknown())
+        self.tiles: Mapping[ir.Value, Buffer] = {}  # arguments and results of a stage that are no bindings
+        self.streaming: frozenset[int] = frozenset()  # bindings that are written past the caches (cpu.streaming)
+        self._scalars: dict[ir.Value, ir.Value] = {}  # of the function being built
+        self._has_status = False
+        self._runs = 0
+        self._make_body()
+        self._make_grid()
+
+    # --- the two functions -------------------------------------------------------------------------------------------
+
+    def grid(self, extents: Callable[[], Sequence[Index]]) -> None:
+        """Set the workgroup grid: ``extents`` is called where only scalars are available and returns up to three
+        counts.
+
+        Inside it ``kernel.extents(value)`` and ``kernel.scalar(value)`` work as they do in the body.
+        """
+        saved, self._scalars = self._scalars, self._grid_scalars
+        with ir.InsertionPoint(self._grid_block):
+            counts = list(extents())
+            counts += [1] * (3 - len(counts))
+            if any(op.name == "tensor.pad" for op in self.dispatch.ops):
+                counts = [index.maximum(c, 1) for c in counts]  # padding is written even around nothing
+            if all(isinstance(c, int) for c in counts):
+                self.static_grid = (counts[0], counts[1], counts[2])
+            func.ReturnOp([index.value(c) for c in counts])
+        self._scalars = saved
+        self._has_grid = True
+
+    @contextmanager
+    def body(self) -> Iterator[None]:
+        """Emit the workgroup's code inside this context."""
+        with ir.InsertionPoint(self._body_block):
+            self._status = memref.AllocaOp(ir.MemRefType.get([], _i32()), [], []).result
+            memref.StoreOp(arith.ConstantOp(_i32(), 0).result, self._status, [])
+            for port in (*self.dispatch.arguments, *self.dispatch.results):
+                self._bind(port)
+            yield
+            func.ReturnOp([memref.LoadOp(self._status, []).result])
+
+    @contextmanager
+    def stage(self, dispatch: Dispatch, tiles: Mapping[ir.Value, Buffer]) -> Iterator[None]:
+        """Emit a part of the dispatch inside this context as if it were all of it; ``tiles``: where those of its
+        arguments and results lie that are no bindings."""
+        saved = self.dispatch, self.tiles
+        self.dispatch, self.tiles = dispatch, tiles
+        yield
+        self.dispatch, self.tiles = saved
+
+    def buffer(self, port: Port) -> Buffer:
+        """Where an argument or result of the dispatch lies (body only)."""
+        from rillet.codegen.emit.memory import Buffer
+
+        if port.value in self.tiles:
+            return self.tiles[port.value]
+        streaming = port.binding in self.streaming
+        return Buffer.whole(self._memrefs[port.binding], port.type.element_type, streaming=streaming)
+
+    def workgroup(self, axis: int) -> ir.Value:
+        """This workgroup's position on grid axis 0, 1 or 2, as ``index``."""
+        return self._workgroup[axis]
+
+    def fail_if(self, condition: ir.Value, code: int = STATUS_INDEX_OUT_OF_BOUNDS) -> None:
+        """Make the kernel return ``code`` when ``condition`` (i1) holds. Execution goes on, so accesses must be made
+        safe."""
+        branch = scf.IfOp(condition)
+        with ir.InsertionPoint(branch.then_block):
+            memref.StoreOp(arith.ConstantOp(_i32(), code).result, self._status, [])
+            scf.YieldOp([])
+
+    def finish(self) -> ir.Module:
+        """Fix the signature and return the verified kernel module."""
+        if not self._has_grid:
+            self.grid(lambda: [])
+        scratch = self._body_block.arguments[len(self._body_block.arguments) - 1]
+        scratch.set_type(ir.MemRefType.get([max(self.local_memory_size, 1)], _i8()))
+        types = [a.type for a in self._body_block.arguments]
+        self._body.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, [_i32()]))
+        self.module.operation.verify()
+        return self.module
+
+    # --- values of the executable, inside the kernel
+    # -------------------------------------------------------------------
+
+    def argument(self, number: int) -> ir.Value:
+        """The memref of tensor argument ``number`` (body only), of the storage type. In a stage it may be a tile only:
+        see ``buffer``."""
+        return self.buffer(self.dispatch.arguments[number]).memref
+
+    def result(self, number: int) -> ir.Value:
+        """The memref of result ``number`` (body only), as for arguments."""
+        return self.buffer(self.dispatch.results[number]).memref
+
+    def scalar(self, value: ir.Value) -> ir.Value:
+        """A scalar of the executable's function (argument, or computed from arguments) as a value of the function
+        being built."""
+        if value in self._scalars:
+            return self._scalars[value]
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            raise CompileError(
+                f"executable @{self.dispatch.name}: a scalar does not come from the function's arguments"
+            )
+        operation = owner.operation if isinstance(owner, ir.OpView) else owner
+        operands = [self.scalar(o) for o in operation.operands]
+        clone = ir.Operation.create(
+            operation.name,
+            results=[r.type for r in operation.results],
+            operands=operands,
+            attributes=dict(operation.attributes.items()),
+            loc=operation.location,
+        )
+        return clone.results[ir.OpResult(value).result_number]
+
+    def extents(self, value: ir.Value) -> list[Index]:
+        """The extents of a tensor of the executable: ``int`` where static, ``index`` values where not."""
+        type_ = ir.RankedTensorType(value.type)
+        if type_.has_static_shape:
+            return list(type_.shape)
+        port = self._ports.get(value)
+        if port is not None:
+            dims = iter(port.dims)
+            arguments = self.dispatch.block.arguments
+            return [
+                self.scalar(arguments[next(dims)]) if type_.is_dynamic_dim(i) else type_.shape[i]
+                for i in range(type_.rank)
+            ]
+        from rillet.codegen.emit.extents import extents_of
+
+        derived = extents_of(self, value)
+        return [e if type_.is_dynamic_dim(i) else type_.shape[i] for i, e in enumerate(derived)]
+
+    # --- loops and memory
+    # ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def loop(self, lower: Index, upper: Index, step: Index = 1, carried: Sequence[ir.Value] = ()) -> Iterator[Loop]:
+        """``for iv in lower..upper step``. With ``carried`` the body must call ``loop.yield_``; then read
+        ``loop.results``."""
+        op = scf.ForOp(index.value(lower), index.value(upper), index.value(step), list(carried))
+        loop = Loop(op.induction_variable, list(op.inner_iter_args), list(op.results))
+        with ir.InsertionPoint(op.body):
+            yield loop
+            scf.YieldOp(loop._yielded if loop._yielded is not None else [])
+
+    @contextmanager
+    def when(self, condition: ir.Value) -> Iterator[None]:
+        """``if condition`` without results."""
+        op = scf.IfOp(condition)
+        with ir.InsertionPoint(op.then_block):
+            yield
+            scf.YieldOp([])
+
+    def select(
+        self, condition: ir.Value | bool, values: Callable[[], Sequence[ir.Value]], otherwise: Sequence[ir.Value]
+    ) -> list[ir.Value]:
+        """What ``values()`` gives where ``condition`` holds, computed only there; else ``otherwise``."""
+        if isinstance(condition, bool):
+            return list(values() if condition else otherwise)
+        op = scf.IfOp(condition, [v.type for v in otherwise], has_else=True)
+        with ir.InsertionPoint(op.then_block):
+            scf.YieldOp(list(values()))
+        with ir.InsertionPoint(op.else_block):
+            scf.YieldOp(list(otherwise))
+        return list(op.results)
+
+    def local(self, shape: Sequence[int], element: ir.Type) -> ir.Value:
+        """A memref of ``shape`` x storage of ``element`` in this worker's scratch, 64-byte aligned, contents undefined.
+
+        Raises ``CompileError`` when the kernel's scratch would pass ``MAX_LOCAL_MEMORY``.
+        """
+        return self.local_at(self.reserve(shape, element), shape, element)
+
+    def reserve(self, shape: Sequence[int], element: ir.Type) -> int:
+        """Reserve scratch without viewing it yet; returns its byte offset, for ``local_at``."""
+        size = math.prod(shape) * storage_bytes(storage_type(element))
+        offset = -(-self.local_memory_size // _ALIGNMENT) * _ALIGNMENT
+        if offset + size > MAX_LOCAL_MEMORY:
+            raise CompileError(
+                f"executable @{self.dispatch.name}: an intermediate of {size} bytes does not fit the scratch memory "
+                f"of a kernel ({MAX_LOCAL_MEMORY} bytes)"
+            )
+        self.local_memory_size = offset + size
+        return offset
+
+    def local_at(self, offset: int, shape: Sequence[int], element: ir.Type) -> ir.Value:
+        """View reserved scratch at the current insertion point."""
+        scratch = self._body_block.arguments[len(self._body_block.arguments) - 1]
+        type_ = ir.MemRefType.get(shape, storage_type(element))
+        return memref.ViewOp(type_, scratch, index.value(offset), []).result
+
+    def constant_run(self, length: int, element: ir.Type, value: ir.Attribute) -> ir.Value:
+        """Read-only memory of ``length`` elements equal to ``value``, at the current insertion point (body only).
+
+        ``element`` is the type in which they lie in memory.
+        """
+        type_ = ir.MemRefType.get([length], element)
+        name = f"{self.dispatch.name}__run{self._runs}"
+        self._runs += 1
+        tensor = ir.RankedTensorType.get([length], element)
+        with ir.InsertionPoint.at_block_begin(self.module.body):
+            memref.GlobalOp(
+                name,
+                type_,
+                initial_value=ir.DenseElementsAttr.get_splat(tensor, _stored(value, element)),
+                constant=True,
+                sym_visibility="private",
+            )
+        return memref.GetGlobalOp(type_, name).result
+
+    # --- internals
+    # ---------------------------------------------------------------------------------------------------------
+
+    def _make_body(self) -> None:
+        ports = (*self.dispatch.arguments, *self.dispatch.results)
+        self._ports = {port.value: port for port in (*self.dispatch.results, *self.dispatch.arguments)}
+        memrefs = [ir.MemRefType.get([1], storage_type(p.type.element_type)) for p in ports]
+        scalars = [s.type for s in self.dispatch.scalars]
+        i = ir.IndexType.get()
+        types = [*memrefs, *scalars, i, i, i, ir.MemRefType.get([1], _i8())]
+        with ir.InsertionPoint(self.module.body):
+            self._body = func.FuncOp(f"{self.dispatch.name}__body", ir.FunctionType.get(types, [_i32()])).operation
+        self._body_block = ir.Block.create_at_start(self._body.regions[0], types)
+        self._body.attributes["arg_attrs"] = ir.ArrayAttr.get([self._argument_attributes(n) for n in range(len(types))])
+        first = len(ports)
+        arguments = list(self._body_block.arguments)
+        self._scalars = dict(zip(self.dispatch.scalars, arguments[first : first + len(scalars)], strict=True))
+        self._workgroup = arguments[first + len(scalars) : first + len(scalars) + 3]
+        self._memrefs: dict[int, ir.Value] = {}
+
+    def _argument_attributes(self, number: int) -> ir.DictAttr:
+        """``noalias`` for every binding that shares memory with no other one that is written."""
+        bindings = self.dispatch.binding_count
+        first_result = len(self.dispatch.arguments)
+        aliased = {n for r, a in self.dispatch.may_alias for n in (first_result + r, a)}
+        is_scratch = number == bindings + len(self.dispatch.scalars) + 3
+        if is_scratch or (number < bindings and number not in aliased):
+            return ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
+        return ir.DictAttr.get({})
+
+    def _make_grid(self) -> None:
+        types = [s.type for s in self.dispatch.scalars]
+        i = ir.IndexType.get()
+        with ir.InsertionPoint(self.module.body):
+            grid = func.FuncOp(f"{self.dispatch.name}__grid", ir.FunctionType.get(types, [i, i, i])).operation
+        self._grid_block = ir.Block.create_at_start(grid.regions[0], types)
+        self._grid_scalars = dict(zip(self.dispatch.scalars, self._grid_block.arguments, strict=True))
+        self._has_grid = False
+
+    def _bind(self, port: Port) -> None:
+        base = self._body_block.arguments[port.binding]
+        self._memrefs[port.binding] = reshape_memref(base, self._port_extents(port))
+
+    def _port_extents(self, port: Port) -> list[Index]:
+        dims = iter(port.dims)
+        arguments = self.dispatch.block.arguments
+        return [
+            self.scalar(arguments[next(dims)]) if port.type.is_dynamic_dim(i) else port.type.shape[i]
+            for i in range(port.type.rank)
+        ]
+
+
+def reshape_memref(base: ir.Value, extents: Sequence[Index]) -> ir.Value:
+    """View the memory at ``base``'s start as a contiguous row-major memref of these extents and the same element
+    type."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    element = ir.MemRefType(base.type).element_type
+    strides: list[Index] = [1] * len(extents)
+    for axis in range(len(extents) - 2, -1, -1):
+        strides[axis] = index.mul(strides[axis + 1], extents[axis + 1])
+    static_sizes = [e if isinstance(e, int) else dynamic for e in extents]
+    static_strides = [s if isinstance(s, int) else ir.ShapedType.get_dynamic_stride_or_offset() for s in strides]
+    return memref.ReinterpretCastOp(
+        ir.MemRefType.get(static_sizes, element),
+        base,
+        [],
+        [e for e in extents if not isinstance(e, int)],
+        [s for s in strides if not isinstance(s, int)],
+        [0],
+        static_sizes,
+        static_strides,
+    ).result
+
+
+def storage_type(element: ir.Type) -> ir.Type:
+    """The type in which an element lies in memory."""
+    if isinstance(element, ir.IndexType):
+        return ir.IntegerType.get_signless(64)
+    if isinstance(element, ir.IntegerType):
+        return ir.IntegerType.get_signless(max(8, element.width))
+    if isinstance(element, ir.FloatType) and element.width <= 16:
+        # As integers: LLVM moves vectors of small floats about by way of f32 conversions that may be library calls.
+        return ir.IntegerType.get_signless(max(8, element.width))
+    return element
+
+
+def _stored(value: ir.Attribute, stored: ir.Type) -> ir.Attribute:
+    """A scalar constant as its bits, where an element of its type lies in memory as an integer."""
+    type_ = value.type  # type: ignore[attr-defined]
+    if type_ == stored:
+        return value
+    if isinstance(type_, ir.IntegerType):
+        return ir.IntegerAttr.get(stored, ir.IntegerAttr(value).value)
+    narrow = next(t.numpy for t in dtypes.by_code.values() if t.mlir == str(type_))
+    bits = np.array(ir.FloatAttr(value).value, narrow).view(f"i{narrow.itemsize}")
+    return ir.IntegerAttr.get(stored, int(bits))
+
+
+def storage_bytes(stored: ir.Type) -> int:
+    """Bytes of one element of a storage type."""
+    if isinstance(stored, ir.ComplexType):
+        return 2 * storage_bytes(stored.element_type)
+    if isinstance(stored, ir.IntegerType | ir.FloatType):
+        return stored.width // 8
+    raise CompileError(f"elements of type {stored} cannot be stored")
+
+
+def _i32() -> ir.Type:
+    return ir.IntegerType.get_signless(32)
+
+
+def _i8() -> ir.Type:
+    return ir.IntegerType.get_signless(8)

@@ -1,0 +1,229 @@
+"""Replaces ops that a target has no instruction for by formulas on ``arith``, ``scf`` and the few ``math`` ops it
+has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from torch_mlir import ir
+
+from rillet.codegen.math import (
+    conversions,
+    division,
+    error_function,
+    exponential,
+    gelu,
+    integer,
+    logarithm,
+    logistic,
+    rounding,
+    trigonometric,
+)
+from rillet.codegen.math.expression import E, known_constant
+from rillet.codegen.recognize.softmax import NONPOSITIVE, SCALED
+from rillet.targets import Target
+
+Formula = Callable[..., E]
+
+# f32 and f64 alike, in the precision they are called with.
+_DIRECT: dict[str, Formula] = {
+    "math.exp": exponential.exp,
+    "math.exp2": exponential.exp2,
+    "math.expm1": exponential.expm1,
+    "math.tanh": exponential.tanh,
+    "math.log": logarithm.log,
+    "math.erf": error_function.erf,
+    "math.round": rounding.round_half_away,
+    "arith.remf": rounding.remainder,
+}
+
+# Rarer or delicate functions: f32 goes through f64 where the target computes f64, which gives results good to 1 ULP.
+_WIDE: dict[str, Formula] = {
+    "math.log2": logarithm.log2,
+    "math.log10": logarithm.log10,
+    "math.log1p": logarithm.log1p,
+    "math.sinh": exponential.sinh,
+    "math.cosh": exponential.cosh,
+    "math.asinh": logarithm.asinh,
+    "math.acosh": logarithm.acosh,
+    "math.atanh": logarithm.atanh,
+    "math.cbrt": logarithm.cbrt,
+    "math.sin": trigonometric.sin,
+    "math.cos": trigonometric.cos,
+    "math.tan": trigonometric.tan,
+    "math.asin": trigonometric.asin,
+    "math.acos": trigonometric.acos,
+    "math.atan": trigonometric.atan,
+    "math.atan2": trigonometric.atan2,
+    "math.erfc": error_function.erfc,
+    "math.powf": logarithm.power,
+}
+
+_ROUNDING: dict[str, Formula] = {
+    "math.floor": rounding.floor,
+    "math.ceil": rounding.ceil,
+    "math.trunc": rounding.trunc,
+    "math.roundeven": rounding.roundeven,
+}
+
+# Index arithmetic is the compiler's own and divides by positive extents only.
+_TRAPPING: dict[str, Formula] = {
+    "arith.divsi": integer.divide_signed,
+    "arith.remsi": integer.remainder_signed,
+    "arith.divui": integer.divide_unsigned,
+    "arith.remui": integer.remainder_unsigned,
+}
+
+_DIVISION: dict[str, Formula] = {
+    "arith.floordivsi": integer.floor_divide,
+    "arith.ceildivsi": integer.ceil_divide,
+    "arith.ceildivui": integer.ceil_divide_unsigned,
+}
+
+# What alone reads such an op may make a formula with it.
+_FUSED: dict[str, Callable[[ir.Operation, Target], None]] = {"math.erf": gelu.fuse, "math.exp": logistic.fuse}
+
+_WITH_F64 = ("x86_64", "aarch64", "riscv64", "wasm32")
+
+
+def expand(module: ir.Module, target: Target) -> None:
+    """Expand every such op of the module in place. Ops on f16/bf16 must have been widened to f32 before."""
+    for op in [op for op in _walk(module.operation) if op.name in _FUSED]:
+        _FUSED[op.name](op, target)
+    for op in list(_walk(module.operation)):
+        with ir.InsertionPoint(op), op.location:
+            results = _replacement(op, target)
+        if results is None:
+            continue
+        for old, new in zip(op.results, results, strict=True):
+            old.replace_all_uses_with(new)
+        op.erase()
+
+
+def _replacement(op: ir.Operation, target: Target) -> list[ir.Value] | None:
+    operands = [E(o, target) for o in op.operands]
+    if op.name == "math.exp" and NONPOSITIVE in op.attributes:
+        return [exponential.exp_nonpositive(operands[0], scaled=SCALED in op.attributes).value]
+    if op.name in _DIRECT:
+        return [_DIRECT[op.name](*operands).value]
+    if op.name in _WIDE:
+        return [_powf_by_constant(op, operands) or _in_f64(_WIDE[op.name], operands, target)]
+    if op.name in _ROUNDING:
+        return None if rounding.has_rounding(operands[0]) else [_ROUNDING[op.name](*operands).value]
+    if op.name in _TRAPPING:
+        is_index = isinstance(operands[0].element, ir.IndexType)
+        return None if is_index or integer.is_safe(op) else [_TRAPPING[op.name](*operands).value]
+    if op.name in _DIVISION:
+        return [_DIVISION[op.name](*operands).value]
+    if op.name == "arith.divf":
+        quotient = division.divide(op, *operands)
+        return None if quotient is None else [quotient.value]
+    if op.name == "math.rsqrt":
+        return [(1.0 / operands[0].sqrt()).value]
+    if op.name == "math.sincos":
+        return [_in_f64(trigonometric.sin, operands, target), _in_f64(trigonometric.cos, operands, target)]
+    if op.name == "math.fpowi":
+        exponent = E(op.operands[1], target).to_float(operands[0].element)
+        return [_in_f64(logarithm.power, [operands[0], exponent], target)]
+    if op.name == "math.ipowi":
+        return [rounding.integer_power(*operands).value]
+    if op.name == "math.fma" and not target.fma:
+        return [_fma_without_instruction(operands, target)]
+    if op.name == "arith.extf":
+        return _extend(op, operands[0], target)
+    if op.name == "arith.truncf":
+        return _truncate(op, operands[0], target)
+    return None
+
+
+def _in_f64(formula: Formula, operands: list[E], target: Target) -> ir.Value:
+    f32 = operands[0].element
+    if f32.width == 64 or target.arch not in _WITH_F64:
+        return formula(*operands).value
+    return formula(*(o.extend(ir.F64Type.get()) for o in operands)).truncate(f32).value
+
+
+def _powf_by_constant(op: ir.Operation, operands: list[E]) -> ir.Value | None:
+    """x^2 and x^3 by multiplication (one rounding each, at most 1 ULP), x^1 as x."""
+    if op.name != "math.powf":
+        return None
+    exponent = known_constant(op.operands[1])
+    x = operands[0]
+    powers = {1.0: lambda: x, 2.0: lambda: x * x, 3.0: lambda: x * x * x}
+    return powers[exponent]().value if exponent in powers else None
+
+
+def _fma_without_instruction(operands: list[E], target: Target) -> ir.Value:
+    """f32: exact product in f64, so only a rare double rounding remains. f64: two roundings."""
+    a, b, c = operands
+    if a.width == 64 or target.arch not in _WITH_F64:
+        return (a * b + c).value
+    f64 = ir.F64Type.get()
+    return (a.extend(f64) * b.extend(f64) + c.extend(f64)).truncate(a.element).value
+
+
+def _has_f16(target: Target) -> bool:
+    return target.arch == "aarch64" or "f16c" in target.features
+
+
+def _extend(op: ir.Operation, x: E, target: Target) -> list[ir.Value] | None:
+    wide = _element(op.results[0].type)
+    y = _to_f32(x, target)
+    if y is None:
+        return None
+    if wide == ir.F32Type.get():
+        return [y.value]
+    # From one small float to a larger one that is still smaller than f32: exact either way.
+    return [_narrow(y, wide, target).value if wide.width < 32 else y.extend(wide).value]
+
+
+def _to_f32(x: E, target: Target) -> E | None:
+    """A small float as f32, or None when the target has an instruction for it."""
+    source, f32 = str(x.element), ir.F32Type.get()
+    if source == "bf16":
+        return (x.bits().resize(32) << 16).as_float(f32)
+    if source in conversions.FORMATS and not (source == "f16" and _has_f16(target)):
+        return conversions.extend(x, f32)
+    return None
+
+
+def _truncate(op: ir.Operation, x: E, target: Target) -> list[ir.Value] | None:
+    small, f32 = _element(op.results[0].type), ir.F32Type.get()
+    if str(small) != "bf16" and str(small) not in conversions.FORMATS:
+        return None
+    if str(small) == "f16" and _has_f16(target) and x.width == 32:
+        return None
+    if x.width == 64:
+        x = conversions.round_to_odd(x, f32)
+    elif x.width < 32:
+        x = _to_f32(x, target) or x.extend(f32)
+    return [_narrow(x, small, target).value]
+
+
+def _narrow(x: E, small: ir.Type, target: Target) -> E:
+    """f32 to a small float."""
+    if str(small) == "bf16":
+        return _to_bf16(x, small)
+    if str(small) == "f16" and _has_f16(target):
+        return x.truncate(small)
+    return conversions.truncate(x, small)
+
+
+def _element(type_: ir.Type) -> ir.Type:
+    return type_.element_type if isinstance(type_, ir.VectorType) else type_
+
+
+def _to_bf16(x: E, bf16: ir.Type) -> E:
+    """Round the upper half of the bits to nearest even; NaN stays quiet."""
+    bits = x.bits()
+    rounded = (bits + 0x7FFF + (bits.logical_shift(16) & 1)).logical_shift(16)
+    quiet = bits.logical_shift(16) | 0x40
+    return x.is_nan().where(quiet, rounded).resize(16).as_float(bf16)
+
+
+def _walk(op: ir.Operation) -> Iterator[ir.Operation]:
+    for region in op.regions:
+        for block in region.blocks:
+            for nested in block.operations:
+                yield from _walk(nested.operation)
+                yield nested.operation

@@ -1,0 +1,47 @@
+"""The logistic function, ``1 / (1 + e^-x)``, as one formula: the sigmoid, also that of SiLU and of recurrent layers.
+
+With ``e^-x = (q + 1) 2^n`` and ``c`` a power of two, ``c / (q s + (s + c))`` with ``s = 2^n c``. Of n only what matters
+to the sum is kept, so that s is a normal number and no second factor is needed; c is so small that the sum never
+overflows, and so a quotient that is denormal is rounded once, by the division.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rillet.codegen.math.exponential import FORMATS, power_of_two, reduced_expm1
+from rillet.codegen.math.expression import E, known_constant, only_user
+from rillet.targets import Target
+
+
+def fuse(exp: ir.Operation, target: Target) -> None:
+    """Replace the quotient ``1 / (1 + e^z)`` that alone reads this ``math.exp``, if there is one."""
+    total = only_user(exp, "arith.addf")
+    if total is None or 1.0 not in map(known_constant, total.operands):
+        return
+    quotient = only_user(total, "arith.divf")
+    if quotient is None or known_constant(quotient.operands[0]) != 1.0:
+        return
+    with ir.InsertionPoint(quotient), quotient.location:
+        result = logistic(_negated(exp.operands[0], target))
+    quotient.results[0].replace_all_uses_with(result.value)
+    for op in (quotient, total, exp):
+        op.erase()
+
+
+def logistic(x: E) -> E:
+    """``1 / (1 + e^-x)`` of an f32 or f64. Error below 2.5 ULP, that of denormal results included."""
+    form = FORMATS[x.width]
+    spare = form.mantissa + 2
+    c = 2.0**-spare
+    x = x.at_least(form.exp_range[0]).at_most(form.logistic_is_1)
+    q, bits = reduced_expm1(x, form.bias - spare, -1)
+    s = power_of_two(bits, x)
+    return c / q.fma(s, s + c)
+
+
+def _negated(z: ir.Value, target: Target) -> E:
+    """``-z``: the x of a ``z = -x``, else a negation."""
+    if not isinstance(z.owner, ir.Block) and z.owner.operation.name == "arith.negf":
+        return E(z.owner.operation.operands[0], target)
+    return -E(z, target)

@@ -1,0 +1,59 @@
+"""How many elements a vector of this dispatch holds."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from torch_mlir import ir
+
+from rillet.codegen.emit.body import is_vectorizable
+from rillet.codegen.recognize.kernel_function import Dispatch, Generic
+from rillet.targets import Target
+
+
+def lanes_for(dispatch: Dispatch, target: Target) -> int:
+    """Lanes such that the widest value any body computes fills one vector register; 1 when a body cannot be
+    vectorized."""
+    if target.vector_bits == 0 or not all(is_vectorizable(g) for g in dispatch.generics):
+        return 1
+    types = [port.type.element_type for port in (*dispatch.arguments, *dispatch.results)]
+    for generic in dispatch.generics:
+        for op in generic.body.operations:
+            types += [v.type for v in (*op.operation.operands, *op.operation.results)]
+    if any(isinstance(t, ir.ComplexType) for t in types):
+        return 1
+    return target.lanes(max(_bits(t) for t in types))
+
+
+_CHEAP_MATH = frozenset(
+    {"math.absf", "math.absi", "math.copysign", "math.fma", "math.floor", "math.ceil", "math.trunc"}
+)
+
+
+def is_costly(generic: Generic, uniform: Set[ir.Value] = frozenset()) -> bool:
+    """True when computing the body again would cost more than reading its result from the cache.
+
+    ``uniform``: inputs that are the same all along a loop; what is computed from these alone is computed once.
+    """
+    same = {a for a, v in zip(generic.body.arguments, generic.inputs, strict=False) if v in uniform}
+    for op in generic.body.operations:
+        operands = [v for v in op.operation.operands if isinstance(v.owner, ir.Block) or v.owner.parent == generic.op]
+        if operands and all(v in same for v in operands):
+            same.update(op.operation.results)
+        elif _is_costly_op(op.operation.name):
+            return True
+    return False
+
+
+def _is_costly_op(name: str) -> bool:
+    return name == "arith.divf" or (name.startswith("math.") and name not in _CHEAP_MATH)
+
+
+def _bits(type_: ir.Type) -> int:
+    if isinstance(type_, ir.IndexType):
+        return 64
+    if isinstance(type_, ir.FloatType) and type_.width <= 16:
+        return 32  # computed in f32
+    if isinstance(type_, ir.IntegerType | ir.FloatType):
+        return max(8, type_.width)
+    return 8

@@ -1,0 +1,358 @@
+"""Linear accesses: how far apart in memory neighbouring iterations of a loop nest read or write a tensor.
+
+A *form* is a tensor coordinate as a linear function of the root's loops. Where every coordinate of a tensor has one, a
+loop moves through the tensor's memory by a constant stride, and address computation can leave the inner loops.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.codegen import index
+from rillet.codegen.emit.kernel import Kernel, reshape_memref
+from rillet.codegen.emit.memory import Buffer
+from rillet.codegen.index import Index
+from rillet.codegen.recognize.kernel_function import Dispatch, Port
+
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+ADDS_NOTHING = "flow.adds_nothing"  # on a pad: see docs/architecture.md, "Padded operands"
+_RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"})
+
+
+@dataclass(frozen=True)
+class Form:
+    """``constant + sum(coefficients[l] * loop_l)``"""
+
+    coefficients: tuple[int, ...]
+    constant: int = 0
+
+    def only(self) -> int | None:
+        """The loop this form is equal to, or None when it is anything else."""
+        used = [n for n, c in enumerate(self.coefficients) if c]
+        if len(used) != 1 or self.constant or self.coefficients[used[0]] != 1:
+            return None
+        return used[0]
+
+
+def loops(count: int) -> tuple[Form, ...]:
+    """The forms of the loops themselves."""
+    return tuple(Form(tuple(int(i == n) for i in range(count))) for n in range(count))
+
+
+def substitute(expr: ir.AffineExpr, forms: Sequence[Form]) -> Form | None:
+    """The form of ``expr`` when its dimensions have these forms; None when it is not linear."""
+    width = len(forms[0].coefficients) if forms else 0
+    if isinstance(expr, ir.AffineDimExpr):
+        return forms[expr.position]
+    if isinstance(expr, ir.AffineConstantExpr):
+        return Form((0,) * width, expr.value)
+    if isinstance(expr, ir.AffineAddExpr):
+        a, b = substitute(expr.lhs, forms), substitute(expr.rhs, forms)
+        if a is None or b is None:
+            return None
+        total = tuple(x + y for x, y in zip(a.coefficients, b.coefficients, strict=True))
+        return Form(total, a.constant + b.constant)
+    if isinstance(expr, ir.AffineMulExpr):
+        a, b = substitute(expr.lhs, forms), substitute(expr.rhs, forms)
+        if a is None or b is None:
+            return None
+        for factor, other in ((a, b), (b, a)):
+            if not any(factor.coefficients):
+                scaled = tuple(factor.constant * x for x in other.coefficients)
+                return Form(scaled, factor.constant * other.constant)
+    return None
+
+
+def substitute_all(map_: ir.AffineMap, forms: Sequence[Form]) -> tuple[Form, ...] | None:
+    """``substitute`` for every result of a map."""
+    results = [substitute(e, forms) for e in map_.results]
+    return None if any(r is None for r in results) else tuple(r for r in results if r is not None)
+
+
+def argument_of(dispatch: Dispatch, value: ir.Value) -> Port | None:
+    """The tensor argument that ``value`` is, possibly under another shape; None when it is anything else."""
+    while True:
+        port = next((p for p in dispatch.arguments if p.value == value), None)
+        if port is not None:
+            return port
+        if isinstance(value.owner, ir.Block):
+            return None
+        op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
+        if op.name not in _RESHAPES:
+            return None
+        value = op.operands[0]
+
+
+@dataclass(frozen=True)
+class Padding:
+    """A tensor extended by a constant along ``axes``."""
+
+    source: ir.Value
+    low: tuple[int, ...]  # of every axis
+    axes: tuple[int, ...]  # the padded ones
+    value: ir.Attribute
+    adds_nothing: bool  # products with the constant leave a sum as it is
+
+
+def padding_of(dispatch: Dispatch, value: ir.Value) -> Padding | None:
+    """The padding when ``value`` is a tensor argument padded by a constant, everything static; else None."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "tensor.pad":
+        return None
+    pad = owner.operation
+    source, result = ir.RankedTensorType(pad.operands[0].type), ir.RankedTensorType(value.type)
+    if len(pad.operands) != 1 or not source.has_static_shape or argument_of(dispatch, pad.operands[0]) is None:
+        return None
+    *_, end = pad.regions[0].blocks[0].operations
+    filler = end.operation.operands[0].owner
+    if isinstance(filler, ir.Block) or filler.operation.name != "arith.constant":
+        return None
+    low = tuple(ir.DenseI64ArrayAttr(pad.attributes["static_low"]))
+    axes = tuple(n for n, (a, b) in enumerate(zip(source.shape, result.shape, strict=True)) if a != b)
+    nothing = ADDS_NOTHING in pad.attributes
+    return Padding(pad.operands[0], low, axes, filler.operation.attributes["value"], nothing)
+
+
+@dataclass(frozen=True)
+class Access:
+    """A tensor read or written at ``axes``. With ``panel`` the loop ``panel_loop`` is packed: axis ``panel_axis`` is
+    the loop divided by ``panel``, the last one the remainder (the forms of both are zero). Of a panel, ``shared``
+    elements lie in one byte; strides are bytes then.
+
+    With ``together`` > 1 that many neighbours along ``steps_axis`` lie side by side within a panel. Axes, shape and
+    strides are those of panels that have them one after the other, which is where a multiple of them begins.
+    """
+
+    value: ir.Value
+    axes: tuple[Form, ...]
+    panel: int = 0
+    panel_loop: int = -1
+    panel_axis: int = -1
+    shared: int = 1
+    padding: Padding | None = None  # ``value`` is read under this padding; the forms are positions in ``value``
+    together: int = 1
+    steps_axis: int = -1
+    ways: int = 1  # in which order: by the remainders of their numbers by this, then by the quotients
+    partial: frozenset[int] = frozenset()  # axes of unknown extent that the loops may not walk from end to end
+
+    @property
+    def shape(self) -> list[int]:
+        shape = list(ir.RankedTensorType(self.value.type).shape)
+        if self.together > 1:
+            shape[self.steps_axis] *= shape.pop()
+        return shape
+
+    def uses(self, loop: int) -> bool:
+        """Whether the element depends on ``loop``."""
+        return loop == self.panel_loop or any(form.coefficients[loop] for form in self.axes)
+
+    def checks(self, loop: int) -> bool:
+        """Whether ``loop`` decides if a position lies in the padding."""
+        return self.padding is not None and any(self.axes[n].coefficients[loop] for n in self.padding.axes)
+
+    def static_stride(self, loop: int) -> int | None:
+        """Elements between neighbouring iterations of ``loop``; None when that is not known at compile time."""
+        stride, total = 1, 0
+        for form, extent in zip(reversed(self.axes), reversed(self.shape), strict=True):
+            if form.coefficients[loop]:
+                if stride < 0:
+                    return None
+                total += form.coefficients[loop] * stride
+            stride = -1 if extent == DYNAMIC or stride < 0 else stride * extent
+        return total
+
+    def merges(self, outer: int, inner: int, inner_extent: int) -> bool:
+        """Whether ``outer`` and ``inner`` walk memory like one loop."""
+        if not self.uses(outer) and not self.uses(inner):
+            return True
+        if self.checks(outer) or self.checks(inner):
+            return False  # the position on each axis must be known
+        a, b = self.static_stride(outer), self.static_stride(inner)
+        if a is not None and b is not None and inner_extent != DYNAMIC:
+            return a == b * inner_extent
+        users = [n for n, f in enumerate(self.axes) if f.coefficients[outer] or f.coefficients[inner]]
+        if len(users) != 2 or users[1] != users[0] + 1 or users[1] in self.partial:
+            return False
+        return self.axes[users[0]].only() == outer and self.axes[users[1]].only() == inner
+
+
+@dataclass(frozen=True)
+class GroupedAccess(Access):
+    """A tensor ``[.., groups, elements]`` read at ``[.., loop floordiv columns, element]``: lanes along ``group_loop``
+    take the same element of their group. The form of the groups' axis is zero, ``element_loop`` walks the last one.
+    """
+
+    columns: int = 1
+    group_loop: int = -1
+    element_loop: int = -1
+
+    def uses(self, loop: int) -> bool:
+        """Whether the element depends on ``loop``."""
+        return loop == self.group_loop or super().uses(loop)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An access inside a kernel: element ``base + sum(strides[l] * loop_l)`` of a flat memref."""
+
+    memref: ir.Value
+    base: Index
+    strides: tuple[Index, ...]
+    panel_stride: Index = 0
+
+    def offset(self, coordinates: dict[int, Index]) -> Index:
+        """The position of the element at these loop coordinates (absent loops are at 0)."""
+        total = self.base
+        for loop, coordinate in coordinates.items():
+            total = index.add(total, index.mul(coordinate, self.strides[loop]))
+        return total
+
+
+def bind(kernel: Kernel, access: Access, memref: ir.Value) -> Bound:
+    """Lay ``access`` over ``memref``, the tensor's row-major contents."""
+    extents: Sequence[Index] = access.shape if access.together > 1 else kernel.extents(access.value)
+    count = len(access.axes[0].coefficients) if access.axes else 0
+    strides: list[Index] = [0] * count
+    base: Index = 0
+    step: Index = 1
+    panel_stride: Index = 0
+    for axis in reversed(range(len(extents))):
+        form, extent = access.axes[axis], extents[axis]
+        base = index.add(base, index.mul(form.constant, step))
+        for loop, coefficient in enumerate(form.coefficients):
+            if coefficient:
+                strides[loop] = index.add(strides[loop], index.mul(coefficient, step))
+        if axis == access.panel_axis:
+            panel_stride = step
+        step = index.mul(step, extent)
+    return Bound(reshape_memref(memref, [step]), base, tuple(strides), panel_stride)
+
+
+def bind_argument(kernel: Kernel, access: Access) -> Bound:
+    """Lay ``access``, of an argument of the dispatch, over its memory; in a stage that may be a tile."""
+    port = argument_of(kernel.dispatch, access.value)
+    assert port is not None
+    buffer = kernel.buffer(port)
+    if port.value in kernel.tiles:
+        return bind_tile(kernel, access, buffer)
+    return bind(kernel, access, buffer.memref)
+
+
+def bind_tile(kernel: Kernel, access: Access, tile: Buffer) -> Bound:
+    """Lay ``access`` over a part of its tensor: a row-major block that has whole axes but for the first."""
+    extents = kernel.extents(access.value)
+    strides: list[Index] = [0] * len(access.axes[0].coefficients)
+    base: Index = 0
+    step: Index = 1
+    for axis, origin in reversed(list(zip(tile.axes, tile.origin, strict=True))):
+        form = access.axes[axis]
+        base = index.add(base, index.mul(index.sub(form.constant, origin), step))
+        for loop, coefficient in enumerate(form.coefficients):
+            if coefficient:
+                strides[loop] = index.add(strides[loop], index.mul(coefficient, step))
+        step = index.mul(step, extents[axis])
+    return Bound(reshape_memref(tile.memref, [step]), base, tuple(strides))
+
+
+def packed_axes(map_: ir.AffineMap) -> list[tuple[int, int, int]] | None:
+    """(axis, loop, divisor) for each of the last results that is ``loop mod divisor``, where result ``axis`` is ``loop
+    floordiv divisor``; None when there are other quotients or remainders.
+    """
+    results = [e if (turned := _turned(e)) is None else turned[0] for e in map_.results]
+    divided = [n for n, e in enumerate(results) if isinstance(e, ir.AffineFloorDivExpr)]
+    remainders = [n for n, e in enumerate(results) if isinstance(e, ir.AffineModExpr)]
+    if remainders != list(range(len(results) - len(divided), len(results))):
+        return None
+    found = []
+    for axis, last in zip(divided, remainders, strict=True):
+        quotient, remainder = results[axis], results[last]
+        if not isinstance(quotient.lhs, ir.AffineDimExpr) or not isinstance(quotient.rhs, ir.AffineConstantExpr):
+            return None
+        if quotient.lhs != remainder.lhs or quotient.rhs != remainder.rhs:
+            return None
+        found.append((axis, quotient.lhs.position, quotient.rhs.value))
+    return found
+
+
+def _turned(expr: ir.AffineExpr) -> tuple[ir.AffineExpr, int] | None:
+    """(``x mod (ways * length)``, ``ways``) for ``(x mod ways) * length + (x floordiv ways) mod length``; else None."""
+    if not isinstance(expr, ir.AffineAddExpr):
+        return None
+    scaled, rest = expr.lhs, expr.rhs
+    if not isinstance(scaled, ir.AffineMulExpr) or not isinstance(scaled.lhs, ir.AffineModExpr):
+        return None
+    x, ways, length = scaled.lhs.lhs, scaled.lhs.rhs, scaled.rhs
+    if rest != ir.AffineExpr.get_mod(ir.AffineExpr.get_floor_div(x, ways), length):
+        return None
+    return ir.AffineExpr.get_mod(x, ways * length), ways.value
+
+
+def padded_access_of(dispatch: Dispatch, value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
+    """``access_of``, through a padding if there is one."""
+    plain = access_of(value, map_, count)
+    padding = padding_of(dispatch, value)
+    if plain is None or padding is None or plain.panel:
+        return plain
+    forms = tuple(Form(f.coefficients, f.constant - n) for f, n in zip(plain.axes, padding.low, strict=True))
+    return Access(padding.source, forms, padding=padding)
+
+
+def unshared(map_: ir.AffineMap) -> tuple[ir.AffineMap, int]:
+    """The map with its last result ``loop mod panel`` where that is ``(loop mod panel) floordiv shared``, and
+    ``shared``; the same and 1 for any other.
+    """
+    *results, last = list(map_.results) or [None]
+    if not isinstance(last, ir.AffineFloorDivExpr) or not isinstance(last.lhs, ir.AffineModExpr):
+        return map_, 1
+    if not isinstance(last.rhs, ir.AffineConstantExpr):
+        return map_, 1
+    return ir.AffineMap.get(map_.n_dims, 0, [*results, last.lhs]), last.rhs.value
+
+
+def access_of(value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
+    """The access of an operand with this map in a nest of ``count`` loops; None when it is not linear (packed
+    included).
+    """
+    map_, shared = unshared(map_)
+    packed = packed_axes(map_)
+    if packed is None:
+        return None
+    if not packed:
+        axes = substitute_all(map_, loops(count))
+        return None if axes is None else Access(value, axes)
+    *shape, last = ir.RankedTensorType(value.type).shape
+    shape.append(last * shared)
+    if len(packed) > (1 if shared > 1 else 2) or shape[-len(packed) :] != [divisor for _, _, divisor in packed]:
+        return None
+    (axis, loop, panel), *steps = packed
+    at = loops(count)
+    known = {axis: Form((0,) * count)} | {n: at[step_loop] for n, step_loop, _ in steps}
+    forms = [known[n] if n in known else substitute(e, at) for n, e in enumerate(list(map_.results)[: -len(packed)])]
+    if any(f is None for f in forms):
+        return None
+    made = Access(value, (*(f for f in forms if f is not None), known[axis]), panel, loop, axis, shared)
+    if not steps:
+        return made
+    turned = _turned(map_.results[-1])
+    ways = 1 if turned is None else turned[1]
+    return dataclasses.replace(made, together=steps[0][2], steps_axis=steps[0][0], ways=ways)
+
+
+def grouped_access_of(value: ir.Value, map_: ir.AffineMap, count: int) -> GroupedAccess | None:
+    """The access of an operand that is read by groups; None when it is not."""
+    *outer, group, element = map_.results if len(map_.results) > 1 else [None] * 2
+    if not isinstance(group, ir.AffineFloorDivExpr) or not isinstance(element, ir.AffineDimExpr):
+        return None
+    loop, columns = group.lhs, group.rhs
+    if not isinstance(loop, ir.AffineDimExpr) or not isinstance(columns, ir.AffineConstantExpr):
+        return None
+    forms = [substitute(e, loops(count)) for e in (*outer, element)]
+    known = tuple(form for form in forms if form is not None)
+    if len(known) != len(forms):
+        return None
+    axes = (*known[:-1], Form((0,) * count), known[-1])
+    return GroupedAccess(value, axes, columns=columns.value, group_loop=loop.position, element_loop=element.position)

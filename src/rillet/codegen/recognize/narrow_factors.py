@@ -1,0 +1,67 @@
+"""Factors of a product that are 8-bit integers less a zero point, as quantized tensors have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith
+
+from rillet.codegen.emit.body import constant
+from rillet.codegen.recognize.contraction import Product
+from rillet.codegen.recognize.kernel_function import Generic
+
+_MOST_ZERO_POINT = 255
+
+
+@dataclass(frozen=True)
+class NarrowFactor:
+    """A factor ``extend(x) - zero_point`` of an 8-bit element ``x``."""
+
+    signed: bool
+    zero_point: int
+
+    def widened(self, stored: ir.Value) -> ir.Value:
+        """The factor of 8-bit elements (``vector<n x i8>``, or a scalar), in 16 bits."""
+        i16 = ir.IntegerType.get_signless(16)
+        is_vector = isinstance(stored.type, ir.VectorType)
+        type_ = ir.VectorType.get(ir.VectorType(stored.type).shape, i16) if is_vector else i16
+        extend = arith.ExtSIOp if self.signed else arith.ExtUIOp
+        wide = extend(type_, stored).result
+        return arith.SubIOp(wide, constant(self.zero_point, type_)).result if self.zero_point else wide
+
+
+def factors_of(root: Generic, product: Product) -> tuple[NarrowFactor, NarrowFactor] | None:
+    """The factors of the product, when both are narrow and it is summed in 32 bits."""
+    accumulator = product.accumulator_type
+    if not isinstance(accumulator, ir.IntegerType) or accumulator.width != 32 or product.widen is not None:
+        return None
+    left, right = (_factor(root, value) for value in (product.left, product.right))
+    return None if left is None or right is None else (left, right)
+
+
+def _factor(root: Generic, value: ir.Value) -> NarrowFactor | None:
+    zero_point = 0
+    owner = _owner(value)
+    if owner is not None and owner.name == "arith.subi":
+        value, subtracted = owner.operands
+        known = _constant(subtracted)
+        if known is None or abs(known) > _MOST_ZERO_POINT:
+            return None
+        zero_point, owner = known, _owner(value)
+    if owner is None or owner.name not in ("arith.extsi", "arith.extui"):
+        return None
+    (narrow,) = owner.operands
+    is_element = narrow in list(root.body.arguments) and ir.IntegerType(narrow.type).width == 8
+    return NarrowFactor(owner.name == "arith.extsi", zero_point) if is_element else None
+
+
+def _owner(value: ir.Value) -> ir.Operation | None:
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
+def _constant(value: ir.Value) -> int | None:
+    owner = _owner(value)
+    if owner is None or owner.name != "arith.constant":
+        return None
+    return ir.IntegerAttr(owner.attributes["value"]).value

@@ -1,0 +1,176 @@
+"""Finds the parts of a softmax, of which more is known than their ops say.
+
+Marked are, where ``m`` is the maximum of the ``x`` of one row:
+
+- the exponential of ``x - m``, which never sees a positive number;
+- its division by the sum of the row's exponentials: the quotient lies between 0 and 1, and the divisor is the same for
+  the whole row, at least 1 and small, so that one reciprocal a row does, with neither overflow nor a zero to take care
+  of;
+- where nothing else reads any of these, the maximum, which need not look for NaN, because a NaN among the ``x`` makes
+  the sum NaN, and so every quotient; and the exponentials, which may all be too large by one factor.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rillet.codegen.emit.accumulators import QUIET, combiners_of
+from rillet.codegen.recognize.kernel_function import Dispatch, Generic
+from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
+
+SHARE = "rillet.share"  # on an arith.divf
+NONPOSITIVE = "rillet.nonpositive"  # on a math.exp
+SCALED = "rillet.scaled"  # on such a math.exp: it may be too large by one power of two
+_WIDE_ENOUGH = ir.F32Type | ir.F64Type
+
+
+def mark(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension]) -> None:
+    """Mark every such op whose maximum and sum are those of one row: all their dimensions are ``fixed``."""
+    rows = _Rows(dispatch, dimensions, fixed)
+    for generic in dispatch.generics:
+        if not generic.is_parallel:
+            continue
+        for op in generic.body.operations:
+            if op.operation.name == "math.exp" and rows.is_nonpositive(op.operation.results[0]):
+                op.operation.attributes[NONPOSITIVE] = ir.UnitAttr.get()
+            if op.operation.name == "arith.divf" and rows.is_share(generic, op.operation):
+                op.operation.attributes[SHARE] = ir.UnitAttr.get()
+    for generic in dispatch.reductions:
+        exponential = rows.closed_softmax(generic)
+        if exponential is not None:
+            _combining(generic).attributes[QUIET] = ir.UnitAttr.get()
+            exponential.attributes[SCALED] = ir.UnitAttr.get()
+
+
+class _Rows:
+    """What holds within a row: at a point of the ``fixed`` dimensions."""
+
+    def __init__(self, dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension]):
+        self._dispatch = dispatch
+        self._dimensions = dimensions
+        self._fixed = fixed
+
+    def is_nonpositive(self, exponential: ir.Value) -> bool:
+        """Whether this ``math.exp`` is one of ``x - m``."""
+        difference = self._origin(self._generic_of(exponential), exponential.owner.operands[0])
+        if _name(difference) != "arith.subf":
+            return False
+        generic = self._generic_of(difference)
+        value, largest = (self._origin(generic, v) for v in difference.owner.operands)
+        reduced = self._reduced(largest, "arith.maximumf")
+        return reduced is not None and reduced == value
+
+    def is_share(self, generic: Generic, division: ir.Operation) -> bool:
+        """Whether this ``arith.divf`` is one of such an exponential by the sum of all of them."""
+        exponential, total = (self._origin(generic, v) for v in division.operands)
+        if _name(exponential) != "math.exp":
+            return False
+        reduced = self._reduced(total, "arith.addf")
+        return reduced is not None and reduced == exponential and self.is_nonpositive(exponential)
+
+    def closed_softmax(self, maximum: Generic) -> ir.Operation | None:
+        """The exponential that alone reads the result of a reduction, where it goes nowhere but into marked divisions
+        and the sums that they divide by; else None."""
+        combiners = combiners_of(maximum)
+        generic = self._only_reader(maximum.results[0])
+        if not combiners or combiners[0].op != "arith.maximumf" or generic is None or len(generic.results) != 1:
+            return None
+        operations = [op.operation for op in generic.body.operations]
+        if len(operations) < 2:
+            return None
+        exponential = operations[-2]
+        value = exponential.results[0] if len(exponential.results) == 1 else None
+        if value is None or NONPOSITIVE not in exponential.attributes or not isinstance(value.type, _WIDE_ENOUGH):
+            return None
+        arguments = [a for a, v in zip(generic.body.arguments, generic.inputs, strict=False) if v in maximum.results]
+        difference = exponential.operands[0]
+        once = all(len(list(v.uses)) == 1 for v in (*arguments, difference, value))
+        if len(arguments) != 1 or not once or difference.owner.operands[1] != arguments[0]:
+            return None
+        powers = generic.results[0]
+        readers = self._dispatch.uses.get(powers, ())
+        inside = not self._dispatch.is_result(powers) and all(self._sums_or_divides(r, value) for r in readers)
+        return exponential if inside else None
+
+    def _only_reader(self, value: ir.Value) -> Generic | None:
+        readers = self._dispatch.uses.get(value, ())
+        if self._dispatch.is_result(value) or len(readers) != 1 or readers[0].name != "linalg.generic":
+            return None
+        generic = self._dispatch.generic_of(readers[0].results[0])
+        return generic if generic is not None and generic.is_parallel and value in generic.inputs else None
+
+    def _sums_or_divides(self, reader: ir.Operation, exponential: ir.Value) -> bool:
+        generic = self._dispatch.generic_of(reader.results[0]) if reader.name == "linalg.generic" else None
+        if generic is None:
+            return False
+        if not generic.is_parallel:
+            total = generic.results[0]
+            sums = self._reduced(total, "arith.addf") == exponential and _starts_at_zero(generic)
+            divides = (self._only_divides(r, total) for r in self._dispatch.uses.get(total, ()))
+            return sums and not self._dispatch.is_result(total) and all(divides)
+        return self._only_divides(reader, exponential)
+
+    def _only_divides(self, reader: ir.Operation, value: ir.Value) -> bool:
+        """Whether a generic reads a value (a tensor, or what computes it) in marked divisions only."""
+        generic = self._dispatch.generic_of(reader.results[0]) if reader.name == "linalg.generic" else None
+        if generic is None or not generic.is_parallel:
+            return False
+        read = [a for a in generic.body.arguments if self._origin(generic, a) == value]
+        return bool(read) and all(SHARE in _operation(use.owner).attributes for a in read for use in a.uses)
+
+    def _reduced(self, value: ir.Value, op: str) -> ir.Value | None:
+        """What ``value``, a tensor, is the reduction of a row of; None when it is no such reduction."""
+        generic = self._dispatch.generic_of(value)
+        if generic is None or generic.is_parallel or len(generic.results) != 1:
+            return None
+        loops = {self._dimensions.loop(generic, n) for n in generic.parallel_loops}
+        combiners = combiners_of(generic)
+        if not combiners or combiners[0].op != op or not loops <= self._fixed:
+            return None
+        accumulator = list(generic.body.arguments)[-1]
+        (element,) = [v for v in _combining(generic).operands if v != accumulator]
+        return self._origin(generic, element)
+
+    def _origin(self, generic: Generic, value: ir.Value) -> ir.Value:
+        """A scalar of a generic's body traced back through point-wise generics: to the op that computes it, else to
+        the tensor it is read from."""
+        while isinstance(value.owner, ir.Block) and value.owner == generic.body:
+            number = ir.BlockArgument(value).arg_number
+            if number >= len(generic.inputs):
+                return value
+            tensor = generic.inputs[number]
+            producer = self._dispatch.generic_of(tensor)
+            if producer is None or not producer.is_parallel:
+                return tensor
+            *_, terminator = producer.body.operations
+            value = terminator.operation.operands[producer.results.index(tensor)]
+            generic = producer
+        return value
+
+    def _generic_of(self, value: ir.Value) -> Generic:
+        """The generic in whose body an op's result is computed."""
+        return next(g for g in self._dispatch.generics if g.op == value.owner.parent)
+
+
+def _combining(reduction: Generic) -> ir.Operation:
+    """The op that combines the accumulator of a reduction with one result."""
+    *_, terminator = reduction.body.operations
+    return _operation(terminator.operation.operands[0].owner)
+
+
+def _starts_at_zero(reduction: Generic) -> bool:
+    init = reduction.inits[0].owner
+    if isinstance(init, ir.Block) or _operation(init).name != "linalg.fill":
+        return False
+    value = _operation(init).operands[0].owner
+    if isinstance(value, ir.Block) or _operation(value).name != "arith.constant":
+        return False
+    return ir.FloatAttr(_operation(value).attributes["value"]).value == 0.0
+
+
+def _operation(owner: ir.Operation | ir.OpView) -> ir.Operation:
+    return owner.operation if isinstance(owner, ir.OpView) else owner
+
+
+def _name(value: ir.Value) -> str:
+    return "" if isinstance(value.owner, ir.Block) else _operation(value.owner).name

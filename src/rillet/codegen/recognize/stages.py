@@ -1,0 +1,103 @@
+"""The stages of a dispatch with reductions, and which costly values are worth keeping from one stage to the next.
+
+A stage is one reduction with the point-wise ops it reads; the last stage stores the results.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from torch_mlir import ir
+
+from rillet.codegen.coordinates import Coordinate
+from rillet.codegen.recognize.kernel_function import Dispatch, Generic, captures
+from rillet.codegen.recognize.lanes import is_costly
+from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
+
+
+class Stages:
+    """Stage ``n`` is ``dispatch.reductions[n]``; stage ``len(dispatch.reductions)`` stores the results."""
+
+    def __init__(self, dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension]):
+        self._dispatch = dispatch
+        self._dimensions = dimensions
+        self._fixed = fixed
+
+    @cached_property
+    def kept(self) -> tuple[ir.Value, ...]:
+        """Costly point-wise values that at least two stages read, in program order."""
+        return tuple(self._first)
+
+    def kept_by(self, stage: int) -> tuple[ir.Value, ...]:
+        """The kept values that this stage computes first, and so stores."""
+        return tuple(v for v, first in self._first.items() if first == stage)
+
+    def place(self, value: ir.Value, generic: Generic, loops: list[Coordinate]) -> list[Coordinate]:
+        """The coordinates of ``value`` that a reduction at these loop coordinates computes."""
+        by_dimension = {self._dimensions.loop(generic, n): c for n, c in enumerate(loops)}
+        return [by_dimension[d] for d in self._dimensions.axes(value)]
+
+    @cached_property
+    def _first(self) -> dict[ir.Value, int]:
+        candidates = [
+            r
+            for g in self._dispatch.generics
+            if g.is_parallel and self._is_costly(g)
+            for r in g.results
+            if self._has_row(r)
+        ]
+        chosen: dict[ir.Value, int] = {}
+        for value in reversed(candidates):
+            readers = [n for n, roots in enumerate(self._roots()) if self._reads(roots, value, set(chosen))]
+            if len(readers) >= 2 and self._covers(readers[0], value):
+                chosen[value] = readers[0]
+        return dict(reversed(chosen.items()))
+
+    @property
+    def are_costly(self) -> bool:
+        """Whether there is more to compute along a row than memory keeps pace with."""
+        return any(map(self._is_costly, self._dispatch.generics))
+
+    def _is_costly(self, generic: Generic) -> bool:
+        return is_costly(generic, {v for v in generic.inputs if not self._has_row(v)})
+
+    def _has_row(self, value: ir.Value) -> bool:
+        return any(d not in self._fixed for d in self._dimensions.axes(value))
+
+    def _roots(self) -> list[list[ir.Value]]:
+        """For each stage, the tensors it reads directly."""
+        roots = []
+        for generic in self._dispatch.reductions:
+            captured = [v for v in captures(generic.op) if isinstance(v.type, ir.RankedTensorType)]
+            roots.append([*generic.inputs, *generic.inits, *captured])
+        reduced = {r for g in self._dispatch.reductions for r in g.results}
+        roots.append([p.value for p in self._dispatch.results if p.value not in reduced])
+        return roots
+
+    def _reads(self, roots: list[ir.Value], value: ir.Value, stop: set[ir.Value]) -> bool:
+        """True when ``value`` is reachable from ``roots`` through point-wise ops, not through values in ``stop``."""
+        seen: set[ir.Value] = set()
+        pending = list(roots)
+        while pending:
+            v = pending.pop()
+            if v == value:
+                return True
+            if v in seen or v in stop or isinstance(v.owner, ir.Block):
+                continue
+            seen.add(v)
+            generic = self._dispatch.generic_of(v)
+            if generic is not None and not generic.is_parallel:
+                continue
+            op = v.owner.operation if isinstance(v.owner, ir.OpView) else v.owner
+            read = [*op.operands, *(captures(op) if len(op.regions) else [])]
+            pending += [o for o in read if isinstance(o.type, ir.RankedTensorType)]
+        return False
+
+    def _covers(self, stage: int, value: ir.Value) -> bool:
+        """True when the stage's loops, or the fixed dimensions, run over every axis of ``value`` exactly once."""
+        if stage >= len(self._dispatch.reductions):
+            return False
+        generic = self._dispatch.reductions[stage]
+        loops = [self._dimensions.loop(generic, n) for n in range(len(generic.iterators))]
+        axes = self._dimensions.axes(value)
+        return sorted(loops) == sorted(axes) and len(set(axes)) == len(axes)

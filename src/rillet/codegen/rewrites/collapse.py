@@ -1,0 +1,205 @@
+"""Merges neighbouring dimensions that every tensor and loop of an executable treats alike, and drops those of extent 1.
+
+``[1, 56, 56, 96] + [96]`` becomes ``[3136, 96] + [96]``, a plain elementwise chain becomes one long run, lines of an
+image of three channels that is padded become one row each: fewer loops, longer vectors, fewer tails. Bindings are
+contiguous memory, so only the types inside the kernel change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch_mlir import ir
+
+from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
+from rillet.ir import builders
+from rillet.ir.extents import padding_value
+
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
+ROW_MAJOR_OPS = frozenset({"linalg.generic", "linalg.fill", "tensor.empty", "arith.constant"})
+POSITIONAL = frozenset({"linalg.index", "tensor.extract", "tensor.dim"})
+
+
+def collapse(dispatch: Dispatch) -> bool:
+    """Rewrite the dispatch's function in place; False (and no change) when there is nothing to merge.
+
+    ``dispatch`` is stale afterwards: analyse the module again.
+    """
+    if not all(op.name in ROW_MAJOR_OPS for op in dispatch.tensor_ops):
+        return _collapse_pad(dispatch)
+    if any(op.operation.name in POSITIONAL for g in dispatch.generics for op in g.body.operations):
+        return False
+    dimensions = Dimensions(dispatch)
+    if not _only_plain_maps(dispatch) or not _distinct(dispatch, dimensions):
+        return False
+    groups = _groups(dispatch, dimensions)
+    values = _tensors(dispatch)
+    if all(len(_regroup(dimensions.axes(v), groups)) == ir.RankedTensorType(v.type).rank for v in values):
+        return False
+    types = {v: _type(v, dimensions, groups) for v in values}
+    for generic in dispatch.generics:
+        _rewrite_generic(generic.op, dispatch, dimensions, groups)
+    for value, type_ in types.items():
+        value.set_type(type_)
+    follow_types(dispatch)
+    return True
+
+
+def _collapse_pad(dispatch: Dispatch) -> bool:
+    """Where all there is is a padding of an argument, each padded axis takes those behind it that are not padded."""
+    pads = [op for op in dispatch.tensor_ops if op.name != "arith.constant"]
+    if len(pads) != 1 or pads[0].name != "tensor.pad" or len(pads[0].operands) != 1:
+        return False
+    (pad,), (argument, *others) = pads, dispatch.arguments
+    if others or pad.operands[0] != argument.value or [p.value for p in dispatch.results] != list(pad.results):
+        return False
+    source, result = (ir.RankedTensorType(v.type) for v in (argument.value, pad.results[0]))
+    low, high = (list(ir.DenseI64ArrayAttr(pad.attributes[name])) for name in ("static_low", "static_high"))
+    if not source.has_static_shape or not result.has_static_shape:
+        return False
+    groups: list[list[int]] = []
+    for axis in range(source.rank):
+        if groups and low[axis] == high[axis] == 0:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    if len(groups) == source.rank:
+        return False
+    within = [math.prod(source.shape[axis] for axis in group[1:]) for group in groups]
+
+    def joined(sizes: Sequence[int]) -> list[int]:
+        return [sizes[group[0]] * inner for group, inner in zip(groups, within, strict=True)]
+
+    argument.value.set_type(ir.RankedTensorType.get(joined(source.shape), source.element_type))
+    with ir.InsertionPoint(pad), pad.location:
+        made = builders.pad(argument.value, joined(low), joined(high), joined(result.shape), padding_value(pad))
+    pad.results[0].replace_all_uses_with(made)
+    pad.erase()
+    follow_types(Dispatch(dispatch.module, dispatch.knobs))
+    return True
+
+
+def follow_types(dispatch: Dispatch) -> None:
+    """Make splats and the function's type say what the types of values were changed to, and verify all."""
+    for op in dispatch.tensor_ops:
+        if op.name == "arith.constant":
+            splat = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()
+            op.attributes["value"] = ir.DenseElementsAttr.get_splat(op.results[0].type, splat)
+    arguments = [a.type for a in dispatch.block.arguments]
+    results = [port.value.type for port in dispatch.results]
+    dispatch.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, results))
+    dispatch.module.operation.verify()
+
+
+def _only_plain_maps(dispatch: Dispatch) -> bool:
+    """Every axis but those of extent 1 is read at a loop's own position."""
+    for generic in dispatch.generics:
+        for operand, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
+            shape = ir.RankedTensorType(operand.type).shape
+            plain = [e for e, extent in zip(map_.results, shape, strict=True) if extent != 1]
+            if not all(isinstance(e, ir.AffineDimExpr) for e in plain) or len({e.position for e in plain}) != len(
+                plain
+            ):
+                return False
+    return True
+
+
+def _distinct(dispatch: Dispatch, dimensions: Dimensions) -> bool:
+    """No tensor has a dimension twice, and no generic loops over one twice (a matrix plus its transpose does)."""
+    loops = [[dimensions.loop(g, n) for n in range(len(g.iterators))] for g in dispatch.generics]
+    return all(len(set(dims)) == len(dims) for dims in (*loops, *map(dimensions.axes, _tensors(dispatch))))
+
+
+def _tensors(dispatch: Dispatch) -> list[ir.Value]:
+    computed = [r for op in dispatch.tensor_ops for r in op.results]
+    return [*(p.value for p in dispatch.arguments), *computed]
+
+
+def _groups(dispatch: Dispatch, dimensions: Dimensions) -> dict[Dimension, tuple[Dimension, ...]]:
+    """First dimension of each group → the dimensions merged into it; a dimension of extent 1 belongs to none."""
+    extent: dict[Dimension, int] = {}
+    for value in _tensors(dispatch):
+        for d, e in zip(dimensions.axes(value), ir.RankedTensorType(value.type).shape, strict=True):
+            extent[d] = e if e != _DYNAMIC else extent.get(d, e)
+    for generic in dispatch.generics:
+        for n, e in enumerate(generic.loop_extents):
+            extent.setdefault(dimensions.loop(generic, n), e)
+    follows: dict[Dimension, Dimension | None] = {}
+    precedes: dict[Dimension, Dimension | None] = {}
+
+    def note(table: dict[Dimension, Dimension | None], key: Dimension, other: Dimension | None) -> None:
+        table[key] = other if table.setdefault(key, other) == other else None
+
+    for value in _tensors(dispatch):
+        real = [d for d in dimensions.axes(value) if extent[d] != 1]
+        for here, after in zip(real, [*real[1:], None], strict=False):
+            note(follows, here, after)
+        for here, before in zip(real, [None, *real[:-1]], strict=False):
+            note(precedes, here, before)
+    groups: dict[Dimension, tuple[Dimension, ...]] = {}
+
+    def joins(a: Dimension, b: Dimension | None) -> bool:
+        if b is None or precedes.get(b) != a or _DYNAMIC in (extent[a], extent[b]):
+            return False
+        return _alike(dispatch, dimensions, a, b)
+
+    for d in follows:
+        if extent[d] == 1:
+            continue
+        before = precedes.get(d)
+        if before is not None and follows.get(before) == d and joins(before, d):
+            continue
+        chain = [d]
+        while joins(chain[-1], follows.get(chain[-1])):
+            chain.append(follows[chain[-1]])  # type: ignore[arg-type]
+        groups[d] = tuple(chain)
+    for generic in dispatch.generics:  # loops over no tensor's axis stay as they are
+        for n in range(len(generic.iterators)):
+            d = dimensions.loop(generic, n)
+            if d not in follows and extent[d] != 1:
+                groups[d] = (d,)
+    return groups
+
+
+def _alike(dispatch: Dispatch, dimensions: Dimensions, a: Dimension, b: Dimension) -> bool:
+    """True when every generic loops over both or neither, and in the same way."""
+    for generic in dispatch.generics:
+        kinds = {dimensions.loop(generic, n): kind for n, kind in enumerate(generic.iterators)}
+        if kinds.get(a) != kinds.get(b):
+            return False
+    return True
+
+
+def _regroup(axes: list[Dimension], groups: dict[Dimension, tuple[Dimension, ...]]) -> list[tuple[Dimension, ...]]:
+    """The groups that a tensor's axes form, in order."""
+    return [groups[d] for d in axes if d in groups]
+
+
+def _type(value: ir.Value, dimensions: Dimensions, groups: dict[Dimension, tuple[Dimension, ...]]) -> ir.Type:
+    old = ir.RankedTensorType(value.type)
+    extent = dict(zip(dimensions.axes(value), old.shape, strict=True))
+    shape = [
+        extent[group[0]] if len(group) == 1 else math.prod(extent[d] for d in group)
+        for group in _regroup(dimensions.axes(value), groups)
+    ]
+    return ir.RankedTensorType.get(shape, old.element_type)
+
+
+def _rewrite_generic(
+    op: ir.Operation, dispatch: Dispatch, dimensions: Dimensions, groups: dict[Dimension, tuple[Dimension, ...]]
+) -> None:
+    generic = dispatch.generic_of(op.results[0])
+    assert generic is not None
+    loops = [dimensions.loop(generic, n) for n in range(len(generic.iterators))]
+    position = {d: n for n, d in enumerate(d for d in loops if d in groups)}
+    kinds = {d: kind for d, kind in zip(loops, generic.iterators, strict=True)}
+    maps = []
+    for operand in (*generic.inputs, *generic.inits):
+        results = [ir.AffineDimExpr.get(position[g[0]]) for g in _regroup(dimensions.axes(operand), groups)]
+        maps.append(ir.AffineMapAttr.get(ir.AffineMap.get(len(position), 0, results)))
+    op.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
+    op.attributes["iterator_types"] = ir.ArrayAttr.get(
+        [ir.Attribute.parse(f"#linalg.iterator_type<{kinds[d]}>") for d in position]
+    )

@@ -1,0 +1,130 @@
+"""Sums products of 8-bit integers in floats, where that takes fewer instructions and gives the same.
+
+Processors with a fused multiply-add of floats, and none of integers in their place, need two instructions for each
+product of integers. Products and sums of integers below 2^24 are exact in 32-bit floats, whatever their order.
+"""
+
+from __future__ import annotations
+
+import math
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg
+
+from rillet.codegen.recognize.contraction import product_of
+from rillet.codegen.recognize.kernel_function import Dispatch, Generic
+from rillet.codegen.recognize.linear_access import access_of
+from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
+from rillet.ir.rewrite import int_constant
+from rillet.targets import Target
+
+_EXACT = 2**24
+_FROM_INTEGER = "arith.sitofp"
+
+
+def sum_in_floats(dispatch: Dispatch, target: Target) -> bool:
+    """Rewrite the dispatch's function in place; False (and no change) where that is not possible or does not pay.
+
+    ``dispatch`` is stale afterwards: analyse the module again.
+    """
+    if not target.float_products or len(dispatch.reductions) != 1:
+        return False
+    root = dispatch.reductions[0]
+    if len(root.inputs) != 2 or len(root.inits) != 1 or _zeros(root.inits[0]) is None:
+        return False
+    form = product_of(root)
+    if form is None or _has_groups(root) or (target.vector_bits and not _are_vectors(root)):
+        return False
+    product = form[1]
+    factors = factors_of(root, product)
+    if factors is None or not _is_exact(root, factors):
+        return False
+    readers = [use.owner.operation for use in root.results[0].uses]
+    if not readers or any(op.name != "linalg.generic" for op in readers):
+        return False
+    _rewrite(root, [product.left, product.right])
+    for op in readers:
+        _read_floats(op, root.results[0])
+    return True
+
+
+def _is_exact(root: Generic, factors: tuple[NarrowFactor, NarrowFactor]) -> bool:
+    """Whether no sum exceeds the integers that all are floats."""
+    extents = [root.loop_extents[n] for n in root.reduction_loops]
+    largest = math.prod((128 if f.signed else 255) + abs(f.zero_point) for f in factors)
+    return min(extents, default=1) > 0 and math.prod(extents) * largest <= _EXACT
+
+
+def _are_vectors(root: Generic) -> bool:
+    """Whether both operands vary along the last axis of the result: vectors of integers are multiplied by a scalar and
+    added in one instruction as well."""
+    last = root.output_maps[0].results[-1]
+    return all(last in map_.results for map_ in root.input_maps)
+
+
+def _has_groups(root: Generic) -> bool:
+    """Whether an operand is packed for instructions that sum products of several steps."""
+    reads = zip(root.inputs, root.input_maps, strict=True)
+    accesses = [access_of(value, map_, len(root.iterators)) for value, map_ in reads]
+    return any(a is None or a.together > 1 for a in accesses)
+
+
+def _zeros(init: ir.Value) -> ir.Operation | None:
+    """What fills a tensor with the integer zero."""
+    owner = init.owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "linalg.fill":
+        return None
+    return owner.operation if int_constant(owner.operation.operands[0]) == 0 else None
+
+
+def _rewrite(root: Generic, factors: list[ir.Value]) -> None:
+    f32 = ir.F32Type.get()
+    type_ = ir.RankedTensorType.get(ir.RankedTensorType(root.results[0].type).shape, f32)
+    old = _zeros(root.inits[0])
+    assert old is not None
+    with ir.InsertionPoint(root.op), root.op.location:
+        extents = list(old.operands[1].owner.operands)
+        empty = ir.Operation.create("tensor.empty", results=[type_], operands=extents).results[0]
+        zero = arith.ConstantOp(f32, 0.0).result
+        filled = linalg.fill(zero, outs=[empty])
+    root.op.operands[len(root.inputs)] = filled
+    root.results[0].set_type(type_)
+    total = root.body.arguments[len(root.inputs)]
+    *_, end = root.body.operations
+    summed = end.operation.operands[0].owner
+    with ir.InsertionPoint(end), end.operation.location:
+        left, right = (arith.SIToFPOp(f32, factor).result for factor in factors)
+        product = arith.MulFOp(left, right).result
+    term = next(v for v in summed.operands if v != total).owner
+    end.operation.operands[0] = product
+    summed.operation.erase()
+    term.operation.erase()
+    total.set_type(f32)
+    with ir.InsertionPoint(end), end.operation.location:
+        end.operation.operands[0] = arith.AddFOp(total, product).result
+
+
+def _read_floats(op: ir.Operation, result: ir.Value) -> None:
+    """Let a reader of the sums have the integers that it reads, or the floats where it makes them of those."""
+    f32 = ir.F32Type.get()
+    body = op.regions[0].blocks[0]
+    for number, value in enumerate(op.operands):
+        if value != result:
+            continue
+        argument = body.arguments[number]
+        integer = argument.type
+        users = [use.owner.operation for use in argument.uses]
+        argument.set_type(f32)
+        rest = [user for user in users if user.name != _FROM_INTEGER]
+        for user in users:
+            if user.name == _FROM_INTEGER:
+                user.results[0].replace_all_uses_with(argument)
+                user.erase()
+        if not rest:
+            continue
+        with ir.InsertionPoint.at_block_begin(body), op.location:
+            converted = arith.FPToSIOp(integer, argument).result
+        for user in rest:
+            for position, operand in enumerate(user.operands):
+                if operand == argument:
+                    user.operands[position] = converted

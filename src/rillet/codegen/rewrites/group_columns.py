@@ -1,0 +1,120 @@
+"""Makes one axis of the groups of a grouped contraction and their few columns each.
+
+With four output channels a group a vector of eight would be half empty. ``(.., g, o)`` becomes ``(.., j)`` with ``j =
+g * columns + o`` wherever it occurs; the left operand, which has ``(.., g, c)``, is read at ``j floordiv columns``: a
+vector along ``j`` takes the elements of several groups, each of them spread over its group's lanes. What is left is a
+windowed reduction whose left operand is spread, as if it were a depthwise convolution.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rillet.codegen.recognize.contraction import product_of
+from rillet.codegen.recognize.kernel_function import Dispatch, Generic
+from rillet.codegen.recognize.lanes import lanes_for
+from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
+from rillet.codegen.rewrites.collapse import POSITIONAL, ROW_MAJOR_OPS, follow_types
+from rillet.targets import Target
+
+_MOST_STEPS = 8  # elements that each group sums over at one position of the window
+
+
+def merge_group_columns(dispatch: Dispatch, target: Target) -> bool:
+    """Rewrite the dispatch's function in place; False (and no change) where it has no groups that share vectors.
+
+    ``dispatch`` is stale afterwards: analyse the module again.
+    """
+    if not all(op.name in ROW_MAJOR_OPS for op in dispatch.tensor_ops) or len(dispatch.reductions) != 1:
+        return False
+    if any(op.operation.name in POSITIONAL for g in dispatch.generics for op in g.body.operations):
+        return False
+    root = dispatch.reductions[0]
+    left = _left_operand(root)
+    if left is None or not _shares_vectors(root, left, lanes_for(dispatch, target)):
+        return False
+    dimensions = Dimensions(dispatch)
+    group, column = (dimensions.loop(root, e.position) for e in list(root.output_maps[0].results)[-2:])
+    if not _lie_together(dispatch, dimensions, root.inputs[left], group, column):
+        return False
+    _rewrite(dispatch, dimensions, root, left, group, column)
+    return True
+
+
+def _left_operand(root: Generic) -> int | None:
+    """The number of the operand that has groups and what they sum over as its last axes; the other one has groups and
+    columns there, as the result has."""
+    maps = [list(map_.results) for map_ in root.maps]
+    if len(root.inputs) != 2 or len(root.inits) != 1 or product_of(root) is None or min(map(len, maps)) < 2:
+        return None
+    last = [[e.position if isinstance(e, ir.AffineDimExpr) else None for e in map_[-2:]] for map_ in maps]
+    result = last[2]
+    if None in result or result[1] not in root.parallel_loops:
+        return None
+    for left, right in ((0, 1), (1, 0)):
+        summed = last[left][1]
+        if last[right] == result and last[left][0] == result[0] and summed in root.reduction_loops:
+            mentioned = sum(str(e).count(f"d{summed}") for e in maps[left])
+            return left if mentioned == 1 else None
+    return None
+
+
+def _shares_vectors(root: Generic, left: int, lanes: int) -> bool:
+    """Whether a vector takes whole groups."""
+    shape, extents = ir.RankedTensorType(root.inputs[left].type).shape, root.loop_extents
+    group, column = (e.position for e in list(root.output_maps[0].results)[-2:])
+    columns = extents[column]
+    if columns <= 0 or extents[group] <= 1 or not 1 <= shape[-1] <= _MOST_STEPS:
+        return False
+    return lanes > 1 and lanes % columns == 0
+
+
+def _lie_together(
+    dispatch: Dispatch, dimensions: Dimensions, left: ir.Value, group: Dimension, column: Dimension
+) -> bool:
+    """Whether every tensor but the left operand, and every generic, has both dimensions side by side, or neither."""
+    values = [*(p.value for p in dispatch.arguments), *(r for op in dispatch.tensor_ops for r in op.results)]
+    for value in values:
+        axes = dimensions.axes(value)
+        if value == left or not {group, column} & set(axes):
+            continue
+        if axes.count(group) != 1 or axes.count(column) != 1 or axes.index(column) != axes.index(group) + 1:
+            return False
+    for generic in dispatch.generics:
+        loops = [dimensions.loop(generic, n) for n in range(len(generic.iterators))]
+        if loops.count(group) != 1 or loops.count(column) != 1:
+            return False
+        if not {loops.index(group), loops.index(column)} <= set(generic.parallel_loops):
+            return False
+    return True
+
+
+def _rewrite(
+    dispatch: Dispatch, dimensions: Dimensions, root: Generic, left: int, group: Dimension, column: Dimension
+) -> None:
+    values = [*(p.value for p in dispatch.arguments), *(r for op in dispatch.tensor_ops for r in op.results)]
+    merged = {v: dimensions.axes(v).index(group) for v in values if column in dimensions.axes(v)}
+    columns = root.loop_extents[list(root.output_maps[0].results)[-1].position]
+    for generic in dispatch.generics:
+        loops = [dimensions.loop(generic, n) for n in range(len(generic.iterators))]
+        gone, kept = loops.index(group), loops.index(column)
+        number = {n: n - (n > gone) for n in range(len(loops))}
+        dims = [ir.AffineExpr.get_dim(number[n]) for n in range(len(loops))]
+        dims[gone] = ir.AffineExpr.get_floor_div(dims[kept], ir.AffineExpr.get_constant(columns))
+        new = ir.AffineMap.get(len(loops) - 1, 0, dims)
+        maps = []
+        for operand, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
+            results = [e.compose(new) for e in map_.results]
+            if operand in merged:
+                del results[merged[operand]]
+            maps.append(ir.AffineMapAttr.get(ir.AffineMap.get(len(loops) - 1, 0, results)))
+        generic.op.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
+        kinds = [kind for n, kind in enumerate(generic.iterators) if n != gone]
+        generic.op.attributes["iterator_types"] = ir.ArrayAttr.get(
+            [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+        )
+    for value, axis in merged.items():
+        old = ir.RankedTensorType(value.type)
+        shape = [*old.shape[:axis], old.shape[axis] * columns, *old.shape[axis + 2 :]]
+        value.set_type(ir.RankedTensorType.get(shape, old.element_type))
+    follow_types(dispatch)
