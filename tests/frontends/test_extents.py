@@ -8,7 +8,7 @@ import pytest
 from torch_mlir import ir
 from torch_mlir.dialects import func
 
-from rillet.frontends.extents import Extents
+from rillet.frontends.building.extent_arithmetic import Extents
 from rillet.ir import make_context
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from rillet.errors import CompileError
-from rillet.frontends import mlir, source
+from rillet.frontends import source
+from rillet.frontends.mlir import text as mlir
 
 LINALG = """
 func.func @f(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>) -> tensor<2x4xf32> {

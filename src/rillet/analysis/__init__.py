@@ -80,9 +80,9 @@ def check(
     from rillet import pipeline
     from rillet.analysis.static_memory import refused_inputs, refused_results
     from rillet.analysis.survey import survey
-    from rillet.frontends.dimensions import pin
     from rillet.frontends.onnx.importer import GraphImporter
     from rillet.frontends.onnx.loader import load_model
+    from rillet.frontends.pinned_dimensions import pin
     from rillet.ir import turn
     from rillet.targets import get
 

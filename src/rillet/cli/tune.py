@@ -59,7 +59,7 @@ def register(commands: Any) -> None:
 
 def handle(options: argparse.Namespace) -> int:
     from rillet.driver import compiler
-    from rillet.frontends.dimensions import pin
+    from rillet.frontends.pinned_dimensions import pin
     from rillet.runtime.module import thread_count
     from rillet.tuning import Record, default_path
     from rillet.tuning.search import Search

@@ -19,7 +19,7 @@ from rillet.codegen.result import CodegenOptions, CompiledExecutable
 from rillet.driver.kernels import entry_facts, executables
 from rillet.errors import CompileError, LoadError
 from rillet.frontends import source as source_frontend
-from rillet.frontends.dimensions import pin
+from rillet.frontends.pinned_dimensions import pin
 from rillet.ir import Program, turn
 from rillet.ir.image import Image
 from rillet.module import CompiledLibrary, write_module

@@ -28,7 +28,7 @@ def import_source(source: Source, inputs: Shapes | None = None, values: Values |
 
     Raises ``CompileError`` when it is none of the accepted kinds.
     """
-    from rillet.frontends import mlir
+    from rillet.frontends.mlir import text as mlir
 
     if isinstance(source, ir.Module):
         return mlir.import_text(source.operation.get_asm(), inputs)

@@ -113,8 +113,8 @@ def verify(
     inputs (default: 1, or what ``feeds`` have); ``layers`` False compares the outputs only. Raises CompileError when
     the model does not compile, and OracleError when no oracle runs it.
     """
-    from rillet.frontends.dimensions import pin
     from rillet.frontends.onnx.loader import load_model
+    from rillet.frontends.pinned_dimensions import pin
 
     source, inputs = pin(source, inputs, dims)
     model = load_model(source)

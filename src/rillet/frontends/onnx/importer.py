@@ -18,8 +18,9 @@ from torch_mlir.dialects import arith, func
 
 from rillet.errors import CompileError, RilletError, UnsupportedError, UnsupportedNode
 from rillet.frontends.arguments import checked_shapes, checked_values
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
-from rillet.frontends.layout import Builder
 from rillet.frontends.onnx import functions, registry, symbolic
 from rillet.frontends.onnx.boundary import (
     GraphInput,
@@ -39,10 +40,9 @@ from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.sequences import Structured, all_tensors, flatten
 from rillet.frontends.onnx.strings.branches import Unpacked
 from rillet.frontends.onnx.strings.checks import received
-from rillet.frontends.onnx.strings.moves import hands_on, move, moves, touches_strings
+from rillet.frontends.onnx.strings.moving_ops import hands_on, move, moves, touches_strings
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_array
 from rillet.frontends.onnx.validate import check_expanded, check_node, check_operands, schema_of
-from rillet.frontends.tensors import Tensor
 from rillet.ir import Program, builders
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
-from rillet.frontends.layout import Builder
-from rillet.frontends.tensors import Tensor
 from rillet.ir import dtypes
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rillet.frontends.layout import Builder
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.onnx.strings.build import packed
 from rillet.frontends.onnx.strings.tensor import StringTensor
-from rillet.frontends.tensors import Tensor
 
 
 @dataclass(eq=False)

@@ -16,9 +16,9 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
+from rillet.frontends.building.scalars import is_signed
+from rillet.frontends.building.tensors import Element, Tensor
 from rillet.frontends.onnx.node import Node
-from rillet.frontends.scalars import is_signed
-from rillet.frontends.tensors import Element, Tensor
 
 Rule: TypeAlias = Callable[..., "Tensor | list[Tensor] | None"]
 _ArrayRule: TypeAlias = Callable[..., "np.ndarray | None"]

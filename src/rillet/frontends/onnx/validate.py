@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.functions import type_proto
 from rillet.frontends.onnx.sequences import TensorSequence
 from rillet.frontends.onnx.strings.tensor import StringTensor
-from rillet.frontends.tensors import Tensor
 
 if TYPE_CHECKING:
     import onnx

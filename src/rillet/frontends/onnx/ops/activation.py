@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.scalars import Scalar, constant, exp, maximum, minimum, select, sigmoid, tanh
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, constant, exp, maximum, minimum, select, sigmoid, tanh
-from rillet.frontends.tensors import Tensor
 
 
 @op("Relu")

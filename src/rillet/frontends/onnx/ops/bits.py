@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch_mlir.dialects import arith
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.scalars import Scalar, constant, convert, select
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.random import uniform
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, constant, convert, select
-from rillet.frontends.tensors import Tensor
 
 
 @op("Constant")

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import scf
 
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.onnx.sequences import all_tensors
-from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Extent
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.scalars import Scalar, convert, sigmoid
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.shape import reverse
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.onnx.windows import Window, kernel_of, pads_of, per_axis, window_of
-from rillet.frontends.scalars import Scalar, convert, sigmoid
-from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Extent
 

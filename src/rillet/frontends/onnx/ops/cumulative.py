@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from rillet.frontends import scalars
-from rillet.frontends.onnx.loops import for_each, for_range, scalar_of, store
+from rillet.frontends.building import scalars
+from rillet.frontends.building.loops import for_each, for_range, scalar_of, store
+from rillet.frontends.building.scalars import Scalar, constant
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, constant
-from rillet.frontends.tensors import Tensor
 
 
 @op("CumSum", since=11)

@@ -7,14 +7,14 @@ import math
 from torch_mlir import ir
 from torch_mlir.dialects import cf
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.loops import for_range, read_extent, scalar_of, store
+from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, minimum, select
+from rillet.frontends.building.sorting import argsort_keys, sort_keys
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
-from rillet.frontends.onnx.loops import for_range, read_extent, scalar_of, store
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.onnx.sorting import argsort_keys, sort_keys
-from rillet.frontends.scalars import Scalar, constant, convert, maximum, minimum, select
-from rillet.frontends.tensors import Tensor
 from rillet.ir import locations
 
 

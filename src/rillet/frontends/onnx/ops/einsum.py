@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import string
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.contraction import contract
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
-from rillet.frontends.onnx.contraction import contract
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.tensors import Tensor
 
 
 @op("Einsum", since=12)

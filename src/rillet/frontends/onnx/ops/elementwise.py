@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-from rillet.frontends import e8m0, scalars
+from rillet.frontends.building import e8m0, scalars
+from rillet.frontends.building.scalars import Scalar, convert, is_float, maximum, minimum, select
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node, dtype_name
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, convert, is_float, maximum, minimum, select
-from rillet.frontends.tensors import Tensor
 from rillet.ir import dtypes
 
 _UNARY: dict[str, Callable[[Scalar], Scalar]] = {

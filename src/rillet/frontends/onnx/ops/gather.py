@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.scalars import Scalar, convert, select
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.shape import scalar_of
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, convert, select
-from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Extent
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.loops import for_each, for_range, fresh, scalar_of, store
+from rillet.frontends.building.scalars import Scalar, absolute, constant, convert, select
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
-from rillet.frontends.onnx.loops import for_each, for_range, fresh, scalar_of, store
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, absolute, constant, convert, select
-from rillet.frontends.tensors import Tensor
 from rillet.ir.builders import Extent
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf
 
+from rillet.frontends.building.scalars import constant, convert
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.shape import reverse
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import constant, convert
-from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Extent
 
@@ -57,7 +57,7 @@ class _Plan:
 
 
 def _element(dtype: str) -> ir.Type:
-    from rillet.frontends.scalars import element_type
+    from rillet.frontends.building.scalars import element_type
 
     return element_type(dtype)
 

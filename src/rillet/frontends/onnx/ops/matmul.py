@@ -6,12 +6,12 @@ dimensions into m.
 
 from __future__ import annotations
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.scalars import Scalar, convert
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, convert
-from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Expr, Extent
 

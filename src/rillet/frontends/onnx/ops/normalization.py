@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.scalars import Scalar, constant, convert
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.reduction import count_of, mean
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, constant, convert
-from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 
 

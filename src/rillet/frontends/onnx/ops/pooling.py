@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, select
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.onnx.windows import Window, window_of
-from rillet.frontends.scalars import Scalar, constant, convert, maximum, select
-from rillet.frontends.tensors import Tensor
 from rillet.ir import builders, dtypes
 from rillet.ir.builders import Extent
 

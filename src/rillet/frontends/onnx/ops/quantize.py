@@ -10,17 +10,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, minimum, roundeven, select
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
-from rillet.frontends.layout import Builder
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.convolution import convolve
 from rillet.frontends.onnx.ops.elementwise import convert_float8
 from rillet.frontends.onnx.ops.matmul import multiply
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.onnx.windows import kernel_of, window_of
-from rillet.frontends.scalars import Scalar, constant, convert, maximum, minimum, roundeven, select
-from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Expr
 

@@ -12,13 +12,13 @@ import zlib
 
 from torch_mlir.dialects import linalg
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.loops import scalar_of
+from rillet.frontends.building.scalars import Scalar, constant, convert, select, shift_right
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
-from rillet.frontends.onnx.loops import scalar_of
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, constant, convert, select, shift_right
-from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Extent
 

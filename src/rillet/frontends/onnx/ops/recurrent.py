@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import scf
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.checks import require
+from rillet.frontends.building.scalars import Scalar, convert, exp, maximum, minimum, select, sigmoid, tanh
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
-from rillet.frontends.onnx.checks import require
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.activation import hard_sigmoid_of, softplus_of
 from rillet.frontends.onnx.ops.matmul import multiply
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, convert, exp, maximum, minimum, select, sigmoid, tanh
-from rillet.frontends.tensors import Tensor
 from rillet.ir import builders, locations
 from rillet.ir.builders import Expr, Extent
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from torch_mlir.dialects import linalg
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, minimum, select
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.pooling import highest, lowest
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, constant, convert, maximum, minimum, select
-from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 
 

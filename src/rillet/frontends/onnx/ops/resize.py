@@ -11,14 +11,14 @@ from typing import TypeAlias
 import numpy as np
 from torch_mlir import ir
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.interpolation import clamp, cubic_kernel, linear_kernel, to_position
+from rillet.frontends.building.loops import for_each, for_range, scalar_of, store
+from rillet.frontends.building.scalars import Scalar, ceil, constant, convert, floor, maximum, minimum, select
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
-from rillet.frontends.onnx.interpolation import clamp, cubic_kernel, linear_kernel, to_position
-from rillet.frontends.onnx.loops import for_each, for_range, scalar_of, store
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, ceil, constant, convert, floor, maximum, minimum, select
-from rillet.frontends.tensors import Tensor
 from rillet.ir.builders import Extent
 
 _F64 = "float64"

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from rillet.frontends import scalars
-from rillet.frontends.errors import InvalidNode, UnsupportedFeature
-from rillet.frontends.onnx.contraction import contract
-from rillet.frontends.onnx.interpolation import (
+from rillet.frontends.building import scalars
+from rillet.frontends.building.contraction import contract
+from rillet.frontends.building.interpolation import (
     clamp,
     cubic_kernel,
     interpolate,
@@ -18,11 +17,22 @@ from rillet.frontends.onnx.interpolation import (
     to_position,
     zero_outside,
 )
-from rillet.frontends.onnx.loops import for_each, for_range, scalar_of, store
+from rillet.frontends.building.loops import for_each, for_range, scalar_of, store
+from rillet.frontends.building.scalars import (
+    Scalar,
+    ceil,
+    constant,
+    convert,
+    floor,
+    maximum,
+    minimum,
+    roundeven,
+    select,
+)
+from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, ceil, constant, convert, floor, maximum, minimum, roundeven, select
-from rillet.frontends.tensors import Tensor
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "cubic": "cubic", "nearest": "nearest"}
 

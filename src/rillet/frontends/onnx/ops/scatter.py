@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from torch_mlir import ir
 
+from rillet.frontends.building.loops import for_each, fresh, scalar_of, store
+from rillet.frontends.building.scalars import Scalar, convert, maximum, minimum
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
-from rillet.frontends.onnx.loops import for_each, fresh, scalar_of, store
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.gather import position
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, convert, maximum, minimum
-from rillet.frontends.tensors import Tensor
 
 _COMBINE: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
     "none": lambda old, new: new,

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from torch_mlir import ir
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.loops import for_each, for_range, read_extent, store
+from rillet.frontends.building.scalars import Scalar, constant, convert, select
+from rillet.frontends.building.sorting import argsort, argsort_keys, rank_matrix, smallest_keys, sort_keys
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
-from rillet.frontends.onnx.loops import for_each, for_range, read_extent, store
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.onnx.sorting import argsort, argsort_keys, rank_matrix, smallest_keys, sort_keys
-from rillet.frontends.scalars import Scalar, constant, convert, select
-from rillet.frontends.tensors import Tensor
 from rillet.ir.builders import Extent
 
 _FEW = 32  # so few are faster inserted one by one than sorted

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.onnx.sequences import ABSENT, Absent, Structured, TensorSequence
-from rillet.frontends.tensors import Tensor
 from rillet.ir.builders import Extent
 
 _MAX_PARTS = 4096  # of SplitToSequence, each of which becomes operations of its own

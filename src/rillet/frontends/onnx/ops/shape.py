@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.scalars import Scalar, constant, maximum, minimum, select
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, constant, maximum, minimum, select
-from rillet.frontends.tensors import Tensor
 from rillet.ir.builders import Extent
 
 

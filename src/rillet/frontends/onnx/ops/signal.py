@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.contraction import contract
+from rillet.frontends.building.loops import scalar_of
+from rillet.frontends.building.scalars import Scalar, constant, convert, floor, select
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
-from rillet.frontends.onnx.contraction import contract
-from rillet.frontends.onnx.loops import scalar_of
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, constant, convert, floor, select
-from rillet.frontends.tensors import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Extent
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rillet.frontends.building.scalars import Scalar, constant, convert, power, select, sqrt
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
-from rillet.frontends.scalars import Scalar, constant, convert, power, select, sqrt
-from rillet.frontends.tensors import Tensor
 
 _DOMAIN = "ai.onnx.preview.training"
 _Update = Callable[..., Sequence[Scalar]]

@@ -12,12 +12,12 @@ from functools import cache
 import numpy as np
 from torch_mlir import ir
 
-from rillet.frontends.layout import Builder
-from rillet.frontends.onnx.loops import for_range, store
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.loops import for_range, store
+from rillet.frontends.building.scalars import Scalar, constant, convert, minimum, select, shift_right
 from rillet.frontends.onnx.strings.build import build
 from rillet.frontends.onnx.strings.ranges import Reader
 from rillet.frontends.onnx.strings.tensor import StringTensor
-from rillet.frontends.scalars import Scalar, constant, convert, minimum, select, shift_right
 
 _BLOCK_BITS = 7
 _LAST_CASED = 0x1FFFF  # upper and lower case lie in the first two planes

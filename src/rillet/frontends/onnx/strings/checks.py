@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rillet.frontends.layout import Builder
-from rillet.frontends.onnx.checks import require
-from rillet.frontends.onnx.loops import scalar_of
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.checks import require
+from rillet.frontends.building.loops import scalar_of
+from rillet.frontends.building.scalars import Scalar, convert
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_packed
-from rillet.frontends.scalars import Scalar, convert
-from rillet.frontends.tensors import Tensor
 
 
 def received(b: Builder, name: str, ends: Tensor, data: Tensor) -> StringTensor:

@@ -12,11 +12,20 @@ from collections.abc import Callable
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rillet.frontends.layout import Builder
-from rillet.frontends.onnx.loops import for_range, store
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.loops import for_range, store
+from rillet.frontends.building.scalars import (
+    Scalar,
+    constant,
+    convert,
+    maximum,
+    minimum,
+    select,
+    shift_left,
+    shift_right,
+)
 from rillet.frontends.onnx.strings.formats import Format
 from rillet.frontends.onnx.strings.ranges import Reader
-from rillet.frontends.scalars import Scalar, constant, convert, maximum, minimum, select, shift_left, shift_right
 
 _LIMBS = 192
 _LIMB = 32

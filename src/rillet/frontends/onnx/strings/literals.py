@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.checks import require
+from rillet.frontends.building.loops import for_range, store
+from rillet.frontends.building.scalars import Scalar, constant, select
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import UnsupportedFeature
-from rillet.frontends.layout import Builder
-from rillet.frontends.onnx.checks import require
-from rillet.frontends.onnx.loops import for_range, store
 from rillet.frontends.onnx.strings.exact import Exact
 from rillet.frontends.onnx.strings.formats import FORMATS
 from rillet.frontends.onnx.strings.matching import full_match
@@ -19,8 +21,6 @@ from rillet.frontends.onnx.strings.ranges import Reader
 from rillet.frontends.onnx.strings.regex.automaton import build
 from rillet.frontends.onnx.strings.regex.parser import parse
 from rillet.frontends.onnx.strings.tensor import StringTensor
-from rillet.frontends.scalars import Scalar, constant, select
-from rillet.frontends.tensors import Tensor
 from rillet.ir import locations
 
 _INTEGER = r"[[:space:]]*[+-]?[0-9]+[[:space:]]*"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.frontends.layout import Builder
-from rillet.frontends.onnx.loops import for_range, store
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.loops import for_range, store
+from rillet.frontends.building.scalars import Scalar, constant, convert
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.onnx.strings.ranges import Reader
 from rillet.frontends.onnx.strings.regex.automaton import Automaton
 from rillet.frontends.onnx.strings.tensor import StringTensor
-from rillet.frontends.scalars import Scalar, constant, convert
-from rillet.frontends.tensors import Tensor
 
 
 def full_match(b: Builder, x: StringTensor, automaton: Automaton) -> Tensor:

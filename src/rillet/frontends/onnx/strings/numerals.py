@@ -12,16 +12,16 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rillet.frontends import scalars
+from rillet.frontends.building import scalars
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.loops import for_range, store
+from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, minimum, select, shift_right
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.errors import UnsupportedFeature
-from rillet.frontends.layout import Builder
-from rillet.frontends.onnx.loops import for_range, store
 from rillet.frontends.onnx.strings.build import build
 from rillet.frontends.onnx.strings.formats import FORMATS, Format
 from rillet.frontends.onnx.strings.shortest import Shortest
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_array
-from rillet.frontends.scalars import Scalar, constant, convert, maximum, minimum, select, shift_right
-from rillet.frontends.tensors import Tensor
 from rillet.ir.builders import Extent, extract
 
 _MAX_DIGITS = 20

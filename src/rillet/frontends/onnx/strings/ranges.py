@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.frontends.layout import Builder
-from rillet.frontends.onnx.loops import for_range, store
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.loops import for_range, store
+from rillet.frontends.building.scalars import Scalar, constant, convert, minimum, select, shift_left
 from rillet.frontends.onnx.strings.tensor import StringTensor
-from rillet.frontends.scalars import Scalar, constant, convert, minimum, select, shift_left
 
 
 @dataclass(frozen=True)

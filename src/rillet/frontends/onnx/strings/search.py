@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from torch_mlir import ir
 
-from rillet.frontends.layout import Builder
-from rillet.frontends.onnx.loops import for_range, store
-from rillet.frontends.onnx.sorting import argsort
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.loops import for_range, store
+from rillet.frontends.building.scalars import Scalar, constant, convert, minimum, select, truncdiv
+from rillet.frontends.building.sorting import argsort
+from rillet.frontends.building.tensors import Tensor
 from rillet.frontends.onnx.strings.ranges import Reader, compare
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_array
-from rillet.frontends.scalars import Scalar, constant, convert, minimum, select, truncdiv
-from rillet.frontends.tensors import Tensor
 
 
 def find(b: Builder, x: StringTensor, keys: Sequence[str]) -> Tensor:

@@ -12,9 +12,9 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rillet.frontends.layout import Builder
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.scalars import Scalar, constant, convert, select, shift_left, shift_right
 from rillet.frontends.onnx.strings.formats import Format
-from rillet.frontends.scalars import Scalar, constant, convert, select, shift_left, shift_right
 
 _MASK = (1 << 64) - 1
 

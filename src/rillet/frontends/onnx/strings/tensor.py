@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rillet.errors import CompileError
-from rillet.frontends.layout import Builder
-from rillet.frontends.scalars import Scalar, constant, convert, maximum, select
-from rillet.frontends.tensors import Tensor
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, select
+from rillet.frontends.building.tensors import Tensor
 from rillet.ir.builders import Extent
 
 STRING = "string"
