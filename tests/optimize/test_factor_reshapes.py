@@ -13,7 +13,7 @@ from optimize.graphs import Graph
 from rillet import optimize
 from rillet.ir import Program
 from rillet.ir.structured import copy_permutation, walk
-from rillet.optimize.factor_reshapes import common_axes
+from rillet.optimize.layouts.factor_reshapes import common_axes
 
 Build = Callable[[Graph, str], str]
 SHAPE = (2, 6, 5, 4)

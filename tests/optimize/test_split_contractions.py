@@ -12,7 +12,7 @@ from optimize.graphs import Graph
 
 from rillet.ir.contraction import contraction
 from rillet.ir.structured import copy_permutation, structured, walk
-from rillet.optimize import sink_reshapes, sink_transposes
+from rillet.optimize.layouts import sink_reshapes, sink_transposes
 
 Build = Callable[[Graph, str], str | Sequence[str]]
 

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from rillet.ir.passes import Pass
-from rillet.optimize import (
-    absorb_transposes,
-    assertions,
+from rillet.optimize import assertions, canonicalize
+from rillet.optimize.contractions import gathers_as_windows, split_contractions, transposed_convolutions
+from rillet.optimize.folding import fold_constants, fold_elementwise, fold_scale
+from rillet.optimize.form import check
+from rillet.optimize.layouts import absorb_transposes, channels_last, compose_moves, factor_reshapes, sink
+from rillet.optimize.quantized import (
     block_weights,
-    canonicalize,
-    channels_last,
-    compose_moves,
     computed_zero_points,
-    factor_reshapes,
-    fold_constants,
-    fold_elementwise,
-    fold_scale,
-    gathers_as_windows,
     integer_contractions,
     merge_scales,
-    sink,
     sink_dequantizations,
-    split_contractions,
-    transposed_convolutions,
 )
-from rillet.optimize.form import check
 
 PASSES = [
     Pass("assertions", "optimize", assertions.run),  # first: what follows relies on them

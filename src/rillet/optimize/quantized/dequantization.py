@@ -19,7 +19,7 @@ from rillet.ir import Program, builders, constants
 from rillet.ir.extents import extents
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import Structured, is_permutation, is_projected, structured
-from rillet.optimize.evaluate import along, known, signed, unsigned
+from rillet.optimize.folding.evaluate import along, known, signed, unsigned
 
 _NARROW = 8  # bits
 

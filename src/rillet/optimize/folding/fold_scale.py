@@ -17,9 +17,9 @@ from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.extents import extents
 from rillet.ir.rewrite import erase_dead, replace, sweep_constants
 from rillet.ir.structured import Structured, is_projected, structured, walk
-from rillet.optimize.affine_form import Affine, affine_form, fits_f32
-from rillet.optimize.evaluate import along
-from rillet.optimize.followers import follower
+from rillet.optimize.folding.affine_form import Affine, affine_form, fits_f32
+from rillet.optimize.folding.evaluate import along
+from rillet.optimize.sole_user import follower
 
 _NOTHING = 2.0**-40  # of the largest weight
 

@@ -30,7 +30,7 @@ from rillet.ir.structured import (
     structured,
     walk,
 )
-from rillet.optimize.layouts import drops_units, groups_of, is_flexible
+from rillet.optimize.layouts.layouts import drops_units, groups_of, is_flexible
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,10 @@ from rillet.ir.structured import (
     linear_form,
     structured,
 )
-from rillet.optimize.dequantization import Dequantization, dequantization, dequantize, same_parameters
-from rillet.optimize.evaluate import along
-from rillet.optimize.layouts import groups_of
-from rillet.optimize.requantization import clamped
+from rillet.optimize.folding.evaluate import along
+from rillet.optimize.layouts.layouts import groups_of
+from rillet.optimize.quantized.dequantization import Dequantization, dequantization, dequantize, same_parameters
+from rillet.optimize.quantized.requantization import clamped
 
 
 def run(program: Program, options: None) -> None:

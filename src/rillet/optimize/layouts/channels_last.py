@@ -29,7 +29,7 @@ from rillet.ir.rewrite import (
 )
 from rillet.ir.shapes import runs, transpose
 from rillet.ir.structured import Structured, captures, dims_in, inverse, rename
-from rillet.optimize.layouts import (
+from rillet.optimize.layouts.layouts import (
     Layout,
     Layouts,
     collapse_runs,

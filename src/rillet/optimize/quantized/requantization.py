@@ -14,8 +14,8 @@ from rillet.ir import Program, builders, constants
 from rillet.ir.extents import extents
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import Structured, is_permutation, structured
-from rillet.optimize.dequantization import Dequantization, dequantization
-from rillet.optimize.evaluate import evaluate_body, unsigned
+from rillet.optimize.folding.evaluate import evaluate_body, unsigned
+from rillet.optimize.quantized.dequantization import Dequantization, dequantization
 
 
 def clamped(program: Program, view: Structured) -> ir.Value | None:

@@ -18,8 +18,8 @@ from rillet.ir.extents import box
 from rillet.ir.rewrite import CLEANUP, blocks, defining, erase_dead, run_upstream, users
 from rillet.ir.shapes import runs, transpose
 from rillet.ir.structured import DYNAMIC, copy_permutation
-from rillet.optimize.factor_reshapes import common_axes
-from rillet.optimize.layouts import groups_of, is_flexible
+from rillet.optimize.layouts.factor_reshapes import common_axes
+from rillet.optimize.layouts.layouts import groups_of, is_flexible
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ from torch_mlir import ir
 from rillet.ir import Program, constants, dtypes
 from rillet.ir.rewrite import erase_dead, sweep_constants
 from rillet.ir.structured import Structured, structured, walk
-from rillet.optimize.evaluate import evaluate
+from rillet.optimize.folding.evaluate import evaluate
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ from rillet.ir.polynomials import Polynomials, scaled, subtracted
 from rillet.ir.rewrite import defining, erase_dead, rebuild_generic, replace, sweep_constants
 from rillet.ir.shapes import runs
 from rillet.ir.structured import DYNAMIC, Structured, is_projected, linear_form, structured, walk
-from rillet.optimize.dequantization import dequantization, dequantize, parameter
-from rillet.optimize.evaluate import compute, known, signed
-from rillet.optimize.followers import follower
+from rillet.optimize.folding.evaluate import compute, known, signed
+from rillet.optimize.quantized.dequantization import dequantization, dequantize, parameter
+from rillet.optimize.sole_user import follower
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rillet.ir import Program
 from rillet.ir.rewrite import CLEANUP, erase_dead, run_upstream
-from rillet.optimize import sink_reshapes, sink_transposes
+from rillet.optimize.layouts import sink_reshapes, sink_transposes
 
 
 @dataclass(frozen=True)

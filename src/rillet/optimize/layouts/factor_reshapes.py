@@ -15,8 +15,8 @@ from rillet.ir import Program, builders
 from rillet.ir.contraction import contraction
 from rillet.ir.rewrite import CLEANUP, blocks, defining, erase_dead, run_upstream, users
 from rillet.ir.structured import DYNAMIC, Structured, is_projected, structured, walk
-from rillet.optimize.layouts import groups_of
-from rillet.optimize.sink_reshapes import captures_tensor, expand_below
+from rillet.optimize.layouts.layouts import groups_of
+from rillet.optimize.layouts.sink_reshapes import captures_tensor, expand_below
 
 Groups = list[list[int]]
 

@@ -14,7 +14,7 @@ from rillet.ir.extents import extents
 from rillet.ir.rewrite import blocks, defining, rebuild_generic, renumber_index
 from rillet.ir.shapes import transpose
 from rillet.ir.structured import Structured, copy_permutation, inverse, is_permutation, rename, structured
-from rillet.optimize.layouts import drops_units, groups_of
+from rillet.optimize.layouts.layouts import drops_units, groups_of
 
 
 def sink(program: Program) -> bool:

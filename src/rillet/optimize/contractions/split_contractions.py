@@ -34,7 +34,7 @@ from rillet.ir.rewrite import (
 )
 from rillet.ir.shapes import reshape_units
 from rillet.ir.structured import DYNAMIC, Structured, captures, structured, walk
-from rillet.optimize.layouts import groups_of
+from rillet.optimize.layouts.layouts import groups_of
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from rillet.ir import Program, constants, dtypes
 from rillet.ir.extents import box, margins, padding_value
 from rillet.ir.rewrite import defining, erase_dead, sweep_constants
 from rillet.ir.structured import captures, copy_permutation, structured, walk
-from rillet.optimize.evaluate import evaluate
+from rillet.optimize.folding.evaluate import evaluate
 
 
 @dataclass(frozen=True)

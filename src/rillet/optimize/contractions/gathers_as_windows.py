@@ -19,7 +19,7 @@ from torch_mlir import ir
 from rillet.ir import Program, builders, constants
 from rillet.ir.rewrite import blocks, clone_body, erase_dead
 from rillet.ir.structured import DYNAMIC, Expr, Structured, iterators_attr, maps_attr, structured
-from rillet.optimize import evaluate
+from rillet.optimize.folding import evaluate
 
 _MOST_EDGES = 4  # copies of an edge
 _LONGEST = 1 << 20  # iterations of a loop whose positions are worked out one by one

@@ -22,8 +22,8 @@ from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.extents import extents
 from rillet.ir.rewrite import defining, erase_dead, generic_like, replace, sweep_constants
 from rillet.ir.structured import DYNAMIC, Structured, is_projected, structured, walk
-from rillet.optimize.dequantization import Dequantization, dequantization, parameter, widened
-from rillet.optimize.evaluate import along, signed, unsigned
+from rillet.optimize.folding.evaluate import along, signed, unsigned
+from rillet.optimize.quantized.dequantization import Dequantization, dequantization, parameter, widened
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from rillet.ir.contraction import contraction
 from rillet.ir.extents import extents
 from rillet.ir.rewrite import clone_operations, defining, erase_dead, generic_like, replace, sweep_constants
 from rillet.ir.structured import Structured, is_permutation, is_projected, structured, walk
-from rillet.optimize.dequantization import dequantization, parameter, widened
-from rillet.optimize.evaluate import along, signed, unsigned
-from rillet.optimize.layouts import groups_of
+from rillet.optimize.folding.evaluate import along, signed, unsigned
+from rillet.optimize.layouts.layouts import groups_of
+from rillet.optimize.quantized.dequantization import dequantization, parameter, widened
 
 _EXTENSIONS = ("arith.extsi", "arith.extui")
 

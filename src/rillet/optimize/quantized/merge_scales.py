@@ -20,10 +20,10 @@ from rillet.ir import Program, builders, constants
 from rillet.ir.extents import extents
 from rillet.ir.rewrite import clone_operations, erase_dead, fused_location, sweep_constants
 from rillet.ir.structured import Structured, is_permutation, is_projected, structured, walk
-from rillet.optimize.affine_form import Affine, fits_f32
-from rillet.optimize.dequantization import parameter
-from rillet.optimize.evaluate import along, compute, known
-from rillet.optimize.followers import follower
+from rillet.optimize.folding.affine_form import Affine, fits_f32
+from rillet.optimize.folding.evaluate import along, compute, known
+from rillet.optimize.quantized.dequantization import parameter
+from rillet.optimize.sole_user import follower
 
 
 @dataclass(frozen=True)
