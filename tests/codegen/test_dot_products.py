@@ -17,7 +17,7 @@ from kernels import tensor
 
 from rillet import targets
 from rillet.codegen import CodegenOptions, compile_executable
-from rillet.dispatch.pack_rhs import gather_steps, pack
+from rillet.dispatch.packing.pack_rhs import gather_steps, pack
 from rillet.targets import Target
 
 _KEEP = CodegenOptions(keep_intermediates=True)

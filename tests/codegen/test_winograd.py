@@ -16,7 +16,7 @@ from rillet import targets
 from rillet.codegen import CodegenOptions, compile_executable
 from rillet.codegen.emit.kernel import MAX_LOCAL_MEMORY
 from rillet.codegen.knobs import Knobs
-from rillet.dispatch.winograd import transform
+from rillet.dispatch.packing.winograd import transform
 from rillet.driver.compiler import executables, lower_until
 
 Taps = tuple[int, ...]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from rillet.dispatch.executables import functions
+from rillet.dispatch.kernels import functions
 from rillet.ir import Program, builders
 from rillet.ir.extents import extents
 from rillet.ir.rewrite import clone_body

@@ -16,7 +16,7 @@ from torch_mlir import ir
 from rillet import dispatch, optimize, targets
 from rillet.codegen.cpu.strategies import choose
 from rillet.codegen.recognize.kernel_function import Dispatch
-from rillet.dispatch.executables import functions
+from rillet.dispatch.kernels import functions
 from rillet.driver.kernels import executables
 from rillet.ir import Program, make_context
 from rillet.ir.structured import structured, walk

@@ -7,7 +7,7 @@ import pytest
 from ir_check import check, lower
 
 from rillet import dispatch
-from rillet.dispatch.pack_rhs import pack
+from rillet.dispatch.packing.pack_rhs import pack
 
 MATMUL = """
 #a = affine_map<(m, n, k) -> (m, k)>

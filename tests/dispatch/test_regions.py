@@ -11,9 +11,9 @@ from optimize import graphs
 from optimize.graphs import Graph
 
 from rillet import dispatch, optimize
-from rillet.dispatch import form_regions
-from rillet.dispatch.form_regions import REGION
-from rillet.dispatch.groups import Limits
+from rillet.dispatch.regions import form_regions
+from rillet.dispatch.regions.form_regions import REGION
+from rillet.dispatch.regions.groups import Limits
 from rillet.ir import Program
 from rillet.ir.structured import walk
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rillet import pipeline, targets
-from rillet.dispatch.winograd import transform
+from rillet.dispatch.packing.winograd import transform
 from rillet.driver.compiler import import_source, lower_until
 from rillet.ir import Program
 

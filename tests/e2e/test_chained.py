@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 import rillet
 from rillet import pipeline, targets
 from rillet.codegen import compile_executable
-from rillet.dispatch.executables import functions
+from rillet.dispatch.kernels import functions
 from rillet.frontends.onnx import import_model
 
 FLOAT, HALF = TensorProto.FLOAT, TensorProto.FLOAT16

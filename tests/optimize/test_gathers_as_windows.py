@@ -11,7 +11,7 @@ from optimize import graphs
 from optimize.graphs import Graph
 
 from rillet import optimize
-from rillet.dispatch.nodes import host_blocks
+from rillet.dispatch.regions.nodes import host_blocks
 from rillet.ir import Program
 from rillet.ir.structured import copy_permutation, walk
 

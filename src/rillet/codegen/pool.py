@@ -42,7 +42,7 @@ class Pool:
 
     def __init__(self, workers: int | None = None, *, eager: bool = False):
         self._eager = eager
-        self._workers = worker_process or os.cpu_count() or 1
+        self._workers = workers or os.cpu_count() or 1
         self._processes: list[subprocess.Popen[bytes]] = []
         self._closed = False
         self._lock = threading.Lock()  # held to replace a process and to end all

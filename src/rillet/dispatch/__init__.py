@@ -9,24 +9,20 @@ import dataclasses
 from rillet.dispatch import (
     aliases,
     computed_inserts,
-    form_regions,
     host_views,
     loop_scalars,
     outline,
-    pack_block_weights,
-    pack_rhs,
     resolve_dims,
     round_trips,
-    share_executables,
-    simplify_executables,
+    share_kernels,
+    simplify_kernels,
     stats,
     tensor_selects,
-    widen_at_uses,
-    winograd,
-    winograd_weights,
 )
 from rillet.dispatch.form import check
-from rillet.dispatch.groups import Limits
+from rillet.dispatch.packing import pack_block_weights, pack_rhs, widen_at_uses, winograd, winograd_weights
+from rillet.dispatch.regions import form_regions
+from rillet.dispatch.regions.groups import Limits
 from rillet.ir.passes import Pass
 
 PASSES = [
@@ -40,11 +36,11 @@ PASSES = [
     Pass("host-views", "dispatch", host_views.run),
     Pass("form-regions", "dispatch", form_regions.run, Limits()),
     Pass("outline", "dispatch", outline.run),
-    Pass("simplify-executables", "dispatch", simplify_executables.run),
+    Pass("simplify-executables", "dispatch", simplify_kernels.run),
     Pass("round-trips", "dispatch", round_trips.run),
     Pass("tensor-selects", "dispatch", tensor_selects.run),  # simplification makes them anew
     Pass("aliases", "dispatch", aliases.run),
-    Pass("share-executables", "dispatch", share_executables.run),
+    Pass("share-executables", "dispatch", share_kernels.run),
     Pass("winograd-weights", "dispatch", winograd_weights.run),
     Pass("stats", "dispatch", stats.run),
 ]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.dispatch.executables import declarations, functions
-from rillet.dispatch.nodes import Kind, node
+from rillet.dispatch.kernels import declarations, functions
+from rillet.dispatch.regions.nodes import Kind, node
 from rillet.ir import Program, dtypes
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import reads, structured

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
-from rillet.dispatch.groups import Group, outputs, reads_only_within
-from rillet.dispatch.nodes import Kind, Node, argument
+from rillet.dispatch.regions.groups import Group, outputs, reads_only_within
+from rillet.dispatch.regions.nodes import Kind, Node, argument
 from rillet.ir import builders, dtypes
 from rillet.ir.rewrite import users
 

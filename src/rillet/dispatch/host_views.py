@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.dialects import flow
-from rillet.dispatch.nodes import host_blocks
+from rillet.dispatch.regions.nodes import host_blocks
 from rillet.errors import CompileError
 from rillet.ir import Program, builders
 from rillet.ir.builders import Extent

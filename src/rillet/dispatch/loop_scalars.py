@@ -9,7 +9,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import scf, tensor
 
-from rillet.dispatch.nodes import host_blocks, is_device_loop
+from rillet.dispatch.regions.nodes import host_blocks, is_device_loop
 from rillet.ir import Program, builders
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from rillet.dispatch.nodes import Kind, node
+from rillet.dispatch.regions.nodes import Kind, node
 from rillet.ir.contraction import contraction, weighted_contraction
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import DYNAMIC, Structured, copy_permutation, structured, walk

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf
 
-from rillet.dispatch.form_regions import LONG, REGION
 from rillet.dispatch.host_views import splat
-from rillet.dispatch.nodes import argument, guards, host_blocks, is_argument, is_source
+from rillet.dispatch.regions.form_regions import LONG, REGION
+from rillet.dispatch.regions.nodes import argument, guards, host_blocks, is_argument, is_source
 from rillet.ir import Program, builders, dtypes, locations
 from rillet.ir.builders import Extent
 from rillet.ir.extents import extents

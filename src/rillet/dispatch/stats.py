@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from torch_mlir import ir
 
-from rillet.dispatch.executables import declarations, functions
-from rillet.dispatch.winograd import ATTRIBUTE
+from rillet.dispatch.kernels import declarations, functions
+from rillet.dispatch.packing.winograd import ATTRIBUTE
 from rillet.ir import Program, dtypes
 from rillet.ir.contraction import is_multiply_add
 from rillet.ir.structured import DYNAMIC, structured, walk

@@ -7,7 +7,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import scf
 
-from rillet.dispatch.nodes import host_blocks
+from rillet.dispatch.regions.nodes import host_blocks
 from rillet.ir import Program
 
 

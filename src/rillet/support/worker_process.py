@@ -18,7 +18,7 @@ from typing import Any
 
 def start(module: str) -> subprocess.Popen[bytes]:
     """Start an interpreter that runs ``module``, which calls ``serve``."""
-    source_root = str(Path(__file__).resolve().parents[1])
+    source_root = str(Path(__file__).resolve().parents[2])
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(p for p in (source_root, environment.get("PYTHONPATH")) if p)
     return subprocess.Popen(

@@ -87,12 +87,12 @@ def supported(domain: str = "") -> Sequence[str]:
 
 
 def _load() -> None:
-    """Import every module of ``ops``, which registers its importers."""
+    """Import every module of ``ops`` and its folders, which registers their importers."""
     global _loaded
     if _loaded:
         return
     from rillet.frontends.onnx import ops
 
-    for module in pkgutil.iter_modules(ops.__path__):
-        importlib.import_module(f"{ops.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(ops.__path__, f"{ops.__name__}."):
+        importlib.import_module(module.name)
     _loaded = True

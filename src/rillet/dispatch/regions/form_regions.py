@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.dispatch import unread_padding, winograd
-from rillet.dispatch.chains import Graph, chain_from
 from rillet.dispatch.concat_in_place import place_parts
-from rillet.dispatch.groups import Edge, Group, Limits, edges_between, joined, reads_only_within, worthwhile
-from rillet.dispatch.nodes import Kind, Node, guards, host_blocks, node
-from rillet.dispatch.padded_uses import redirect
+from rillet.dispatch.packing import winograd
+from rillet.dispatch.regions import unread_padding
+from rillet.dispatch.regions.chains import Graph, chain_from
+from rillet.dispatch.regions.groups import Edge, Group, Limits, edges_between, joined, reads_only_within, worthwhile
+from rillet.dispatch.regions.nodes import Kind, Node, guards, host_blocks, node
+from rillet.dispatch.regions.padded_uses import redirect
 from rillet.ir import Program
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import reads

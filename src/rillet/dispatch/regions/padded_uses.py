@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 
 from torch_mlir import ir
 
-from rillet.dispatch.groups import Group
-from rillet.dispatch.nodes import Kind, Node
+from rillet.dispatch.regions.groups import Group
+from rillet.dispatch.regions.nodes import Kind, Node
 from rillet.ir.extents import margins, padding_value
 from rillet.ir.rewrite import defining, rebuild_generic, replace
 from rillet.ir.structured import Expr, Map, captures

@@ -13,7 +13,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
-from rillet.dispatch.pack_rhs import pack
+from rillet.dispatch.packing.pack_rhs import pack
 from rillet.ir import Program, constants
 from rillet.ir.contraction import Contraction, weighted_contraction
 from rillet.ir.rewrite import clone_operations, generic_like, replace, sweep_constants

@@ -1,7 +1,7 @@
 """Gives convolutions by windows of three their weights a second time, transformed for Winograd's algorithm.
 
-Kernels transform the image (``codegen/cpu/winograd/strategy.py``). The weights as they are stay, for the tiles whose results are
-not finite that way.
+Kernels transform the image (``codegen/cpu/winograd/strategy.py``). The weights as they are stay, for the tiles whose
+results are not finite that way.
 
 An executable's ``flow.winograd`` holds the numbers of the argument with the weights and of the one with their
 transforms, ``[4 for each image axis.., groups * (N ceildiv P), K, P]``, of panels packed as those of the former.
@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 from torch_mlir import ir
 
-from rillet.dispatch.executables import declarations, functions
-from rillet.dispatch.winograd import ATTRIBUTE, WINDOW, Options, gains, transform
+from rillet.dispatch.kernels import declarations, functions
+from rillet.dispatch.packing.winograd import ATTRIBUTE, WINDOW, Options, gains, transform
 from rillet.ir import Program, constants
 from rillet.ir.contraction import contraction
 from rillet.ir.structured import structured, walk

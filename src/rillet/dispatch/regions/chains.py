@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.dispatch.groups import Edge, Group, edges_between, joined, outputs
-from rillet.dispatch.nodes import Kind, Node
+from rillet.dispatch.regions.groups import Edge, Group, edges_between, joined, outputs
+from rillet.dispatch.regions.nodes import Kind, Node
 from rillet.ir import dtypes
 from rillet.ir.contraction import Contraction, contraction, is_interleaved
 from rillet.ir.structured import DYNAMIC

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.dispatch.executables import declarations, functions, modules
+from rillet.dispatch.kernels import declarations, functions, modules
 from rillet.dispatch.names import name_of
 from rillet.dispatch.outline import EXECUTABLE
 from rillet.ir import Program

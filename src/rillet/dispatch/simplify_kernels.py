@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.dispatch.executables import functions
-from rillet.dispatch.form_regions import STAGE
+from rillet.dispatch.kernels import functions
+from rillet.dispatch.regions.form_regions import STAGE
 from rillet.ir import Program
 from rillet.ir.rewrite import run_upstream
 

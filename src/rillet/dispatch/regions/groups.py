@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.dispatch import winograd
-from rillet.dispatch.nodes import Kind, Node, is_source
+from rillet.dispatch.packing import winograd
+from rillet.dispatch.regions.nodes import Kind, Node, is_source
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import DYNAMIC, Map
 
