@@ -1,6 +1,6 @@
 """The pipeline: every stage and pass, in order, in one list. Read this first.
 
-The frontend makes the program; codegen compiles its executables after dispatch; the passes here are all that happens
+The frontend makes the program; codegen compiles its kernels after dispatch; the passes here are all that happens
 between and after. After each stage the module is verified and the stage's own spec check runs.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rillet import dispatch, hal, optimize, schedule, vm
-from rillet.codegen.result import CompiledExecutable
+from rillet.codegen.result import CompiledKernel
 from rillet.errors import CompileError
 from rillet.ir import Program
 from rillet.ir.passes import Pass
@@ -65,7 +65,7 @@ class Trace:
         text = program.module.operation.get_asm(enable_debug_info=False)
         _write(self.directory / f"{STAGES.index(stage):02d}-{stage}.mlir", text)
 
-    def dump_kernels(self, target: str, kernels: Sequence[CompiledExecutable]) -> None:
+    def dump_kernels(self, target: str, kernels: Sequence[CompiledKernel]) -> None:
         """Write ``NN-codegen/TARGET/NAME.mlir``, ``.ll`` and ``.s`` of each kernel when a directory is set."""
         if self.directory is None:
             return

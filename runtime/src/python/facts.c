@@ -69,7 +69,7 @@ static const char* format_name(uint8_t format) {
   return format < sizeof(names) / sizeof(names[0]) ? names[format] : "unknown";
 }
 
-static PyObject* executables(const rlt_module_view_t* module, uint32_t selected) {
+static PyObject* libraries(const rlt_module_view_t* module, uint32_t selected) {
   PyObject* list = PyList_New(0);
   bool complete = list != NULL;
   for (uint32_t i = 0; complete && i < module->executables.count; ++i) {
@@ -126,7 +126,7 @@ PyObject* native_view_facts(const rlt_module_view_t* module, uint32_t executable
   PyObject* facts = PyDict_New();
   const bool complete = facts && set(facts, "producer", text(module->producer)) &&
                         set(facts, "exports", exports(module)) &&
-                        set(facts, "executables", executables(module, executable)) &&
+                        set(facts, "libraries", libraries(module, executable)) &&
                         set(facts, "stats", stats(module)) && set(facts, "constants", constants(module)) &&
                         set(facts, "entry_facts", entry_facts(module));
   return finish(facts, complete);

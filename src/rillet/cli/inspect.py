@@ -23,7 +23,7 @@ def handle(options: argparse.Namespace) -> int:
     facts: dict[str, Any] = {
         "inputs": [_spec(s) for s in contents.inputs],
         "outputs": [_spec(s) for s in contents.outputs],
-        "executables": contents.executables,
+        "libraries": contents.libraries,
         "stats": contents.stats,
         "verified": options.verify,
     }
@@ -34,12 +34,12 @@ def handle(options: argparse.Namespace) -> int:
         print(f"{kind}:")
         for spec in facts[kind]:
             print(f"  {spec['name']}: {spec['dtype']} {spec['shape']}")
-    print("executables, best first:")
-    for variant in facts["executables"]:
+    print("libraries, best first:")
+    for variant in facts["libraries"]:
         mark = "  <- this machine" if variant["selected"] else ""
         print(f"  {variant['target']}: {variant['bytes']:,} bytes, {counted(len(variant['entries']), 'kernel')}{mark}")
     print("stats:")
-    print_stats(contents.inputs, contents.stats, len(contents.executables))
+    print_stats(contents.inputs, contents.stats, len(contents.libraries))
     if options.verify:
         print("verified: all checksums match")
     return 0

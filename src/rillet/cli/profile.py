@@ -54,11 +54,11 @@ def record(module: Module, inputs: Sequence[np.ndarray], calls: int) -> list[lis
 
 def measure_roofs(module: Module) -> tuple[Roofline | None, str]:
     """This machine's roofs for the module's kernels, and a line about them: what they are, or why there are none."""
-    executable = next(e for e in module.executables if e["selected"])
+    library = next(e for e in module.libraries if e["selected"])
     try:
         from rillet.analysis import roofs
 
-        probe = roofs.Roofs(roofs.target_of(executable["arch"], executable["features"]))
+        probe = roofs.Roofs(roofs.target_of(library["arch"], library["features"]))
     except (ImportError, CompileError) as error:
         reason = "it takes the compiler: pip install 'rillet[compiler]'" if isinstance(error, ImportError) else error
         return None, f"no share of the roof, which cannot be measured: {reason}"

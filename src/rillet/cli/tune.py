@@ -73,11 +73,11 @@ def handle(options: argparse.Namespace) -> int:
     check_file(path, makes_folder=True)
     known = Record.load(path) if path.exists() else Record()
     source, shapes = pin(model_path(options.model), parse_shapes(options.shape), parse_sizes("--dim", options.dim))
-    image, executables = compiler.lower(source, target, shapes)
+    image, kernel_texts = compiler.lower(source, target, shapes)
     with (
         Search(
             image,
-            executables,
+            kernel_texts,
             target,
             lambda module: _inputs(module, options),
             library_of=compiler.library_of,

@@ -1,7 +1,7 @@
 """The compile cache: objects by the content of what they were compiled from.
 
-One file for each executable, under ``$RILLET_CACHE`` (default: ``$XDG_CACHE_HOME/rillet`` or ``~/.cache/rillet``).
-The key covers the executable's text, the target, the options, the versions of MLIR and LLVM and the source of the code
+One file for each kernel, under ``$RILLET_CACHE`` (default: ``$XDG_CACHE_HOME/rillet`` or ``~/.cache/rillet``).
+The key covers the kernel's text, the target, the options, the versions of MLIR and LLVM and the source of the code
 generator, so that a stale object can never be picked up. Files appear by atomic rename.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rillet.codegen.knobs import Choice
-from rillet.codegen.result import CodegenOptions, CompiledExecutable
+from rillet.codegen.result import CodegenOptions, CompiledKernel
 from rillet.errors import SaveError
 from rillet.support.files import write_atomically
 from rillet.targets import Target
@@ -33,7 +33,7 @@ def default_directory() -> Path:
 
 
 def key(text: str, target: Target, options: CodegenOptions) -> str:
-    """The cache key of one executable."""
+    """The cache key of one kernel."""
     facts = {"text": text, "target": dataclasses.asdict(target), "options": dataclasses.asdict(options)}
     digest = hashlib.sha256(_toolchain_fingerprint().encode())
     digest.update(json.dumps(facts, sort_keys=True).encode())
@@ -72,12 +72,12 @@ def _digest(facts: Mapping[str, Any], content: bytes) -> str:
 
 
 class ObjectCache:
-    """Compiled executables on disk. A damaged or unreadable file counts as absent."""
+    """Compiled kernels on disk. A damaged or unreadable file counts as absent."""
 
     def __init__(self, directory: Path):
         self.directory = directory / "objects"
 
-    def get(self, key: str) -> CompiledExecutable | None:
+    def get(self, key: str) -> CompiledKernel | None:
         if (stored := read(self._path(key))) is None:
             return None
         facts, body = stored
@@ -85,15 +85,15 @@ class ObjectCache:
             facts["grid"] = tuple(facts["grid"]) if facts["grid"] else None
             if facts["choice"]:
                 facts["choice"] = Choice.parse(facts["choice"])
-            return CompiledExecutable(object=body, **facts)
+            return CompiledKernel(object=body, **facts)
         except (TypeError, KeyError, ValueError, AttributeError):
             return None
 
-    def put(self, key: str, executable: CompiledExecutable) -> None:
-        """Store ``executable``, as ``write`` does."""
-        facts = {f.name: getattr(executable, f.name) for f in dataclasses.fields(executable) if f.name != "object"}
-        facts["choice"] = executable.choice.given() if executable.choice else None
-        write(self._path(key), facts, executable.object)
+    def put(self, key: str, kernel: CompiledKernel) -> None:
+        """Store ``kernel``, as ``write`` does."""
+        facts = {f.name: getattr(kernel, f.name) for f in dataclasses.fields(kernel) if f.name != "object"}
+        facts["choice"] = kernel.choice.given() if kernel.choice else None
+        write(self._path(key), facts, kernel.object)
 
     def _path(self, key: str) -> Path:
         return self.directory / key[:2] / key[2:]

@@ -1,4 +1,4 @@
-"""Compiles the executables of a program for one target: cached by content, in parallel, linked into one ELF."""
+"""Compiles the kernels of a program for one target: cached by content, in parallel, linked into one ELF."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rillet.codegen import cache
 from rillet.codegen.cpu.object_code.link import link_embedded_elf
 from rillet.codegen.knobs import Knobs
 from rillet.codegen.pool import Job, Pool
-from rillet.codegen.result import CodegenOptions, CompiledExecutable
+from rillet.codegen.result import CodegenOptions, CompiledKernel
 from rillet.errors import CompileError
 from rillet.targets import Target
 
@@ -19,7 +19,7 @@ Progress = Callable[[int, int], None]  # (finished, total)
 
 
 def compile_library(
-    executables: Sequence[tuple[str, str]],
+    kernel_texts: Sequence[tuple[str, str]],
     target: Target,
     options: CodegenOptions,
     *,
@@ -27,16 +27,16 @@ def compile_library(
     jobs: int | None = None,
     cache_directory: Path | None = None,
     progress: Progress | None = None,
-) -> tuple[bytes, list[CompiledExecutable]]:
+) -> tuple[bytes, list[CompiledKernel]]:
     """``compile_parts``, linked into an embedded ELF: its bytes, and the parts."""
     compiled = compile_parts(
-        executables, target, options, knobs=knobs, jobs=jobs, cache_directory=cache_directory, progress=progress
+        kernel_texts, target, options, knobs=knobs, jobs=jobs, cache_directory=cache_directory, progress=progress
     )
     return link_embedded_elf(compiled, target), compiled
 
 
 def compile_parts(
-    executables: Sequence[tuple[str, str]],
+    kernel_texts: Sequence[tuple[str, str]],
     target: Target,
     options: CodegenOptions,
     *,
@@ -44,21 +44,21 @@ def compile_parts(
     jobs: int | None = None,
     cache_directory: Path | None = None,
     progress: Progress | None = None,
-) -> list[CompiledExecutable]:
-    """Compile ``executables``, pairs of (name, module text), in order.
+) -> list[CompiledKernel]:
+    """Compile ``kernels``, pairs of (name, module text), in order.
 
-    ``knobs`` are choices that overrule the cost model's, by the executable's name; where a kernel cannot be compiled
+    ``knobs`` are choices that overrule the cost model's, by the kernel's name; where a kernel cannot be compiled
     with them, a ``RuntimeWarning`` says so and the cost model's are used. ``jobs`` is the number of worker processes
-    (default: one a core); ``cache_directory`` None means no cache. Raises ``CompileError`` naming the executable that
+    (default: one a core); ``cache_directory`` None means no cache. Raises ``CompileError`` naming the kernel that
     failed.
     """
     chosen = knobs or {}
     work = [
         Job(name, text, target, dataclasses.replace(options, knobs=chosen.get(name, options.knobs)))
-        for name, text in executables
+        for name, text in kernel_texts
     ]
 
-    def check(job: Job, outcome: CompiledExecutable | CompileError) -> None:
+    def check(job: Job, outcome: CompiledKernel | CompileError) -> None:
         if not isinstance(outcome, CompileError):
             return
         if job.options == options:
@@ -75,7 +75,7 @@ def compile_parts(
         untuned = [dataclasses.replace(work[n], options=options) for n in failed]
         again = compile_jobs(untuned, pool, cache_directory=cache_directory, check=check)
     made = {**dict(enumerate(outcomes)), **dict(zip(failed, again, strict=True))}
-    return [outcome for outcome in made.values() if isinstance(outcome, CompiledExecutable)]
+    return [outcome for outcome in made.values() if isinstance(outcome, CompiledKernel)]
 
 
 def compile_jobs(
@@ -84,12 +84,12 @@ def compile_jobs(
     *,
     cache_directory: Path | None = None,
     progress: Progress | None = None,
-    check: Callable[[Job, CompiledExecutable | CompileError], None] = lambda job, outcome: None,
-) -> list[CompiledExecutable | CompileError]:
+    check: Callable[[Job, CompiledKernel | CompileError], None] = lambda job, outcome: None,
+) -> list[CompiledKernel | CompileError]:
     """The outcome of each job, from the cache or compiled by ``pool``; ``check`` may raise to give up at once."""
     store = cache.ObjectCache(cache_directory) if cache_directory else None
     keys = [cache.key(job.text, job.target, job.options) for job in jobs]
-    results: dict[int, CompiledExecutable | CompileError] = {}
+    results: dict[int, CompiledKernel | CompileError] = {}
     for number, key in enumerate(keys):
         if store and (found := store.get(key)):
             results[number] = found
@@ -97,10 +97,10 @@ def compile_jobs(
     report(len(results), len(jobs))
     misses = [number for number in range(len(jobs)) if number not in results]
 
-    def finish(miss: int, outcome: CompiledExecutable | CompileError) -> None:
+    def finish(miss: int, outcome: CompiledKernel | CompileError) -> None:
         check(jobs[misses[miss]], outcome)
         results[misses[miss]] = outcome
-        if store and isinstance(outcome, CompiledExecutable):
+        if store and isinstance(outcome, CompiledKernel):
             store.put(keys[misses[miss]], outcome)
         report(len(results), len(jobs))
 

@@ -1,4 +1,4 @@
-"""Compiles executables in this process and in worker processes."""
+"""Compiles kernels in this process and in worker processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from rillet.codegen.result import CodegenOptions, CompiledExecutable
+from rillet.codegen.result import CodegenOptions, CompiledKernel
 from rillet.errors import CompileError
 from rillet.support import worker_process
 from rillet.targets import Target
@@ -25,7 +25,7 @@ _WORKER = "rillet.codegen.worker"
 
 @dataclass(frozen=True)
 class Job:
-    """One executable to compile: its name, its module's text, and how."""
+    """One kernel to compile: its name, its module's text, and how."""
 
     name: str
     text: str
@@ -33,7 +33,7 @@ class Job:
     options: CodegenOptions
 
 
-Finish = Callable[[int, CompiledExecutable | CompileError], None]  # (number of the job, outcome)
+Finish = Callable[[int, CompiledKernel | CompileError], None]  # (number of the job, outcome)
 
 
 class Pool:
@@ -68,7 +68,7 @@ class Pool:
         pending: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in sorted(range(len(jobs)), key=lambda n: -len(jobs[n].text)):
             pending.put(number)
-        finished: queue.SimpleQueue[tuple[int, CompiledExecutable | CompileError]] = queue.SimpleQueue()
+        finished: queue.SimpleQueue[tuple[int, CompiledKernel | CompileError]] = queue.SimpleQueue()
         for slot in range(len(self._processes)):
             threading.Thread(target=self._drive, args=(slot, pending, finished, jobs), daemon=True).start()
         for _ in jobs:
@@ -89,7 +89,7 @@ class Pool:
         self,
         slot: int,
         pending: queue.SimpleQueue[int],
-        finished: queue.SimpleQueue[tuple[int, CompiledExecutable | CompileError]],
+        finished: queue.SimpleQueue[tuple[int, CompiledKernel | CompileError]],
         jobs: Sequence[Job],
     ) -> None:
         """Feed one process from the queue until that is empty; one that dies costs its job and is replaced."""
@@ -108,16 +108,16 @@ class Pool:
                     code = process.poll()
                     worker_process.end(process)
                     self._processes[slot] = worker_process.start(_WORKER)
-                message = f"the compiler process died (status {code}) while compiling executable '{job.name}'"
+                message = f"the compiler process died (status {code}) while compiling kernel '{job.name}'"
                 finished.put((number, CompileError(message)))
 
 
-def outcome_of(text: str, target: Target, options: CodegenOptions) -> CompiledExecutable | CompileError:
-    """Compile an executable's text; what goes wrong is returned, a bug of the code generator with its traceback."""
+def outcome_of(text: str, target: Target, options: CodegenOptions) -> CompiledKernel | CompileError:
+    """Compile a kernel's text; what goes wrong is returned, a bug of the code generator with its traceback."""
     from rillet import codegen
 
     try:
-        return codegen.compile_executable(text, target, options)
+        return codegen.compile_kernel(text, target, options)
     except CompileError as error:
         return error
     except Exception:

@@ -9,7 +9,7 @@ from rillet.codegen.knobs import MODEL, Choice, Knobs
 
 @dataclass(frozen=True)
 class CodegenOptions:
-    """Options of one executable's compilation."""
+    """Options of one kernel's compilation."""
 
     optimize_for_size: bool = False
     keep_intermediates: bool = False  # the kernel as MLIR, LLVM IR and assembly, beside the object
@@ -17,8 +17,8 @@ class CodegenOptions:
 
 
 @dataclass(frozen=True)
-class CompiledExecutable:
-    """One executable as an object file that defines hidden ``name`` and ``name__count`` (docs/architecture.md, §4)."""
+class CompiledKernel:
+    """One kernel as an object file that defines hidden ``name`` and ``name__count`` (docs/architecture.md, §4)."""
 
     name: str
     object: bytes

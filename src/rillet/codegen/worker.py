@@ -1,4 +1,4 @@
-"""A worker process that compiles executables."""
+"""A worker process that compiles kernels."""
 
 from rillet.codegen.pool import outcome_of
 from rillet.support import worker_process

@@ -14,7 +14,7 @@ from rillet.dialects.verifying import error
 
 
 class Flow(ext.Dialect, name="flow"):
-    """Host-side views and accesses of tensors. A dispatch itself is a ``func.call`` of an executable's declaration."""
+    """Host-side views and accesses of tensors. A dispatch itself is a ``func.call`` of a kernel's declaration."""
 
 
 class ReshapeOp(Flow.Operation, name="reshape", traits=[ext.Pure]):

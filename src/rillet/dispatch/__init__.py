@@ -1,4 +1,4 @@
-"""Dispatch formation: tensor form → host program of dispatches (``flow``) and executables (docs/architecture.md,
+"""Dispatch formation: tensor form → host program of dispatches (``flow``) and kernels (docs/architecture.md,
 section 3).
 """
 
@@ -36,11 +36,11 @@ PASSES = [
     Pass("host-views", "dispatch", host_views.run),
     Pass("form-regions", "dispatch", form_regions.run, Limits()),
     Pass("outline", "dispatch", outline.run),
-    Pass("simplify-executables", "dispatch", simplify_kernels.run),
+    Pass("simplify-kernels", "dispatch", simplify_kernels.run),
     Pass("round-trips", "dispatch", round_trips.run),
     Pass("tensor-selects", "dispatch", tensor_selects.run),  # simplification makes them anew
     Pass("aliases", "dispatch", aliases.run),
-    Pass("share-executables", "dispatch", share_kernels.run),
+    Pass("share-kernels", "dispatch", share_kernels.run),
     Pass("winograd-weights", "dispatch", winograd_weights.run),
     Pass("stats", "dispatch", stats.run),
 ]

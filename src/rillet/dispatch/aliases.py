@@ -18,7 +18,7 @@ from rillet.ir.structured import reads, structured
 
 
 def run(program: Program, options: None) -> None:
-    """Annotate executables and their declarations."""
+    """Annotate kernels and their declarations."""
     with program.context, ir.Location.unknown():
         declared = declarations(program)
         for name, function in functions(program).items():

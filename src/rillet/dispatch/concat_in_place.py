@@ -179,7 +179,7 @@ def _rewrite(plan: _Plan) -> None:
             shape = list(ir.RankedTensorType(step.value.type).shape)
             start = argument(step.start) if step.start else 0
             offsets = [start if a == axis else 0 for a in range(len(shape))]
-            # As an argument, so that parts that differ by their place only are made by one executable.
+            # As an argument, so that parts that differ by their place only are made by one kernel.
             whole = builders.insert_slice(step.value, whole, offsets, shape, [1] * len(shape))
         if step.maker is not None:
             whole.owner.operation.move_after(anchor)

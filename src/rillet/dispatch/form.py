@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torch_mlir import ir
 
-from rillet.dispatch.outline import EXECUTABLE
+from rillet.dispatch.outline import KERNEL
 from rillet.errors import CompileError
 from rillet.ir import Program
 from rillet.ir.rewrite import defining
@@ -29,14 +29,14 @@ _DEVICE_DIALECTS = frozenset(("linalg", "tensor", "arith", "math", "scf", "func"
 def check(program: Program) -> None:
     """Raise ``CompileError`` unless the program is a valid flow program."""
     program.module.operation.verify()
-    executables = dict(_executables(program))
+    kernel_texts = dict(_kernel_texts(program))
     for op in walk(program.main()):
-        _check_host(op, executables)
-    for name, function in executables.items():
-        _check_executable(name, function)
+        _check_host(op, kernel_texts)
+    for name, function in kernel_texts.items():
+        _check_kernel(name, function)
 
 
-def _executables(program: Program) -> Iterator[tuple[str, ir.Operation]]:
+def _kernel_texts(program: Program) -> Iterator[tuple[str, ir.Operation]]:
     for op in program.module.body.operations:
         if op.operation.name != "builtin.module":
             continue
@@ -44,11 +44,11 @@ def _executables(program: Program) -> Iterator[tuple[str, ir.Operation]]:
             functions = [f.operation for f in module.operation.regions[0].blocks[0].operations]
             name = ir.StringAttr(module.operation.attributes["sym_name"]).value
             if len(functions) != 1 or ir.StringAttr(functions[0].attributes["sym_name"]).value != name:
-                raise CompileError(f"internal: executable @{name} must hold one function of its name")
+                raise CompileError(f"internal: kernel @{name} must hold one function of its name")
             yield name, functions[0]
 
 
-def _check_host(op: ir.Operation, executables: dict[str, ir.Operation]) -> None:
+def _check_host(op: ir.Operation, kernel_texts: dict[str, ir.Operation]) -> None:
     has_tensor = any(isinstance(v.type, ir.RankedTensorType) for v in (*op.operands, *op.results))
     if op.name == "tensor.dim":
         owner = defining(op.operands[0])
@@ -56,8 +56,8 @@ def _check_host(op: ir.Operation, executables: dict[str, ir.Operation]) -> None:
             raise CompileError(f"internal: tensor.dim of a '{owner.name}' is left in the host program")
     elif op.name == "func.call":
         name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-        if name not in executables:
-            raise CompileError(f"internal: @main calls @{name}, which is no executable")
+        if name not in kernel_texts:
+            raise CompileError(f"internal: @main calls @{name}, which is no kernel")
     elif has_tensor and op.name not in _HOST_TENSOR_OPS and not op.name.startswith("scf."):
         is_splat = op.name == "arith.constant" and ir.DenseElementsAttr(op.attributes["value"]).is_splat
         if not is_splat:
@@ -66,11 +66,11 @@ def _check_host(op: ir.Operation, executables: dict[str, ir.Operation]) -> None:
         raise CompileError(f"internal: '{op.name}' is left in the host program")
 
 
-def _check_executable(name: str, function: ir.Operation) -> None:
+def _check_kernel(name: str, function: ir.Operation) -> None:
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     kinds = [isinstance(t, ir.RankedTensorType) for t in type_.inputs]
     if kinds != sorted(kinds, reverse=True):
-        raise CompileError(f"internal: executable @{name} has a scalar argument before a tensor")
+        raise CompileError(f"internal: kernel @{name} has a scalar argument before a tensor")
     for key, types in (("arg_attrs", type_.inputs), ("res_attrs", type_.results)):
         for i, tensor in enumerate(types):
             if not isinstance(tensor, ir.RankedTensorType):
@@ -81,10 +81,10 @@ def _check_executable(name: str, function: ir.Operation) -> None:
             named = ir.DictAttr(function.attributes[key][i]) if key in function.attributes else {}
             dims = list(ir.DenseI64ArrayAttr(named["flow.dims"])) if "flow.dims" in named else []
             if len(dims) != dynamic or any(kinds[d] for d in dims):
-                raise CompileError(f"internal: executable @{name} lacks the extents of a tensor at its edge")
+                raise CompileError(f"internal: kernel @{name} lacks the extents of a tensor at its edge")
     for op in walk(function):
         if op.name.split(".")[0] not in _DEVICE_DIALECTS or op.name == "func.call":
-            raise CompileError(f"internal: '{op.name}' in executable @{name}")
+            raise CompileError(f"internal: '{op.name}' in kernel @{name}")
 
 
-__all__ = ["EXECUTABLE", "check"]
+__all__ = ["KERNEL", "check"]

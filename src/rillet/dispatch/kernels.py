@@ -1,15 +1,15 @@
-"""Finding an executable's module, function and declaration in a flow program."""
+"""Finding a kernel's module, function and declaration in a flow program."""
 
 from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.dispatch.outline import EXECUTABLE
+from rillet.dispatch.outline import KERNEL
 from rillet.ir import Program
 
 
 def functions(program: Program) -> dict[str, ir.Operation]:
-    """The function of each executable, by name, in order."""
+    """The function of each kernel, by name, in order."""
     found = {}
     for module in modules(program).values():
         function = module.regions[0].blocks[0].operations[0].operation
@@ -18,7 +18,7 @@ def functions(program: Program) -> dict[str, ir.Operation]:
 
 
 def modules(program: Program) -> dict[str, ir.Operation]:
-    """The module of each executable, by name, in order."""
+    """The module of each kernel, by name, in order."""
     for op in program.module.body.operations:
         if op.operation.name == "builtin.module":
             return {name(m.operation): m.operation for m in op.operation.regions[0].blocks[0].operations}
@@ -26,11 +26,11 @@ def modules(program: Program) -> dict[str, ir.Operation]:
 
 
 def declarations(program: Program) -> dict[str, ir.Operation]:
-    """The declaration that calls of each executable refer to, by name."""
+    """The declaration that calls of each kernel refer to, by name."""
     return {
         name(op.operation): op.operation
         for op in program.module.body.operations
-        if op.operation.name == "func.func" and EXECUTABLE in op.operation.attributes
+        if op.operation.name == "func.func" and KERNEL in op.operation.attributes
     }
 
 

@@ -1,4 +1,4 @@
-"""Readable names for executables, from what they compute: ``conv_112x112x32_3x3``, ``matmul_128x384x384``,
+"""Readable names for kernels, from what they compute: ``conv_112x112x32_3x3``, ``matmul_128x384x384``,
 ``reduce_64x1000``.
 """
 
@@ -15,7 +15,7 @@ from rillet.ir.structured import DYNAMIC, Structured, copy_permutation, structur
 
 
 def name_of(function: ir.Operation) -> str:
-    """A name for the executable ``function``; not unique."""
+    """A name for the kernel ``function``; not unique."""
     ops = [op.operation for op in function.regions[0].blocks[0].operations][:-1]
     generics = [v for v in map(structured, ops) if v is not None]
     result = next(iter(list(function.regions[0].blocks[0].operations)[-1].operands))

@@ -1,8 +1,8 @@
-"""Moves each marked region into an executable of its own and calls it from the host program (docs/architecture.md,
+"""Moves each marked region into a kernel of its own and calls it from the host program (docs/architecture.md,
 section 3).
 
 Members are moved, not copied. What a region reads becomes an argument, except constants and tensors made out of
-nothing, which each executable makes for itself. Extents of tensors at the executable's edge become scalar arguments.
+nothing, which each kernel makes for itself. Extents of tensors at the kernel's edge become scalar arguments.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from rillet.ir.rewrite import (
 )
 from rillet.ir.structured import DYNAMIC, reads, walk
 
-EXECUTABLE = "flow.executable"
+KERNEL = "flow.kernel"
 
 
 def run(program: Program, options: None) -> None:
-    """Outline every region of ``@main``; executables are called ``dispatch_0``, ``dispatch_1``, … in program order."""
+    """Outline every region of ``@main``; kernels are called ``dispatch_0``, ``dispatch_1``, … in program order."""
     with program.context, ir.Location.unknown():
         with ir.InsertionPoint(program.module.body):
             holder = ir.Operation.create(
-                "builtin.module", attributes={"sym_name": ir.StringAttr.get("executables")}, regions=1
+                "builtin.module", attributes={"sym_name": ir.StringAttr.get("kernels")}, regions=1
             )
         holder.regions[0].blocks.append()
         outliner = _Outliner(program, holder.regions[0].blocks[0])
@@ -53,9 +53,9 @@ def run(program: Program, options: None) -> None:
 
 
 class _Outliner:
-    def __init__(self, program: Program, executables: ir.Block) -> None:
+    def __init__(self, program: Program, kernel_texts: ir.Block) -> None:
         self.program = program
-        self.executables = executables
+        self.kernel_texts = kernel_texts
         self.main = program.main()
         self.count = 0
         self.known: dict[ir.Value, Sequence[Extent]] = {}
@@ -140,12 +140,12 @@ class _Outliner:
             cf.assert_(fits, f"{label}: rows of {{0}} elements are longer than {{1}}, the most that a kernel can hold")
 
     def _declare(self, name: str, described: dict[str, ir.Attribute]) -> None:
-        reference = ir.Attribute.parse(f"@executables::@{name}")
+        reference = ir.Attribute.parse(f"@kernels::@{name}")
         visibility = ir.StringAttr.get("private")
         with ir.InsertionPoint(self.main), ir.Location.unknown():
             ir.Operation.create(
                 "func.func",
-                attributes=described | {"sym_visibility": visibility, EXECUTABLE: reference},
+                attributes=described | {"sym_visibility": visibility, KERNEL: reference},
                 regions=1,
             )
 
@@ -161,9 +161,9 @@ class _Outliner:
     ) -> None:
         module = ir.Operation.create(
             "builtin.module",
-            attributes={"sym_name": ir.StringAttr.get(name), EXECUTABLE: ir.UnitAttr.get()},
+            attributes={"sym_name": ir.StringAttr.get(name), KERNEL: ir.UnitAttr.get()},
             regions=1,
-            ip=ir.InsertionPoint(self.executables),
+            ip=ir.InsertionPoint(self.kernel_texts),
         )
         body = module.regions[0].blocks.append()
         function = ir.Operation.create("func.func", attributes=described, regions=1, ip=ir.InsertionPoint(body))

@@ -1,4 +1,4 @@
-"""Leaves out conversions to narrow integers and back within an executable.
+"""Leaves out conversions to narrow integers and back within a kernel.
 
 Where a result is quantized and what is fused behind reads it dequantized, a float that is an integer already, and is
 clamped to what the integer type holds, would be converted, cut to 8 bits, extended, and converted back. The value is
@@ -21,7 +21,7 @@ _EXTENSIONS = ("arith.extsi", "arith.extui")
 
 
 def run(program: Program, options: None) -> None:
-    """Rewrite the bodies of all executables."""
+    """Rewrite the bodies of all kernels."""
     with program.context, ir.Location.unknown():
         for function in functions(program).values():
             for op in list(walk(function)):

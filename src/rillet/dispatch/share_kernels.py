@@ -1,6 +1,6 @@
-"""Gives executables names that say what they compute, and keeps one of those that are equal.
+"""Gives kernels names that say what they compute, and keeps one of those that are equal.
 
-Two executables are equal when they print the same but for their names and locations.
+Two kernels are equal when they print the same but for their names and locations.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from torch_mlir import ir
 
 from rillet.dispatch.kernels import declarations, functions, modules
 from rillet.dispatch.names import name_of
-from rillet.dispatch.outline import EXECUTABLE
+from rillet.dispatch.outline import KERNEL
 from rillet.ir import Program
 from rillet.ir.structured import walk
 
 
 def run(program: Program, options: None) -> None:
-    """Rename and share executables; calls are redirected."""
+    """Rename and share kernels; calls are redirected."""
     with program.context, ir.Location.unknown():
         taken: set[str] = set()
         kept: dict[str, str] = {}
         renamed: dict[str, str] = {}
         holders, declared = modules(program), declarations(program)
         for old, function in functions(program).items():
-            function.attributes["sym_name"] = ir.StringAttr.get("executable")
+            function.attributes["sym_name"] = ir.StringAttr.get("kernel")
             content = function.get_asm(use_local_scope=True, enable_debug_info=False)
             if content in kept:
                 renamed[old] = kept[content]
@@ -33,7 +33,7 @@ def run(program: Program, options: None) -> None:
             kept[content] = renamed[old] = name
             for op in (function, holders[old], declared[old]):
                 op.attributes["sym_name"] = ir.StringAttr.get(name)
-            declared[old].attributes[EXECUTABLE] = ir.Attribute.parse(f"@executables::@{name}")
+            declared[old].attributes[KERNEL] = ir.Attribute.parse(f"@kernels::@{name}")
         for op in walk(program.main()):
             if op.name == "func.call":
                 callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value

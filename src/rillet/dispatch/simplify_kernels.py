@@ -1,4 +1,4 @@
-"""Cleans up inside executables: chains of elementwise operations become one, unused parts go away.
+"""Cleans up inside kernels: chains of elementwise operations become one, unused parts go away.
 
 What passes between the stages of a chain is kept: an elementwise operation stays in its stage.
 """
@@ -16,7 +16,7 @@ _PIPELINE = "builtin.module(builtin.module(builtin.module(func.func(linalg-fuse-
 
 
 def run(program: Program, options: None) -> None:
-    """Simplify every executable. Signatures stay as they are."""
+    """Simplify every kernel. Signatures stay as they are."""
     with program.context, ir.Location.unknown():
         if not functions(program):
             return

@@ -1,4 +1,4 @@
-"""Counts work: multiply-accumulates and bytes touched by each executable, and the whole model's, as attributes.
+"""Counts work: multiply-accumulates and bytes touched by each kernel, and the whole model's, as attributes.
 
 A declaration gets ``rillet.macs`` and ``rillet.bytes``; the module gets ``rillet.macs`` (the sum over calls),
 ``rillet.dispatch_count`` and ``rillet.weight_bytes``. What depends on a dynamic extent is counted with extent 1.

@@ -15,8 +15,8 @@ import numpy as np
 from rillet import pipeline, runtime
 from rillet.codegen.cache import default_directory
 from rillet.codegen.library import Progress, compile_library, compile_parts
-from rillet.codegen.result import CodegenOptions, CompiledExecutable
-from rillet.driver.kernels import entry_facts, executables
+from rillet.codegen.result import CodegenOptions, CompiledKernel
+from rillet.driver.kernels import entry_facts, kernel_texts
 from rillet.errors import CompileError, LoadError
 from rillet.frontends import source as source_frontend
 from rillet.frontends.pinned_dimensions import pin
@@ -99,11 +99,11 @@ def compile(
             but are not read: a call with another value gives the results for this one.
         threads: threads a call uses; None: one a core.
         jobs: processes that compile; None: one a core.
-        cache: reuse compiled executables: True for the default directory, a path, or False.
+        cache: reuse compiled kernels: True for the default directory, a path, or False.
         dump_ir: a directory that gets the module after every stage, and each kernel as MLIR, LLVM IR and assembly.
         optimize_for_size: prefer small files over fast code.
         tuning: use what ``rillet tune`` found out: True for the default record, where there is one, a path, or False.
-        progress: called with (finished, total) executables; by default a long compile shows a bar on a terminal.
+        progress: called with (finished, total) kernels; by default a long compile shows a bar on a terminal.
 
     Raises:
         UnsupportedError: names every node that cannot be compiled.
@@ -257,12 +257,12 @@ def lower(
     values: Mapping[str, np.ndarray] | None = None,
     options: CompileOptions | None = None,
 ) -> tuple[Image, list[tuple[str, str]]]:
-    """Everything but code generation: what goes into the module file, and its executables (name, module text)."""
+    """Everything but code generation: what goes into the module file, and its kernels (name, module text)."""
     trace = pipeline.Trace(options.dump_ir if options else None)
     program = import_source(source, inputs, trace, values)
     steps = pipeline.passes(target, optimize_for_size=options is not None and options.optimize_for_size)
     pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
-    facts, parts = entry_facts(program), executables(program)
+    facts, parts = entry_facts(program), kernel_texts(program)
     pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal", "vm")], trace)
     return dataclasses.replace(encode(program), facts=facts), parts
 
@@ -282,7 +282,7 @@ def print_stage(
         source, inputs = pin(source, inputs, dims)
         if stage != "codegen":
             return str(lower_until(source, stage, target=target, inputs=inputs).module)
-        parts = executables(lower_until(source, "dispatch", target=target, inputs=inputs))
+        parts = kernel_texts(lower_until(source, "dispatch", target=target, inputs=inputs))
         return "\n".join(k.assembly for k in compile_parts(parts, target, CodegenOptions(keep_intermediates=True)))
 
 
@@ -347,8 +347,8 @@ def _compile_for(
     return library_of(target, elf, compiled)
 
 
-def library_of(target: Target, elf: bytes, compiled: Sequence[CompiledExecutable]) -> CompiledLibrary:
-    """Linked executables as a module file takes them."""
+def library_of(target: Target, elf: bytes, compiled: Sequence[CompiledKernel]) -> CompiledLibrary:
+    """Linked kernels as a module file takes them."""
     return CompiledLibrary(
         target=target.name,
         arch=target.arch,

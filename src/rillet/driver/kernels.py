@@ -1,4 +1,4 @@
-"""A program's executables after dispatch: their text, what each does, and which source nodes it came from."""
+"""A program's kernels after dispatch: their text, what each does, and which source nodes it came from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_SOURCES = 8
 
 
 def entry_facts(program: Program) -> tuple[EntryFacts, ...]:
-    """The facts of a program's executables after dispatch, in ordinal order."""
+    """The facts of a program's kernels after dispatch, in ordinal order."""
     sources: dict[str, list[str]] = {}
     for op in walk(program.main()):
         if op.name == "func.call":
@@ -22,7 +22,7 @@ def entry_facts(program: Program) -> tuple[EntryFacts, ...]:
     declarations = {
         ir.StringAttr(op.attributes["sym_name"]).value: op
         for op in program.module.body.operations
-        if "flow.executable" in op.attributes
+        if "flow.kernel" in op.attributes
     }
     return tuple(
         EntryFacts(
@@ -34,14 +34,14 @@ def entry_facts(program: Program) -> tuple[EntryFacts, ...]:
     )
 
 
-def executables(program: Program) -> list[tuple[str, str]]:
-    """The executables of a program after dispatch, in ordinal order: (name, module text)."""
+def kernel_texts(program: Program) -> list[tuple[str, str]]:
+    """The kernels of a program after dispatch, in ordinal order: (name, module text)."""
     return [(name, module.get_asm()) for name, module in _modules(program)]
 
 
 def _modules(program: Program) -> list[tuple[str, ir.Operation]]:
     for op in program.module.body.operations:
-        if op.operation.name == "builtin.module" and _symbol(op.operation) == "executables":
+        if op.operation.name == "builtin.module" and _symbol(op.operation) == "kernels":
             return [(_symbol(inner.operation), inner.operation) for inner in op.regions[0].blocks[0].operations]
     return []
 

@@ -14,7 +14,7 @@ from torch_mlir import ir
 
 from rillet import pipeline
 from rillet.codegen.library import Progress, compile_parts
-from rillet.codegen.result import CodegenOptions, CompiledExecutable
+from rillet.codegen.result import CodegenOptions, CompiledKernel
 from rillet.errors import CompileError, advice
 from rillet.export import convert_to_emitc, session_memory
 from rillet.export.convert_to_emitc import Lowered
@@ -33,7 +33,7 @@ class Build:
 
     target: Target
     lowered: Lowered
-    kernels: tuple[CompiledExecutable, ...]  # in ordinal order
+    kernels: tuple[CompiledKernel, ...]  # in ordinal order
     image: Image
     session_bytes: int  # what a session of the runtime allocates at most, for static mode
     cache: Path | None = None  # where compiled things are kept
@@ -56,7 +56,7 @@ def build(
     progress: Progress | None,
 ) -> Build:
     """Compile ``source`` for static memory. Raises ``CompileError`` naming the inputs to pin if shapes are dynamic."""
-    from rillet.driver.compiler import executables, import_source
+    from rillet.driver.compiler import import_source, kernel_texts
     from rillet.support.progress_bar import bar
 
     trace = pipeline.Trace(options.dump_ir)
@@ -64,7 +64,7 @@ def build(
     require_static_inputs(program, target)
     steps = pipeline.passes(target, optimize_for_size=options.optimize_for_size)
     pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
-    parts = [_renamed(name, text, target) for name, text in executables(program)]
+    parts = [_renamed(name, text, target) for name, text in kernel_texts(program)]
     with bar(f"compiling for {target.name}", progress) as report:
         kernels = compile_parts(
             parts,

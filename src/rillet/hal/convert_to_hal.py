@@ -24,7 +24,7 @@ class Options:
 
 
 def run(program: Program, options: Options) -> None:
-    """Replace the stream form by ``@__init`` and ``@main`` in the hal dialect; the executables leave the module."""
+    """Replace the stream form by ``@__init`` and ``@main`` in the hal dialect; the kernels leave the module."""
     with program.context, ir.Location.unknown():
         module = program.module
         for op in list(module.body.operations):

@@ -18,7 +18,7 @@ turn = Turn()
 def make_context() -> ir.Context:
     """Return a context that has every dialect loaded and does not start threads of its own.
 
-    Parallelism is over executables, in worker processes, so MLIR's thread pool would only compete with it.
+    Parallelism is over kernels, in worker processes, so MLIR's thread pool would only compete with it.
     """
     from rillet import dialects
 

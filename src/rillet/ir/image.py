@@ -67,7 +67,7 @@ class EntryFacts:
 
 @dataclass(frozen=True)
 class Image:
-    """A complete host program. ``entries``: executable entry names in ordinal order; ``facts`` of each, or none.
+    """A complete host program. ``entries``: kernel entry names in ordinal order; ``facts`` of each, or none.
 
     ``messages``: what the program's checks say when they fail, by the ordinal they pass.
     """

@@ -11,7 +11,7 @@ from torch_mlir import ir
 from rillet.ir.context import make_context
 
 # Symbols of the module that no constant may have.
-_TAKEN = {"main", "executables"}
+_TAKEN = {"main", "kernels"}
 
 
 class Constants:

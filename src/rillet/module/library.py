@@ -1,4 +1,4 @@
-"""Compiled executables of one target, ready to be put into a module file."""
+"""Compiled libraries of one target, ready to be put into a module file."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from rillet.module.schema import IDENTIFIER, Place
 
 
 @dataclass(frozen=True)
-class ExecutableEntry:
+class LibraryEntry:
     """One library in a file."""
 
     target: str
@@ -39,7 +39,7 @@ class Contents:
     int_globals: int
     ref_globals: int
     constants: tuple[Place, ...]
-    executables: tuple[ExecutableEntry, ...]
+    libraries: tuple[LibraryEntry, ...]
     stats: dict[str, int]
     messages: tuple[str, ...]
 
@@ -60,7 +60,7 @@ def read_module(data: bytes | memoryview) -> Contents:
         int_globals=root.number(5, number_types.Uint32Flags),
         ref_globals=root.number(6, number_types.Uint32Flags),
         constants=tuple(_place(t) for t in root.tables(7)),
-        executables=tuple(_executable(t) for t in root.tables(8)),
+        libraries=tuple(_library(t) for t in root.tables(8)),
         stats={t.text(0): t.number(1, number_types.Int64Flags) for t in root.tables(9)},
         messages=root.texts(11),
     )
@@ -125,7 +125,7 @@ def _place(t: _Table) -> Place:
     return Place(offset, length, t.number(2, number_types.Uint32Flags))
 
 
-def _executable(t: _Table) -> ExecutableEntry:
-    return ExecutableEntry(
+def _library(t: _Table) -> LibraryEntry:
+    return LibraryEntry(
         t.text(0), t.text(2), t.texts(3), t.number(1, number_types.Uint8Flags), _place(t.table(4)), t.texts(5)
     )

@@ -30,7 +30,7 @@ def serialize(
     image: Image,
     libraries: Sequence[CompiledLibrary],
     constants: Sequence[Place],
-    executables: Sequence[Place],
+    places: Sequence[Place],
     stats: dict[str, int],
     producer: str,
 ) -> bytes:
@@ -51,7 +51,7 @@ def serialize(
         ("uint32", image.int_globals),
         ("uint32", image.ref_globals),
         ("offset", _vector(b, [_segment(b, place) for place in constants])),
-        ("offset", _vector(b, [_library(b, lib, p) for lib, p in zip(libraries, executables, strict=True)])),
+        ("offset", _vector(b, [_library(b, lib, p) for lib, p in zip(libraries, places, strict=True)])),
         ("offset", _vector(b, [_stat(b, key, value) for key, value in sorted(stats.items())])),
         ("offset", _vector(b, [_facts(b, facts) for facts in image.facts])),
         ("offset", _strings(b, image.messages)),

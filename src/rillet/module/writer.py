@@ -91,11 +91,11 @@ def module_file(
     empty = [Place(0, 0)] * len(image.segments), [Place(0, 0)] * len(libraries)
     length = len(serialize(image, libraries, *empty, all_stats, PRODUCER))
     end = _HEADER.size + length
-    executables, constants = [], []
+    places, constants = [], []
     pieces: list[tuple[int, bytes | np.ndarray]] = []
     for library, checksum in zip(libraries, checksums, strict=True):
         offset = _round_up(end, _ALIGNMENT)
-        executables.append(Place(offset, len(library.data), checksum))
+        places.append(Place(offset, len(library.data), checksum))
         pieces.append((offset, library.data))
         end = offset + len(library.data)
     for segment in image.segments:
@@ -103,7 +103,7 @@ def module_file(
         constants.append(Place(offset, segment.length, _checksum(segment)))
         pieces += [(offset + start, array) for start, array in segment.parts]
         end = offset + segment.length
-    table = serialize(image, libraries, constants, executables, all_stats, PRODUCER)
+    table = serialize(image, libraries, constants, places, all_stats, PRODUCER)
     if len(table) != length:
         raise CompileError("internal: the module table changed its size with its offsets")
     return ModuleFile(_HEADER.pack(IDENTIFIER, VERSION, length, zlib.crc32(table)) + table, tuple(pieces), end)

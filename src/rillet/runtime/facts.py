@@ -15,13 +15,13 @@ from rillet.support.files import path_text
 
 @dataclass(frozen=True)
 class Facts:
-    """``executables``: target, arch, format, features, entries, bytes, and which one this machine would choose
+    """``libraries``: target, arch, format, features, entries, bytes, and which one this machine would choose
     (``selected``); ``stats``: what compiling found out.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    executables: list[dict[str, Any]]
+    libraries: list[dict[str, Any]]
     stats: dict[str, int]
 
 
@@ -46,6 +46,6 @@ def read_facts(path: str | os.PathLike[str], *, verify: bool = False) -> Facts:
     return Facts(
         inputs=tuple(strings.grouped([tensor_spec(*spec) for spec in inputs])),
         outputs=tuple(strings.grouped([tensor_spec(*spec) for spec in outputs])),
-        executables=facts["executables"],
+        libraries=facts["libraries"],
         stats=facts["stats"],
     )

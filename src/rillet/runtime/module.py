@@ -100,19 +100,19 @@ class Module:
         return dict(self._facts["stats"])
 
     @property
-    def executables(self) -> list[dict[str, Any]]:
+    def libraries(self) -> list[dict[str, Any]]:
         """The variants of the code: target, arch, features, entries, bytes, and which one is ``selected`` here."""
-        return [dict(executable) for executable in self._facts["executables"]]
+        return [dict(library) for library in self._facts["libraries"]]
 
     @property
     def targets(self) -> list[str]:
         """The targets the file has code for, best first."""
-        return [executable["target"] for executable in self._facts["executables"]]
+        return [library["target"] for library in self._facts["libraries"]]
 
     @property
     def entries(self) -> list[dict[str, Any]]:
         """What one dispatch of each kernel does: name, macs, bytes (dynamic extents count as 1), source nodes."""
-        names = self._facts["executables"][0]["entries"] if self._facts["executables"] else []
+        names = self._facts["libraries"][0]["entries"] if self._facts["libraries"] else []
         facts = self._facts["entry_facts"] or [(0, 0, "")] * len(names)
         return [
             {"name": name, "macs": macs, "bytes": size, "sources": sources}

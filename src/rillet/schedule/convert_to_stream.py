@@ -46,14 +46,14 @@ class Range:
 
 
 def run(program: Program, options: Options) -> None:
-    """Replace ``@main`` and the declarations of executables by the stream form of ``@main``."""
+    """Replace ``@main`` and the declarations of kernels by the stream form of ``@main``."""
     with program.context, ir.Location.unknown():
         main = program.main()
         _Converter(program, options, main).convert()
         host.simplify(program)
         body = program.module.body
         for op in list(body.operations):
-            if "flow.executable" in op.operation.attributes or op.operation.name == "ml_program.global":
+            if "flow.kernel" in op.operation.attributes or op.operation.name == "ml_program.global":
                 op.operation.erase()
 
 
@@ -67,7 +67,7 @@ class _Converter:
         self.callees = {
             ir.StringAttr(op.operation.attributes["sym_name"]).value: op.operation
             for op in program.module.body.operations
-            if op.operation.name == "func.func" and "flow.executable" in op.operation.attributes
+            if op.operation.name == "func.func" and "flow.kernel" in op.operation.attributes
         }
         self.handlers: dict[str, Callable[[ir.Operation], None]] = {
             "func.call": self._dispatch,
@@ -226,7 +226,7 @@ class _Converter:
             self.ranges[result] = target
         aliases = _pairs(callee, "flow.may_alias")
         stream.dispatch(
-            callee.attributes["flow.executable"],
+            callee.attributes["flow.kernel"],
             [host.to_bits(self.scalars[v]) for v in scalars],
             [(b.resource, b.offset, b.length()) for b in bindings],
             access,
@@ -364,7 +364,7 @@ def _result_dims(callee: ir.Operation, call: ir.Operation) -> list[list[ir.Value
         dims.append([call.operands[p] for p in positions])
         if len(dims[-1]) != _dynamic_count(ir.RankedTensorType(call.results[number].type)):
             name = ir.StringAttr(callee.attributes["sym_name"]).value
-            raise CompileError(f"internal: result {number} of executable '{name}' lacks the scalars of its extents")
+            raise CompileError(f"internal: result {number} of kernel '{name}' lacks the scalars of its extents")
     return dims
 
 
@@ -400,7 +400,7 @@ def _dtype_name(attribute: ir.Attribute | None, tensor: ir.RankedTensorType) -> 
 
 
 def _entries(module: ir.Module) -> ir.ArrayAttr:
-    """Names of the executables in the order in which their library numbers its entries."""
+    """Names of the kernels in the order in which their library numbers its entries."""
     names = []
     for op in module.body.operations:
         if op.operation.name == "builtin.module":

@@ -1,7 +1,7 @@
 """Lets a command write over memory whose content it is the last to need.
 
 Two cases: the copy in front of an update in place disappears when the original dies there, and a dispatch writes its
-result over an argument of equal size where the executable allows it (``may_alias``).
+result over an argument of equal size where the kernel allows it (``may_alias``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tuning records: small JSON files of choices by kernel structure and target.
 
-A record knows nothing of models: an entry's key is the hash of what the kernel computes (the executable's text without
+A record knows nothing of models: an entry's key is the hash of what the kernel computes (the kernel's text without
 its name) and of the target it was measured on, so one record serves every model and may be shared between machines.
 """
 
@@ -46,14 +46,14 @@ class Record:
     entries: dict[str, Entry] = field(default_factory=dict)
     named: str | None = field(default=None, compare=False)
 
-    def knobs_of(self, executables: Sequence[tuple[str, str]], target: Target) -> dict[str, Knobs]:
-        """The choices for executables (name, module text), by name; those not named are the cost model's."""
-        found = ((name, self.entries.get(key(name, text, target))) for name, text in executables)
+    def knobs_of(self, kernel_texts: Sequence[tuple[str, str]], target: Target) -> dict[str, Knobs]:
+        """The choices for kernels (name, module text), by name; those not named are the cost model's."""
+        found = ((name, self.entries.get(key(name, text, target))) for name, text in kernel_texts)
         return {name: entry.knobs for name, entry in found if entry is not None and entry.knobs.given()}
 
-    def warn_unless_used(self, executables: Sequence[tuple[str, str]], targets: Sequence[Target]) -> None:
-        """Warn the caller who named this record where it knows none of these executables on any of the targets."""
-        if self.named is None or any(key(n, text, t) in self.entries for t in targets for n, text in executables):
+    def warn_unless_used(self, kernel_texts: Sequence[tuple[str, str]], targets: Sequence[Target]) -> None:
+        """Warn the caller who named this record where it knows none of these kernels on any of the targets."""
+        if self.named is None or any(key(n, text, t) in self.entries for t in targets for n, text in kernel_texts):
             return
         where = sorted({_machine(t) for t in targets})
         measured = sorted({entry.target for entry in self.entries.values()})
@@ -65,7 +65,7 @@ class Record:
             reason = "choices are those of one CPU: run 'rillet tune' on this one" if measured else _REMEDY
         warnings.warn(
             f"not tuned: of the {len(self.entries)} kernels in the tuning record '{self.named}' (measured on: "
-            f"{', '.join(measured) or 'none'}) none is one of this model's {len(executables)} on {', '.join(where)}; "
+            f"{', '.join(measured) or 'none'}) none is one of this model's {len(kernel_texts)} on {', '.join(where)}; "
             f"{reason}",
             RuntimeWarning,
             stacklevel=3,
@@ -146,7 +146,7 @@ def resolve(tuning: bool | str | os.PathLike[str]) -> Record | None:
 
 
 def key(name: str, text: str, target: Target) -> str:
-    """The key of an executable on a target: its text apart from its name, and all that picks machine code."""
+    """The key of a kernel on a target: its text apart from its name, and all that picks machine code."""
     structure = re.sub(rf"@{re.escape(name)}(?![\w$.])", "@kernel", text)
     machine = {
         "triple": target.triple,

@@ -21,7 +21,7 @@ from rillet.codegen.cpu.object_code.link import link_embedded_elf
 from rillet.codegen.knobs import MODEL, Choice, Knobs
 from rillet.codegen.library import compile_jobs
 from rillet.codegen.pool import Job, Pool
-from rillet.codegen.result import CodegenOptions, CompiledExecutable
+from rillet.codegen.result import CodegenOptions, CompiledKernel
 from rillet.errors import CompileError
 from rillet.ir.image import Image
 from rillet.module import CompiledLibrary, write_module
@@ -87,12 +87,12 @@ class _Kernel:
 
     name: str
     text: str
-    default: CompiledExecutable
+    default: CompiledKernel
     groups: space.Groups
     queue: list[Knobs]
     share: float = 0.0  # of the model's time
     measured: list[tuple[Choice, float]] = field(default_factory=list)  # variants, and their times by the default's
-    best: CompiledExecutable | None = None
+    best: CompiledKernel | None = None
     best_ratio: float = 1.0  # its time by the default's
 
     @property
@@ -110,7 +110,7 @@ class _Kernel:
             self.queue = []
 
 
-_Variants = dict[str, CompiledExecutable]  # by kernel
+_Variants = dict[str, CompiledKernel]  # by kernel
 
 
 class Search:
@@ -119,28 +119,28 @@ class Search:
     def __init__(
         self,
         image: Image,
-        executables: Sequence[tuple[str, str]],
+        kernel_texts: Sequence[tuple[str, str]],
         target: Target,
         inputs: Callable[[runtime.Module], Sequence[np.ndarray]],
         *,
-        library_of: Callable[[Target, bytes, Sequence[CompiledExecutable]], CompiledLibrary],
+        library_of: Callable[[Target, bytes, Sequence[CompiledKernel]], CompiledLibrary],
         known: Record | None = None,
         cache: Path | None = None,
         jobs: int | None = None,
         threads: int | None = None,
         clock: Clock | None = None,
     ):
-        """``image`` and ``executables`` are the model's for ``target``; ``inputs`` makes what it is called with.
+        """``image`` and ``kernels`` are the model's for ``target``; ``inputs`` makes what it is called with.
 
         Choices in ``known`` are tried first. ``threads`` is what the whole model's times are measured with; kernels are
         timed on one. Use it in a ``with`` statement: it owns processes.
         """
         self._image = image
-        self._executables = executables
+        self._kernel_texts = kernel_texts
         self._target = target
         self._make_inputs = inputs
         self._library_of = library_of
-        self._known = known.knobs_of(executables, target) if known else {}
+        self._known = known.knobs_of(kernel_texts, target) if known else {}
         self._cache = cache
         self._clock = clock or Clock()
         self._longer = Clock(3 * self._clock.seconds, 2 * self._clock.fewest, 3 * self._clock.most)  # to confirm
@@ -164,11 +164,11 @@ class Search:
         """
         deadline = time.monotonic() + seconds
         with bar(f"compiling for {self._target.name}") as progress:
-            outcomes = self._compile([(name, MODEL) for name, _ in self._executables], progress)
+            outcomes = self._compile([(name, MODEL) for name, _ in self._kernel_texts], progress)
         for outcome in outcomes:
             if isinstance(outcome, CompileError):
                 raise outcome
-        self._defaults = {o.name: o for o in outcomes if isinstance(o, CompiledExecutable)}
+        self._defaults = {o.name: o for o in outcomes if isinstance(o, CompiledKernel)}
         self._base = [self._build({}), self._build({})]
         self._inputs = self._make_inputs(self._base[0])
         self._expected = [np.array(value) for value in measure.outputs(self._base[0], self._inputs)]
@@ -194,7 +194,7 @@ class Search:
     def _kernels(self, times: Mapping[str, float], total: float) -> dict[str, _Kernel]:
         """The kernels that have choices and take long enough to matter, longest first."""
         kernels = {}
-        texts = dict(self._executables)
+        texts = dict(self._kernel_texts)
         for name, spent in sorted(times.items(), key=lambda item: -item[1]):
             default = self._defaults[name]
             if default.choice is None or spent < _SMALLEST_SHARE * total:
@@ -369,16 +369,16 @@ class Search:
 
     def _compile(
         self, wanted: Sequence[tuple[str, Knobs]], progress: Progress | None = None
-    ) -> list[CompiledExecutable | CompileError]:
-        texts = dict(self._executables)
+    ) -> list[CompiledKernel | CompileError]:
+        texts = dict(self._kernel_texts)
         jobs = [Job(name, texts[name], self._target, CodegenOptions(knobs=knobs)) for name, knobs in wanted]
         return compile_jobs(jobs, self._pool, cache_directory=self._cache, progress=progress)
 
     def _build(
-        self, variants: Mapping[str, CompiledExecutable], *, threads: int = 1, profile: bool = True
+        self, variants: Mapping[str, CompiledKernel], *, threads: int = 1, profile: bool = True
     ) -> runtime.Module:
         """The model with these variants, the other kernels as the cost model has them."""
-        compiled = [variants.get(name, self._defaults[name]) for name, _ in self._executables]
+        compiled = [variants.get(name, self._defaults[name]) for name, _ in self._kernel_texts]
         library = self._library_of(self._target, link_embedded_elf(compiled, self._target), compiled)
         memory = write_module(self._image, [library])
         assert memory is not None  # there was no sink

@@ -34,9 +34,9 @@ FEW_ROWS = 1, 2, 4  # up to so many are done at a time where it is not known bef
 SUM_STEPS = 512  # what a part of a long sum of floats is about as long as
 DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken for
 
-SPLIT_CYCLES = 24_000  # a dispatch shorter than this is one workgroup
-PIECE_CYCLES = 12_000  # what a workgroup of the shortest dispatch that is split takes
-WORKGROUP_CYCLES = 250_000  # what a workgroup of a long dispatch should take
+SPLIT_CYCLES = 24_000  # a kernel shorter than this is one workgroup
+PIECE_CYCLES = 12_000  # what a workgroup of the shortest kernel that is split takes
+WORKGROUP_CYCLES = 250_000  # what a workgroup of a long kernel should take
 MANY_WORKGROUPS = 100  # there are more only where each takes ...
 MANY_CYCLES = 1_000_000  # ... this long
 MOST_WORKGROUPS = 4096  # more share the work no better; guessed extents may have a product of any size

@@ -1,4 +1,4 @@
-"""Point-wise dispatches: every element of every result is a function of its own index.
+"""Point-wise kernels: every element of every result is a function of its own index.
 
 Covers elementwise chains with any broadcast or permutation, slices, pads, concatenations, gathers and casts. The
 result's last axis is vectorized; a workgroup takes a block of rows, or a block of one long row, of about 32 KiB of
@@ -21,11 +21,11 @@ from rillet.codegen.cpu.caches import read_ahead, streaming
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.epilogue import insertion
-from rillet.codegen.emit.kernel import Kernel, reshape_memref, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder, reshape_memref, storage_bytes, storage_type
 from rillet.codegen.emit.transpose import interleave
 from rillet.codegen.emit.vector_loop import Shape, shape_for, vector_loop
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.kernel_function import Dispatch, Port
+from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.codegen.recognize.lanes import is_costly
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.codegen.recognize.views import PAD_INTERIOR, parts, slice_parameters
@@ -57,16 +57,16 @@ class _Elementwise:
     vectorize_loops = False
     collapses = True
 
-    def matches(self, dispatch: Dispatch, target: Target) -> bool:
-        return dispatch.is_parallel
+    def matches(self, function: KernelFunction, target: Target) -> bool:
+        return function.is_parallel
 
-    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
-        costly = any(map(is_costly, dispatch.generics))
-        shape = shape_for(dispatch, target, costly)
-        dimensions = Dimensions(dispatch)
-        groups = _groups(dispatch, dimensions)
-        ahead = _worth_reading_ahead(dispatch, dimensions, target) if costly else {}
-        plans = [_plan(kernel, dispatch, dimensions, group, shape, ahead) for group in groups]
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
+        costly = any(map(is_costly, function.generics))
+        shape = shape_for(function, target, costly)
+        dimensions = Dimensions(function)
+        groups = _groups(function, dimensions)
+        ahead = _worth_reading_ahead(function, dimensions, target) if costly else {}
+        plans = [_plan(kernel, function, dimensions, group, shape, ahead) for group in groups]
 
         def grid() -> list[Index]:
             rows: Index = 0
@@ -97,16 +97,18 @@ class _Elementwise:
                 first = last
 
 
-def _worth_reading_ahead(dispatch: Dispatch, dimensions: Dimensions, target: Target) -> dict[int, list[Dimension]]:
+def _worth_reading_ahead(
+    function: KernelFunction, dimensions: Dimensions, target: Target
+) -> dict[int, list[Dimension]]:
     """The arguments that are worth reading ahead, and the dimensions on their axes."""
-    if not read_ahead.is_beyond_l2(dispatch, target):
+    if not read_ahead.is_beyond_l2(function, target):
         return {}
-    return {n: list(dimensions.axes(p.value)) for n, p in enumerate(dispatch.arguments) if p.type.rank}
+    return {n: list(dimensions.axes(p.value)) for n, p in enumerate(function.arguments) if p.type.rank}
 
 
 def _plan(
-    kernel: Kernel,
-    dispatch: Dispatch,
+    kernel: KernelBuilder,
+    function: KernelFunction,
     dimensions: Dimensions,
     group: _Group,
     shape: Shape,
@@ -116,7 +118,7 @@ def _plan(
     value, rank = group.values[0], group.type.rank
     axes = dimensions.axes(value)
     extents = group.type.shape
-    for port in sorted(dispatch.arguments, key=lambda p: -p.type.rank):
+    for port in sorted(function.arguments, key=lambda p: -p.type.rank):
         own = dimensions.axes(port.value)
         if rank < 2 or len(own) < 2 or axes[-1] not in own:
             continue
@@ -133,7 +135,7 @@ def _plan(
         if interleaves and across == rank - 2:
             return _Tiles(kernel, group, across, lanes, extents[-1])
     read = [number for number, own in ahead.items() if own == list(axes)]
-    return _Rows(kernel, dispatch, group, shape, _put_together(dispatch, dimensions, value), read)
+    return _Rows(kernel, function, group, shape, _put_together(function, dimensions, value), read)
 
 
 def _padded_across(value: ir.Value) -> ir.Operation | None:
@@ -147,13 +149,13 @@ def _padded_across(value: ir.Value) -> ir.Operation | None:
     return op if low != 0 or high != 0 else None
 
 
-def _put_together(dispatch: Dispatch, dimensions: Dimensions, value: ir.Value) -> ir.Operation | None:
+def _put_together(function: KernelFunction, dimensions: Dimensions, value: ir.Value) -> ir.Operation | None:
     """A pad or concatenation along the axis that is vectorized: rows are then cut where its parts meet."""
     rank = ir.RankedTensorType(value.type).rank
     axes = dimensions.axes(value)
     if rank == 0 or axes.count(axes[-1]) != 1 or dimensions.is_shifted(axes[-1]):
         return None
-    for op in dispatch.tensor_ops:
+    for op in function.tensor_ops:
         if op.name not in ("tensor.pad", "tensor.concat"):
             continue
         result = op.results[0]
@@ -175,8 +177,8 @@ class _Rows:
 
     def __init__(
         self,
-        kernel: Kernel,
-        dispatch: Dispatch,
+        kernel: KernelBuilder,
+        function: KernelFunction,
         group: _Group,
         shape: Shape,
         joined: ir.Operation | None,
@@ -188,7 +190,7 @@ class _Rows:
         self.ahead = ahead
         last = group.type.shape[-1] if group.type.rank else 1
         self.shape = shape if last == _DYNAMIC else shape.limited(last)
-        traffic = sum(storage_bytes(storage_type(p.type.element_type)) for p in (*dispatch.arguments, *group.ports))
+        traffic = sum(storage_bytes(storage_type(p.type.element_type)) for p in (*function.arguments, *group.ports))
         self.block = max(shape.wide, _BLOCK_BYTES // max(1, traffic) // shape.wide * shape.wide)
 
     def _space(self) -> tuple[list[Index], Index]:
@@ -243,7 +245,7 @@ class _Rows:
 
     def _read_ahead(self, where: list[Index], first: Index, elements: int) -> None:
         for number in self.ahead:
-            type_ = self.kernel.dispatch.arguments[number].type.element_type
+            type_ = self.kernel.function.arguments[number].type.element_type
             distance = _AHEAD_BYTES // storage_bytes(storage_type(type_))
             read_ahead.fetch(self.kernel, number, where, index.add(first, distance), elements)
 
@@ -273,7 +275,7 @@ class _Tiles:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: KernelBuilder,
         group: _Group,
         across: int,
         lanes: int,
@@ -399,12 +401,12 @@ def _store_point(evaluator: Evaluator, group: _Group, where: list[Coordinate]) -
         evaluator.store(evaluator.result(number), place, value)
 
 
-def _groups(dispatch: Dispatch, dimensions: Dimensions) -> list[_Group]:
+def _groups(function: KernelFunction, dimensions: Dimensions) -> list[_Group]:
     """Results of one shape with the same dimensions on its axes: a transposition is cut in its own way."""
-    insertions = [insertion(dispatch, number) for number in range(len(dispatch.results))]
-    values = [p.value if op is None else op.operands[0] for p, op in zip(dispatch.results, insertions, strict=True)]
+    insertions = [insertion(function, number) for number in range(len(function.results))]
+    values = [p.value if op is None else op.operands[0] for p, op in zip(function.results, insertions, strict=True)]
     by_space: dict[tuple[object, ...], list[int]] = {}
-    for number, (port, op, value) in enumerate(zip(dispatch.results, insertions, values, strict=True)):
+    for number, (port, op, value) in enumerate(zip(function.results, insertions, values, strict=True)):
         type_ = ir.RankedTensorType(value.type)
         extents = port.dims if op is None else () if type_.has_static_shape else op
         axes = tuple(d for d, extent in zip(dimensions.axes(value), type_.shape, strict=True) if extent != 1)
@@ -412,7 +414,7 @@ def _groups(dispatch: Dispatch, dimensions: Dimensions) -> list[_Group]:
     return [
         _Group(
             tuple(numbers),
-            tuple(dispatch.results[n] for n in numbers),
+            tuple(function.results[n] for n in numbers),
             tuple(values[n] for n in numbers),
             tuple(insertions[n] for n in numbers),
         )

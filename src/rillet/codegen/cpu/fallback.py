@@ -13,8 +13,8 @@ from torch_mlir.dialects import arith, bufferization, builtin, linalg, tensor
 
 from rillet.codegen import index
 from rillet.codegen.emit.body import constant
-from rillet.codegen.emit.kernel import Kernel
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.errors import CompileError
 from rillet.ir import builders
 from rillet.ir.extents import extents, margins, padding_value
@@ -36,27 +36,27 @@ class _Fallback:
     vectorize_loops = True
     collapses = False
 
-    def matches(self, dispatch: Dispatch, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: Target) -> bool:
         return True
 
-    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
-        _separate_starts(dispatch)
-        _update_in_place(dispatch)
-        _pad_in_place(dispatch)
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
+        _separate_starts(function)
+        _update_in_place(function)
+        _pad_in_place(function)
         kernel.grid(lambda: [])
         with kernel.body():
-            _clone(dispatch, kernel)
+            _clone(function, kernel)
         module = kernel.finish()
-        _run(module, _BUFFERIZE, dispatch)
-        _place_allocations(module, kernel, dispatch)
+        _run(module, _BUFFERIZE, function)
+        _place_allocations(module, kernel, function)
         kernel.finish()
-        _run(module, _LOOPS, dispatch)
+        _run(module, _LOOPS, function)
 
 
-def _separate_starts(dispatch: Dispatch) -> None:
+def _separate_starts(function: KernelFunction) -> None:
     """Tensors that are written and start alike (empty, or zero, say) were merged: each gets memory of its own again."""
     taken: set[ir.Value] = set()
-    for op in dispatch.ops:
+    for op in function.ops:
         for number, value in _written(op):
             if not isinstance(value.type, ir.RankedTensorType) or isinstance(value.owner, ir.Block):
                 continue
@@ -64,12 +64,12 @@ def _separate_starts(dispatch: Dispatch) -> None:
                 with ir.InsertionPoint(op):
                     op.operands[number] = _made_again(value)
             taken.add(value)
-    dispatch.ops = tuple(op.operation for op in dispatch.block.operations)[:-1]
+    function.ops = tuple(op.operation for op in function.block.operations)[:-1]
 
 
-def _update_in_place(dispatch: Dispatch) -> None:
+def _update_in_place(function: KernelFunction) -> None:
     """Elementwise results take the memory of an operand that is read for the last time, at the same element."""
-    for op in dispatch.ops:
+    for op in function.ops:
         if op.name != "linalg.generic" or len(op.results) != 1 or not _is_empty(op.operands[len(op.operands) - 1]):
             continue
         iterators = [str(i) for i in ir.ArrayAttr(op.attributes["iterator_types"])]
@@ -82,20 +82,20 @@ def _update_in_place(dispatch: Dispatch) -> None:
                 break
 
 
-def _pad_in_place(dispatch: Dispatch) -> None:
+def _pad_in_place(function: KernelFunction) -> None:
     """What is padded is computed in the middle of the padded tensor: it needs no memory of its own."""
-    for op in dispatch.ops:
+    for op in function.ops:
         if op.name != "tensor.pad":
             continue
         source, start = op.operands[0], _start(op.operands[0])
         known = [padding_value(op), *list(op.operands)[1:]]
         if _is_empty(start) and all(len(list(v.uses)) == 1 for v in (source, start)) and all(map(_is_given, known)):
             padded = _compute_inside(op, source, start)
-            dispatch.results = tuple(
-                replace(p, value=padded) if p.value == op.results[0] else p for p in dispatch.results
+            function.results = tuple(
+                replace(p, value=padded) if p.value == op.results[0] else p for p in function.results
             )
             op.erase()
-    dispatch.ops = tuple(op.operation for op in dispatch.block.operations)[:-1]
+    function.ops = tuple(op.operation for op in function.block.operations)[:-1]
 
 
 def _is_given(value: ir.Value) -> bool:
@@ -145,48 +145,50 @@ def _made_again(value: ir.Value) -> ir.Value:
     return clone.results[0]
 
 
-def _run(module: ir.Module, passes: tuple[str, ...], dispatch: Dispatch) -> None:
+def _run(module: ir.Module, passes: tuple[str, ...], function: KernelFunction) -> None:
     try:
         passmanager.PassManager.parse(f"builtin.module({','.join(passes)})", module.context).run(module.operation)
     except ir.MLIRError as error:
         reason = str(error).strip().splitlines()[-1] if str(error).strip() else "unknown"
         raise CompileError(
-            f"executable @{dispatch.name}: its loops cannot be turned into memory accesses: {reason}"
+            f"kernel @{function.name}: its loops cannot be turned into memory accesses: {reason}"
         ) from error
 
 
-def _clone(dispatch: Dispatch, kernel: Kernel) -> None:
+def _clone(function: KernelFunction, kernel: KernelBuilder) -> None:
     """Copy the function's ops into the kernel, arguments read from and results written to the bindings."""
-    mapping: dict[ir.Value, ir.Value] = {s: kernel.scalar(s) for s in dispatch.scalars}
-    for number, port in enumerate(dispatch.arguments):
+    mapping: dict[ir.Value, ir.Value] = {s: kernel.scalar(s) for s in function.scalars}
+    for number, port in enumerate(function.arguments):
         mapping[port.value] = _as_tensor(kernel.argument(number), port.type, writable=False)
     starts: dict[ir.Value, ir.Value] = {}
-    for number, port in enumerate(dispatch.results):
+    for number, port in enumerate(function.results):
         place = _as_tensor(kernel.result(number), port.type, writable=True)
         start = _start(port.value)
         if start in starts or not _is_empty(start):
             continue
         starts[start] = place
     mapping.update(starts)
-    for op in dispatch.ops:
+    for op in function.ops:
         if op.results and op.results[0] in starts:
             continue
-        _clone_op(op, mapping, dispatch, kernel)
-    for number, port in enumerate(dispatch.results):
+        _clone_op(op, mapping, function, kernel)
+    for number, port in enumerate(function.results):
         destination = _memref_as(kernel.result(number), port.type)
         bufferization.MaterializeInDestinationOp(None, mapping[port.value], destination, restrict=True, writable=True)
 
 
-def _clone_op(op: ir.Operation, mapping: dict[ir.Value, ir.Value], dispatch: Dispatch, kernel: Kernel) -> None:
+def _clone_op(
+    op: ir.Operation, mapping: dict[ir.Value, ir.Value], function: KernelFunction, kernel: KernelBuilder
+) -> None:
     """Copy one op; where a loop (or an insertion) starts from an argument and becomes a result, give it the result's
     memory, which holds a copy of the argument (a tied result holds it already)."""
     own: dict[ir.Value, ir.Value] = {}
-    for number, port in enumerate(dispatch.results):
+    for number, port in enumerate(function.results):
         start = _start(port.value)
         if start not in list(op.operands) or not _leads_to(op, start, port.value):
             continue
         place = _as_tensor(kernel.result(number), port.type, writable=True)
-        own[start] = place if number in dispatch.tied else linalg.copy(mapping[start], outs=[place])
+        own[start] = place if number in function.tied else linalg.copy(mapping[start], outs=[place])
     clone = op.clone()
     _remap(clone.operation, {**mapping, **own})
     _check_accesses(clone.operation, kernel)
@@ -244,7 +246,7 @@ def _remap(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
                 _remap(nested.operation, mapping)
 
 
-def _check_accesses(op: ir.Operation, kernel: Kernel) -> None:
+def _check_accesses(op: ir.Operation, kernel: KernelBuilder) -> None:
     """Guard indices of ``tensor.extract`` and ``tensor.insert`` that may be out of range: then the kernel fails."""
     for region in op.regions:
         for block in region.blocks:
@@ -283,7 +285,7 @@ def _constant(value: ir.Value) -> int | None:
     return int(ir.IntegerAttr(value.owner.operation.attributes["value"]).value)
 
 
-def _place_allocations(module: ir.Module, kernel: Kernel, dispatch: Dispatch) -> None:
+def _place_allocations(module: ir.Module, kernel: KernelBuilder, function: KernelFunction) -> None:
     """Turn every ``memref.alloc`` into scratch and every ``memref.copy`` into a loop."""
     for op in _operations(module.operation, ("memref.alloc", "memref.alloca", "memref.copy")):
         if op.name == "memref.alloca":
@@ -296,8 +298,8 @@ def _place_allocations(module: ir.Module, kernel: Kernel, dispatch: Dispatch) ->
             type_ = ir.MemRefType(op.results[0].type)
             if not type_.has_static_shape:
                 raise CompileError(
-                    f"executable @{dispatch.name}: an intermediate whose size is only known at run time "
-                    "must be a dispatch of its own"
+                    f"kernel @{function.name}: an intermediate whose size is only known at run time "
+                    "must be a kernel of its own"
                 )
             local = kernel.local(list(type_.shape), type_.element_type)
             same = _memref_as(local, ir.RankedTensorType.get(type_.shape, type_.element_type))

@@ -9,7 +9,7 @@ from rillet.codegen.cpu.rowwise import strategy as rowwise
 from rillet.codegen.cpu.strategy import Strategy
 from rillet.codegen.cpu.windowed import strategy as windowed
 from rillet.codegen.cpu.winograd import strategy as winograd
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.errors import CompileError
 from rillet.targets import Target
 
@@ -17,12 +17,12 @@ _GENERAL: tuple[Strategy, ...] = (rowwise.STRATEGY, elementwise.STRATEGY, fallba
 _ALL: tuple[Strategy, ...] = (chain.STRATEGY, winograd.STRATEGY, contraction.STRATEGY, windowed.STRATEGY, *_GENERAL)
 
 
-def choose(dispatch: Dispatch, target: Target) -> Strategy:
+def choose(function: KernelFunction, target: Target) -> Strategy:
     """The first strategy that matches. Raises ``CompileError`` when none does."""
     # The special strategies' cost models divide by the work there is; where there is none, they have no advantage.
-    is_empty = any(0 in generic.loop_extents for generic in dispatch.generics)
+    is_empty = any(0 in generic.loop_extents for generic in function.generics)
     for strategy in _GENERAL if is_empty else _ALL:
-        if strategy.matches(dispatch, target):
+        if strategy.matches(function, target):
             return strategy
-    ops = ", ".join(sorted({op.name for op in dispatch.ops}))
-    raise CompileError(f"executable @{dispatch.name}: no code generation strategy takes this mix of ops: {ops}")
+    ops = ", ".join(sorted({op.name for op in function.ops}))
+    raise CompileError(f"kernel @{function.name}: no code generation strategy takes this mix of ops: {ops}")

@@ -1,20 +1,21 @@
-"""What a code generation strategy is: a module-level object that recognizes a dispatch by its structure and emits its
+"""What a code generation strategy is: a module-level object that recognizes a kernel by its structure and emits its
 kernel."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from rillet.codegen.emit.kernel import Kernel
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.targets import Target
 
 
 class Strategy(Protocol):
-    """One way to generate code. Strategies are tried in the order of ``strategies.STRATEGIES``; the first match emits.
+    """One way to generate code. Strategies are tried in the order of ``strategies.ALL``; the first match emits.
 
     ``emit`` calls ``kernel.grid(...)`` once and emits inside ``with kernel.body():``. It must write every element of
-    every result, each by exactly one workgroup, and may read tied or aliasing arguments only as ``Dispatch.may_alias``
+    every result, each by exactly one workgroup, and may read tied or aliasing arguments only as
+    ``KernelFunction.may_alias``
     allows.
     """
 
@@ -22,10 +23,10 @@ class Strategy(Protocol):
     # Optional, False when absent: ``vectorize_loops``: LLVM should vectorize and unroll the loops, for they are scalar;
     # ``collapses``: merge dimensions that all ops treat alike before emitting (``collapse``).
 
-    def matches(self, dispatch: Dispatch, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: Target) -> bool:
         """True when this strategy can generate the dispatch. Emits nothing and must not raise."""
         ...
 
-    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
         """Emit the kernel."""
         ...

@@ -12,7 +12,7 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen import index
 from rillet.codegen.emit.body import constant
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import Generic
 
@@ -75,7 +75,7 @@ class Combiner:
 
 
 def sum_in_parts(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     generic: Generic,
     size: Index,
     accumulators: list[ir.Value],
@@ -95,7 +95,7 @@ def sum_in_parts(
 
 
 def add_parts(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     size: Index,
     part: int,
     accumulators: list[ir.Value],

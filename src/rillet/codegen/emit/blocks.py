@@ -11,7 +11,7 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen import index
 from rillet.codegen.cpu.cost_model import Tile
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 
 Span = tuple[Index, Index]  # from, to (exclusive)
@@ -30,7 +30,7 @@ class Segment:
         return Segment(0, sizes[0] if sizes else 1)
 
 
-def workgroup_span(kernel: Kernel, axis: int, block: int, total: Index) -> Span:
+def workgroup_span(kernel: KernelBuilder, axis: int, block: int, total: Index) -> Span:
     """The part of ``total`` that this workgroup owns on a grid axis cut into blocks of ``block``."""
     if isinstance(total, int) and total <= block:
         return 0, total
@@ -39,7 +39,7 @@ def workgroup_span(kernel: Kernel, axis: int, block: int, total: Index) -> Span:
     return start, end if isinstance(total, int) and total % block == 0 else index.minimum(end, total)
 
 
-def each(kernel: Kernel, span: Span, step: int, body: Callable[[Index], None]) -> None:
+def each(kernel: KernelBuilder, span: Span, step: int, body: Callable[[Index], None]) -> None:
     """``body(i)`` for i from the span's start in steps; without a loop when it is known to run at most once."""
     start, end = span
     if isinstance(start, int) and isinstance(end, int):
@@ -53,7 +53,7 @@ def each(kernel: Kernel, span: Span, step: int, body: Callable[[Index], None]) -
 
 
 def each_row_tile(
-    kernel: Kernel, span: Span, total: Index, rows: int, body: Callable[[Index, int, Index], None]
+    kernel: KernelBuilder, span: Span, total: Index, rows: int, body: Callable[[Index, int, Index], None]
 ) -> None:
     """``body(first row, rows of the tile, valid rows)`` for each row tile of a span of ``total`` rows; the last tile is
     smaller where ``total`` is known, else as large and partly valid. Spans start at multiples of ``rows``.
@@ -74,7 +74,7 @@ def each_row_tile(
 
 
 def each_column_tile(
-    kernel: Kernel, span: Span, total: Index, tile: Tile, body: Callable[[Index, int, Index], None]
+    kernel: KernelBuilder, span: Span, total: Index, tile: Tile, body: Callable[[Index, int, Index], None]
 ) -> None:
     """``body(first column, vectors of the tile, valid columns)`` for each column tile of a span of ``total`` columns;
     where ``total`` is not known, what does not fill a tile goes vector by vector.

@@ -14,17 +14,17 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, is_uniform, to_vector
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.recognize.kernel_function import Generic
 
-# Reads element ``coordinates`` of a tensor that the body captures; the tensor is a value of the executable.
+# Reads element ``coordinates`` of a tensor that the body captures; the tensor is a value of the kernel.
 Reader = Callable[[ir.Value, list[Coordinate]], ir.Value]
 
 
 def inline_body(
     generic: Generic,
     operands: Sequence[ir.Value],
-    kernel: Kernel,
+    kernel: KernelBuilder,
     *,
     coordinates: Sequence[Coordinate] = (),
     lanes: int = 1,
@@ -59,7 +59,7 @@ def broadcast(value: ir.Value, lanes: int) -> ir.Value:
 
 
 class _Inliner:
-    def __init__(self, kernel: Kernel, coordinates: Sequence[Coordinate], lanes: int, read: Reader | None):
+    def __init__(self, kernel: KernelBuilder, coordinates: Sequence[Coordinate], lanes: int, read: Reader | None):
         self.kernel = kernel
         self.coordinates = coordinates
         self.lanes = lanes

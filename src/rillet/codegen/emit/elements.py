@@ -1,4 +1,4 @@
-"""Computing elements of any tensor of the executable at given coordinates, in registers.
+"""Computing elements of any tensor of the kernel at given coordinates, in registers.
 
 This is how producers and epilogues are fused: ``Evaluator.at(value, coordinates)`` inlines, through indexing maps,
 every point-wise op between ``value`` and what is in memory or already in registers.
@@ -16,7 +16,7 @@ from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane, is_uniform, is_vector
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.body import broadcast, constant, inline_body
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.emit.transpose import transpose
 from rillet.codegen.index import Index
@@ -32,7 +32,7 @@ class Evaluator:
     where they were computed.
     """
 
-    def __init__(self, kernel: Kernel, lanes: int = 1, mask: ir.Value | None = None):
+    def __init__(self, kernel: KernelBuilder, lanes: int = 1, mask: ir.Value | None = None):
         """``lanes``: vector length; ``mask``: ``vector<lanes x i1>`` of the lanes that exist (a tail), or None."""
         self.kernel = kernel
         self.lanes = lanes
@@ -44,7 +44,7 @@ class Evaluator:
         self._rows: dict[ir.Value, tuple[Index, int]] = {}
         self._tiles: dict[tuple[ir.Value, tuple[Coordinate, ...]], list[ir.Value]] = {}
         self._parts: dict[ir.Operation, tuple[int, int]] = {}  # the number of the part, and along which axis
-        for port in kernel.dispatch.arguments:
+        for port in kernel.function.arguments:
             self.buffers[port.value] = kernel.buffer(port)
 
     def fork(self, lanes: int | None = None, mask: ir.Value | None = None) -> Evaluator:
@@ -84,7 +84,7 @@ class Evaluator:
 
     def result(self, number: int) -> Buffer:
         """The buffer of result ``number``, to store into with ``store``."""
-        return self.kernel.buffer(self.kernel.dispatch.results[number])
+        return self.kernel.buffer(self.kernel.function.results[number])
 
     def store(self, buffer: Buffer, coordinates: Sequence[Coordinate], value: ir.Value) -> None:
         """Write ``value`` at ``coordinates`` under this evaluator's lanes and mask."""
@@ -114,18 +114,16 @@ class Evaluator:
         if value in self.buffers:
             tile = self._tile_row(self.buffers[value], c) if self._rows else None
             return tile if tile is not None else memory.load(self.buffers[value], c, self.lanes, self.mask)
-        generic = self.kernel.dispatch.generic_of(value)
+        generic = self.kernel.function.generic_of(value)
         if generic is not None:
             return self._generic(generic, value, c)
         owner = value.owner
         if isinstance(owner, ir.Block):
-            raise CompileError(
-                f"executable @{self.kernel.dispatch.name}: a loop-carried tensor is read outside its loop"
-            )
+            raise CompileError(f"kernel @{self.kernel.function.name}: a loop-carried tensor is read outside its loop")
         op = owner.operation if isinstance(owner, ir.OpView) else owner
         method = _METHODS.get(op.name)
         if method is None:
-            raise CompileError(f"executable @{self.kernel.dispatch.name}: {op.name} cannot be computed point by point")
+            raise CompileError(f"kernel @{self.kernel.function.name}: {op.name} cannot be computed point by point")
         return method(self, op, c)
 
     def _tile_row(self, buffer: Buffer, c: list[Coordinate]) -> ir.Value | None:
@@ -145,7 +143,7 @@ class Evaluator:
 
     def _generic(self, generic: Generic, value: ir.Value, c: list[Coordinate]) -> ir.Value:
         if not generic.is_parallel:
-            raise CompileError(f"executable @{self.kernel.dispatch.name}: a reduction is read before it is computed")
+            raise CompileError(f"kernel @{self.kernel.function.name}: a reduction is read before it is computed")
         number = generic.results.index(value)
         loops = loops_from_result(generic, number, c)
         results = self.generic_results(generic, loops)
@@ -201,9 +199,7 @@ class Evaluator:
     def _constant(self, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
         attribute = op.attributes["value"]
         if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
-            raise CompileError(
-                f"executable @{self.kernel.dispatch.name}: a constant that is no splat must be an argument"
-            )
+            raise CompileError(f"kernel @{self.kernel.function.name}: a constant that is no splat must be an argument")
         return arith.ConstantOp(
             ir.RankedTensorType(op.results[0].type).element_type, attribute.get_splat_value()
         ).result

@@ -1,4 +1,4 @@
-"""What follows a root: point-wise ops on its result while that is in registers, and where the dispatch's results go.
+"""What follows a root: point-wise ops on its result while that is in registers, and where the kernel's results go.
 
 The plan is made without emitting anything. It expresses every tensor coordinate behind the root as a linear form of the
 root's loops, so that strategies know which loops they may treat as one and where each result element lies.
@@ -17,11 +17,11 @@ from rillet.codegen import coordinates as coords
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate
 from rillet.codegen.emit.elements import Evaluator
-from rillet.codegen.emit.kernel import Kernel, reshape_memref
+from rillet.codegen.emit.kernel import KernelBuilder, reshape_memref
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.index import Index
 from rillet.codegen.recognize import views
-from rillet.codegen.recognize.kernel_function import Dispatch, Generic
+from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.codegen.recognize.linear_access import DYNAMIC, Access, Form, argument_of, loops, substitute_all
 from rillet.ir.extents import segments
 
@@ -35,7 +35,7 @@ _INLINE_INSTRUCTIONS = 160
 
 @dataclass(frozen=True)
 class Output:
-    """Result ``number`` of the dispatch stores tensor ``value``, whose element lies at ``forms``.
+    """Result ``number`` of the kernel stores tensor ``value``, whose element lies at ``forms``.
 
     ``frame``: the ``tensor.pad`` that surrounds the value, or the ``tensor.insert_slice`` that puts it into a tensor
     updated in place; None when the value is all there is.
@@ -70,8 +70,8 @@ class Epilogue:
         return vectors > 1 and self.cost * vectors > _INLINE_INSTRUCTIONS
 
 
-def plan(dispatch: Dispatch, root: Generic) -> Epilogue | None:
-    """Follow ``root``'s results to the dispatch's; None when something behind them is not point-wise on the root's
+def plan(function: KernelFunction, root: Generic) -> Epilogue | None:
+    """Follow ``root``'s results to the kernel's; None when something behind them is not point-wise on the root's
     loops.
     """
     count = len(root.iterators)
@@ -85,18 +85,18 @@ def plan(dispatch: Dispatch, root: Generic) -> Epilogue | None:
         known[result] = forms
     accesses: list[Access] = []
     mergeable, cost = True, 0
-    for op in dispatch.ops:
+    for op in function.ops:
         if not any(o in known for o in op.operands):
             continue
         if op.name == "linalg.generic":
-            generic = dispatch.generic_of(op.results[0])
+            generic = function.generic_of(op.results[0])
             assert generic is not None
             at = _loop_forms(generic, known, count)
             if at is None or not generic.is_parallel:
                 return None
             if any(o in known for o in generic.inits) and not _same_place(generic, known, at):
                 return None
-            mergeable &= _collect_reads(dispatch, generic, known, at, accesses)
+            mergeable &= _collect_reads(function, generic, known, at, accesses)
             cost += _body_cost(generic)
             for result, map_ in zip(generic.results, generic.output_maps, strict=True):
                 forms = substitute_all(map_, at)
@@ -109,18 +109,18 @@ def plan(dispatch: Dispatch, root: Generic) -> Epilogue | None:
                 known[op.results[0]] = forms
         elif op.name == "tensor.cast":
             known[op.results[0]] = known[op.operands[0]]
-    init_reads = [v for v in root.inits if argument_of(dispatch, v) is not None]
+    init_reads = [v for v in root.inits if argument_of(function, v) is not None]
     for value in root.inits:
         if value in init_reads:
             accesses.append(Access(value, known[root.results[list(root.inits).index(value)]]))
         elif _op_name(value) not in _PLACELESS:
             mergeable = False
-    outputs = [_output(dispatch, n, known) for n in range(len(dispatch.results))]
+    outputs = [_output(function, n, known) for n in range(len(function.results))]
     if any(o is None for o in outputs):
         return None
     written = tuple(o for o in outputs if o is not None)
-    accesses += [a for o in written if (a := _written(o, dispatch)) is not None]
-    mergeable &= all(_written(o, dispatch) is not None for o in written)
+    accesses += [a for o in written if (a := _written(o, function)) is not None]
+    mergeable &= all(_written(o, function) is not None for o in written)
     return Epilogue(root, written, tuple(accesses), mergeable, cost)
 
 
@@ -161,7 +161,7 @@ def _same_place(generic: Generic, known: dict[ir.Value, Forms], at: Forms) -> bo
 
 
 def _collect_reads(
-    dispatch: Dispatch, generic: Generic, known: dict[ir.Value, Forms], at: Forms, accesses: list[Access]
+    function: KernelFunction, generic: Generic, known: dict[ir.Value, Forms], at: Forms, accesses: list[Access]
 ) -> bool:
     """Add the memory a generic reads; False when it reads something whose place in memory is not a linear form."""
     fine = all(op.operation.name not in ("linalg.index", "tensor.extract") for op in generic.body.operations)
@@ -171,7 +171,7 @@ def _collect_reads(
         if _op_name(value) in _PLACELESS:
             continue
         forms = substitute_all(map_, at)
-        if argument_of(dispatch, value) is None or forms is None:
+        if argument_of(function, value) is None or forms is None:
             fine = False
             continue
         accesses.append(Access(value, forms))
@@ -212,9 +212,9 @@ def _reshaped_forms(op: ir.Operation, source: Forms) -> Forms | None:
     return tuple(merged)
 
 
-def _output(dispatch: Dispatch, number: int, known: dict[ir.Value, Forms]) -> Output | None:
-    value = dispatch.results[number].value
-    frame = _frame(dispatch, number)
+def _output(function: KernelFunction, number: int, known: dict[ir.Value, Forms]) -> Output | None:
+    value = function.results[number].value
+    frame = _frame(function, number)
     if frame is not None:
         value = frame.operands[0]
         return Output(number, value, known[value], frame) if value in known else None
@@ -228,22 +228,22 @@ def _output(dispatch: Dispatch, number: int, known: dict[ir.Value, Forms]) -> Ou
     return Output(number, value, known[value], None)
 
 
-def _frame(dispatch: Dispatch, number: int) -> ir.Operation | None:
+def _frame(function: KernelFunction, number: int) -> ir.Operation | None:
     """The op that puts a result at an offset: a pad or an insertion."""
-    value = dispatch.results[number].value
+    value = function.results[number].value
     if isinstance(value.owner, ir.Block):
         return None
     op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
     if op.name == "tensor.pad":
         return op
-    return insertion(dispatch, number)
+    return insertion(function, number)
 
 
-def insertion(dispatch: Dispatch, number: int) -> ir.Operation | None:
+def insertion(function: KernelFunction, number: int) -> ir.Operation | None:
     """The ``tensor.insert_slice`` that makes a result: into the argument tied to it, or into an empty tensor, of which
     the rest need not be written. None when the result is made in any other way.
     """
-    value = dispatch.results[number].value
+    value = function.results[number].value
     if isinstance(value.owner, ir.Block):
         return None
     op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
@@ -252,14 +252,14 @@ def insertion(dispatch: Dispatch, number: int) -> ir.Operation | None:
     same_rank = ir.RankedTensorType(op.operands[0].type).rank == ir.RankedTensorType(op.operands[1].type).rank
     unit_strides = all(x == 1 for x in ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
     destination = op.operands[1]
-    if number in dispatch.tied:
-        in_place = destination == dispatch.arguments[dispatch.tied[number]].value
+    if number in function.tied:
+        in_place = destination == function.arguments[function.tied[number]].value
     else:
         in_place = _op_name(destination) == "tensor.empty"
     return op if same_rank and unit_strides and in_place else None
 
 
-def _written(output: Output, dispatch: Dispatch) -> Access | None:
+def _written(output: Output, function: KernelFunction) -> Access | None:
     """The access that stores an output; None when its offset in a padded result is not known at compile time. (That of
     an insertion is left out then: it moves the whole output.)
     """
@@ -271,12 +271,12 @@ def _written(output: Output, dispatch: Dispatch) -> Access | None:
     if any(x < 0 for x in low):
         return None
     shifted = tuple(Form(f.coefficients, f.constant + x) for f, x in zip(output.forms, low, strict=True))
-    return Access(dispatch.results[output.number].value, shifted, partial=_partial(output, dispatch))
+    return Access(function.results[output.number].value, shifted, partial=_partial(output, function))
 
 
-def _partial(output: Output, dispatch: Dispatch) -> frozenset[int]:
+def _partial(output: Output, function: KernelFunction) -> frozenset[int]:
     """The axes of unknown extent of which what is written in a frame may be a part."""
-    port, frame = dispatch.results[output.number], output.frame
+    port, frame = function.results[output.number], output.frame
     assert frame is not None
     dynamic = [axis for axis in range(port.type.rank) if port.type.is_dynamic_dim(axis)]
     if output.is_padded:
@@ -284,7 +284,7 @@ def _partial(output: Output, dispatch: Dispatch) -> frozenset[int]:
         whole = [axis for axis, (low, high) in enumerate(zip(*margins, strict=True)) if low == high == 0]
         return frozenset(dynamic) - set(whole)
     *_, sizes, _ = segments(frame)
-    extents = dict(zip(dynamic, (dispatch.block.arguments[n] for n in port.dims), strict=True))
+    extents = dict(zip(dynamic, (function.block.arguments[n] for n in port.dims), strict=True))
     is_dynamic = [size == DYNAMIC for size in ir.DenseI64ArrayAttr(frame.attributes["static_sizes"])]
     given = dict(zip([axis for axis, unknown in enumerate(is_dynamic) if unknown], sizes, strict=True))
     return frozenset(axis for axis in dynamic if given.get(axis) != extents[axis])
@@ -305,13 +305,13 @@ def place(forms: Sequence[Form], at: Sequence[Coordinate], lanes: int) -> list[C
 class Writer:
     """Emits an epilogue: evaluates what follows the root on register values and stores the results."""
 
-    def __init__(self, kernel: Kernel, epilogue: Epilogue):
+    def __init__(self, kernel: KernelBuilder, epilogue: Epilogue):
         """Make the result buffers; call it at the start of the kernel's body."""
         self.kernel = kernel
         self.epilogue = epilogue
         self._targets: list[tuple[Output, Buffer, list[Index]]] = []
         for output in epilogue.outputs:
-            port = kernel.dispatch.results[output.number]
+            port = kernel.function.results[output.number]
             buffer = kernel.buffer(port)
             low: list[Index] = [0] * len(output.forms)
             if output.frame is None:
@@ -398,7 +398,7 @@ class Writer:
             self._over(extents[1:], body, (*outer, loop.iv))
 
 
-def _fill_run(kernel: Kernel, target: Buffer, start: Index, run: Index, value: ir.Value, lanes: int) -> None:
+def _fill_run(kernel: KernelBuilder, target: Buffer, start: Index, run: Index, value: ir.Value, lanes: int) -> None:
     from rillet.codegen.coordinates import Lane
     from rillet.codegen.emit import memory
 

@@ -1,20 +1,20 @@
-"""Extents of the executable's inner tensors, derived from the ops that make them."""
+"""Extents of the kernel's inner tensors, derived from the ops that make them."""
 
 from __future__ import annotations
 
 from torch_mlir import ir
 
 from rillet.codegen import index
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 from rillet.codegen.recognize import views
 from rillet.errors import CompileError
 
 
-def extents_of(kernel: Kernel, value: ir.Value) -> list[Index]:
+def extents_of(kernel: KernelBuilder, value: ir.Value) -> list[Index]:
     """The extents of a tensor that an op computes. Raises ``CompileError`` for an op that does not say its shape."""
     if isinstance(value.owner, ir.Block):
-        raise CompileError(f"executable @{kernel.dispatch.name}: a loop-carried tensor must have static extents")
+        raise CompileError(f"kernel @{kernel.function.name}: a loop-carried tensor must have static extents")
     op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
     shape = list(ir.RankedTensorType(value.type).shape)
     dynamic = ir.ShapedType.get_dynamic_size()
@@ -54,16 +54,14 @@ def extents_of(kernel: Kernel, value: ir.Value) -> list[Index]:
         return [index.product([source[a] for a in group]) for group in views.reassociation(op)]
     if op.name == "tensor.reshape":
         return _reshape_extents(kernel, op, shape)
-    raise CompileError(f"executable @{kernel.dispatch.name}: the extents of {op.name}'s result are not known")
+    raise CompileError(f"kernel @{kernel.function.name}: the extents of {op.name}'s result are not known")
 
 
-def _reshape_extents(kernel: Kernel, op: ir.Operation, shape: list[int]) -> list[Index]:
+def _reshape_extents(kernel: KernelBuilder, op: ir.Operation, shape: list[int]) -> list[Index]:
     dynamic = ir.ShapedType.get_dynamic_size()
     source = op.operands[1].owner
     if isinstance(source, ir.Block) or source.operation.name != "tensor.from_elements":
-        raise CompileError(
-            f"executable @{kernel.dispatch.name}: tensor.reshape needs its shape as tensor.from_elements"
-        )
+        raise CompileError(f"kernel @{kernel.function.name}: tensor.reshape needs its shape as tensor.from_elements")
     from torch_mlir.dialects import arith
 
     sizes: list[Index] = []

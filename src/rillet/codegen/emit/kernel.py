@@ -1,4 +1,4 @@
-"""The kernel being built: its two functions, what the executable's values are inside them, loops and scratch memory.
+"""The kernel being built: its two functions, what the kernel's values are inside them, loops and scratch memory.
 
 A kernel module holds ``@NAME__body(bindings, scalars, workgroup x, y, z, scratch) -> i32`` and ``@NAME__grid(scalars)
 -> (index, index, index)``. ``codegen.llvm`` wraps them in the C ABI of docs/architecture.md, section 4.
@@ -21,7 +21,7 @@ from torch_mlir.dialects import arith, func, memref, scf
 from rillet.codegen import index
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice
-from rillet.codegen.recognize.kernel_function import Dispatch, Port
+from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.errors import CompileError
 from rillet.ir import dtypes
 from rillet.targets import Target
@@ -50,15 +50,15 @@ class Loop:
         self._yielded = list(values)
 
 
-class Kernel:
-    """Builds the kernel of one dispatch for one target.
+class KernelBuilder:
+    """Builds the kernel of one kernel for one target.
 
     A strategy calls ``grid(...)`` once and then emits inside ``with kernel.body():``. Ops go to the current insertion
     point.
     """
 
-    def __init__(self, dispatch: Dispatch, target: Target):
-        self.dispatch = dispatch
+    def __init__(self, function: KernelFunction, target: Target):
+        self.function = function
         self.target = target
         self.local_memory_size = 0
         self.static_grid: tuple[int, int, int] | None = None  # the workgroup grid, where it is always the same
@@ -84,7 +84,7 @@ class Kernel:
         with ir.InsertionPoint(self._grid_block):
             counts = list(extents())
             counts += [1] * (3 - len(counts))
-            if any(op.name == "tensor.pad" for op in self.dispatch.ops):
+            if any(op.name == "tensor.pad" for op in self.function.ops):
                 counts = [index.maximum(c, 1) for c in counts]  # padding is written even around nothing
             if all(isinstance(c, int) for c in counts):
                 self.static_grid = (counts[0], counts[1], counts[2])
@@ -98,22 +98,22 @@ class Kernel:
         with ir.InsertionPoint(self._body_block):
             self._status = memref.AllocaOp(ir.MemRefType.get([], _i32()), [], []).result
             memref.StoreOp(arith.ConstantOp(_i32(), 0).result, self._status, [])
-            for port in (*self.dispatch.arguments, *self.dispatch.results):
+            for port in (*self.function.arguments, *self.function.results):
                 self._bind(port)
             yield
             func.ReturnOp([memref.LoadOp(self._status, []).result])
 
     @contextmanager
-    def stage(self, dispatch: Dispatch, tiles: Mapping[ir.Value, Buffer]) -> Iterator[None]:
-        """Emit a part of the dispatch inside this context as if it were all of it; ``tiles``: where those of its
+    def stage(self, function: KernelFunction, tiles: Mapping[ir.Value, Buffer]) -> Iterator[None]:
+        """Emit a part of the kernel inside this context as if it were all of it; ``tiles``: where those of its
         arguments and results lie that are no bindings."""
-        saved = self.dispatch, self.tiles
-        self.dispatch, self.tiles = dispatch, tiles
+        saved = self.function, self.tiles
+        self.function, self.tiles = function, tiles
         yield
-        self.dispatch, self.tiles = saved
+        self.function, self.tiles = saved
 
     def buffer(self, port: Port) -> Buffer:
-        """Where an argument or result of the dispatch lies (body only)."""
+        """Where an argument or result of the kernel lies (body only)."""
         from rillet.codegen.emit.memory import Buffer
 
         if port.value in self.tiles:
@@ -144,28 +144,26 @@ class Kernel:
         self.module.operation.verify()
         return self.module
 
-    # --- values of the executable, inside the kernel
+    # --- values of the kernel, inside the kernel
     # -------------------------------------------------------------------
 
     def argument(self, number: int) -> ir.Value:
         """The memref of tensor argument ``number`` (body only), of the storage type. In a stage it may be a tile only:
         see ``buffer``."""
-        return self.buffer(self.dispatch.arguments[number]).memref
+        return self.buffer(self.function.arguments[number]).memref
 
     def result(self, number: int) -> ir.Value:
         """The memref of result ``number`` (body only), as for arguments."""
-        return self.buffer(self.dispatch.results[number]).memref
+        return self.buffer(self.function.results[number]).memref
 
     def scalar(self, value: ir.Value) -> ir.Value:
-        """A scalar of the executable's function (argument, or computed from arguments) as a value of the function
+        """A scalar of the kernel's function (argument, or computed from arguments) as a value of the function
         being built."""
         if value in self._scalars:
             return self._scalars[value]
         owner = value.owner
         if isinstance(owner, ir.Block):
-            raise CompileError(
-                f"executable @{self.dispatch.name}: a scalar does not come from the function's arguments"
-            )
+            raise CompileError(f"kernel @{self.function.name}: a scalar does not come from the function's arguments")
         operation = owner.operation if isinstance(owner, ir.OpView) else owner
         operands = [self.scalar(o) for o in operation.operands]
         clone = ir.Operation.create(
@@ -178,14 +176,14 @@ class Kernel:
         return clone.results[ir.OpResult(value).result_number]
 
     def extents(self, value: ir.Value) -> list[Index]:
-        """The extents of a tensor of the executable: ``int`` where static, ``index`` values where not."""
+        """The extents of a tensor of the kernel: ``int`` where static, ``index`` values where not."""
         type_ = ir.RankedTensorType(value.type)
         if type_.has_static_shape:
             return list(type_.shape)
         port = self._ports.get(value)
         if port is not None:
             dims = iter(port.dims)
-            arguments = self.dispatch.block.arguments
+            arguments = self.function.block.arguments
             return [
                 self.scalar(arguments[next(dims)]) if type_.is_dynamic_dim(i) else type_.shape[i]
                 for i in range(type_.rank)
@@ -242,7 +240,7 @@ class Kernel:
         offset = -(-self.local_memory_size // _ALIGNMENT) * _ALIGNMENT
         if offset + size > MAX_LOCAL_MEMORY:
             raise CompileError(
-                f"executable @{self.dispatch.name}: an intermediate of {size} bytes does not fit the scratch memory "
+                f"kernel @{self.function.name}: an intermediate of {size} bytes does not fit the scratch memory "
                 f"of a kernel ({MAX_LOCAL_MEMORY} bytes)"
             )
         self.local_memory_size = offset + size
@@ -260,7 +258,7 @@ class Kernel:
         ``element`` is the type in which they lie in memory.
         """
         type_ = ir.MemRefType.get([length], element)
-        name = f"{self.dispatch.name}__run{self._runs}"
+        name = f"{self.function.name}__run{self._runs}"
         self._runs += 1
         tensor = ir.RankedTensorType.get([length], element)
         with ir.InsertionPoint.at_block_begin(self.module.body):
@@ -277,39 +275,39 @@ class Kernel:
     # ---------------------------------------------------------------------------------------------------------
 
     def _make_body(self) -> None:
-        ports = (*self.dispatch.arguments, *self.dispatch.results)
-        self._ports = {port.value: port for port in (*self.dispatch.results, *self.dispatch.arguments)}
+        ports = (*self.function.arguments, *self.function.results)
+        self._ports = {port.value: port for port in (*self.function.results, *self.function.arguments)}
         memrefs = [ir.MemRefType.get([1], storage_type(p.type.element_type)) for p in ports]
-        scalars = [s.type for s in self.dispatch.scalars]
+        scalars = [s.type for s in self.function.scalars]
         i = ir.IndexType.get()
         types = [*memrefs, *scalars, i, i, i, ir.MemRefType.get([1], _i8())]
         with ir.InsertionPoint(self.module.body):
-            self._body = func.FuncOp(f"{self.dispatch.name}__body", ir.FunctionType.get(types, [_i32()])).operation
+            self._body = func.FuncOp(f"{self.function.name}__body", ir.FunctionType.get(types, [_i32()])).operation
         self._body_block = ir.Block.create_at_start(self._body.regions[0], types)
         self._body.attributes["arg_attrs"] = ir.ArrayAttr.get([self._argument_attributes(n) for n in range(len(types))])
         first = len(ports)
         arguments = list(self._body_block.arguments)
-        self._scalars = dict(zip(self.dispatch.scalars, arguments[first : first + len(scalars)], strict=True))
+        self._scalars = dict(zip(self.function.scalars, arguments[first : first + len(scalars)], strict=True))
         self._workgroup = arguments[first + len(scalars) : first + len(scalars) + 3]
         self._memrefs: dict[int, ir.Value] = {}
 
     def _argument_attributes(self, number: int) -> ir.DictAttr:
         """``noalias`` for every binding that shares memory with no other one that is written."""
-        bindings = self.dispatch.binding_count
-        first_result = len(self.dispatch.arguments)
-        aliased = {n for r, a in self.dispatch.may_alias for n in (first_result + r, a)}
-        is_scratch = number == bindings + len(self.dispatch.scalars) + 3
+        bindings = self.function.binding_count
+        first_result = len(self.function.arguments)
+        aliased = {n for r, a in self.function.may_alias for n in (first_result + r, a)}
+        is_scratch = number == bindings + len(self.function.scalars) + 3
         if is_scratch or (number < bindings and number not in aliased):
             return ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
         return ir.DictAttr.get({})
 
     def _make_grid(self) -> None:
-        types = [s.type for s in self.dispatch.scalars]
+        types = [s.type for s in self.function.scalars]
         i = ir.IndexType.get()
         with ir.InsertionPoint(self.module.body):
-            grid = func.FuncOp(f"{self.dispatch.name}__grid", ir.FunctionType.get(types, [i, i, i])).operation
+            grid = func.FuncOp(f"{self.function.name}__grid", ir.FunctionType.get(types, [i, i, i])).operation
         self._grid_block = ir.Block.create_at_start(grid.regions[0], types)
-        self._grid_scalars = dict(zip(self.dispatch.scalars, self._grid_block.arguments, strict=True))
+        self._grid_scalars = dict(zip(self.function.scalars, self._grid_block.arguments, strict=True))
         self._has_grid = False
 
     def _bind(self, port: Port) -> None:
@@ -318,7 +316,7 @@ class Kernel:
 
     def _port_extents(self, port: Port) -> list[Index]:
         dims = iter(port.dims)
-        arguments = self.dispatch.block.arguments
+        arguments = self.function.block.arguments
         return [
             self.scalar(arguments[next(dims)]) if port.type.is_dynamic_dim(i) else port.type.shape[i]
             for i in range(port.type.rank)

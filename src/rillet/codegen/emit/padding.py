@@ -9,7 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
 from rillet.codegen import index
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.linear_access import Access
 
@@ -20,7 +20,7 @@ Condition: TypeAlias = ir.Value | bool
 class Padded:
     """A padded operand of a kernel: ``inside`` is the tensor as flat memory. Create it at the start of the body."""
 
-    def __init__(self, kernel: Kernel, access: Access, inside: ir.Value, run: int):
+    def __init__(self, kernel: KernelBuilder, access: Access, inside: ir.Value, run: int):
         """``run``: how many elements are read from a place that ``choose`` gives, at most."""
         assert access.padding is not None
         self.axes = access.padding.axes

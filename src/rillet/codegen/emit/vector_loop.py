@@ -10,10 +10,10 @@ from torch_mlir.dialects import vector
 
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
-from rillet.codegen.emit.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice, Knobs
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.lanes import lanes_for
 from rillet.targets import Target
 
@@ -49,22 +49,22 @@ class Shape:
         return Choice({"lanes": self.lanes}, Knobs(tile_vectors=self.wide // self.lanes))
 
 
-def shape_for(dispatch: Dispatch, target: Target, costly: bool) -> Shape:
-    """The vectorization of a dispatch's runs; ``costly``: whether there is much to compute for each element. Masked
+def shape_for(function: KernelFunction, target: Target, costly: bool) -> Shape:
+    """The vectorization of a kernel's runs; ``costly``: whether there is much to compute for each element. Masked
     accesses exist for elements of 32 and 64 bits."""
-    lanes = lanes_for(dispatch, target)
+    lanes = lanes_for(function, target)
     if lanes == 1:
         return Shape(1, 1, False)
-    sizes = [storage_bytes(storage_type(p.type.element_type)) for p in (*dispatch.arguments, *dispatch.results)]
+    sizes = [storage_bytes(storage_type(p.type.element_type)) for p in (*function.arguments, *function.results)]
     few = costly and target.vector_registers < _MANY_REGISTERS
-    vectors = dispatch.knobs.tile_vectors or (_COSTLY_IN_FLIGHT if few else _IN_FLIGHT)
+    vectors = function.knobs.tile_vectors or (_COSTLY_IN_FLIGHT if few else _IN_FLIGHT)
     return Shape(lanes << (vectors.bit_length() - 1), lanes, min(sizes) >= 4)
 
 
 Emit = Callable[[Coordinate, int, ir.Value | None], None]
 
 
-def vector_loop(kernel: Kernel, start: Index, end: Index, shape: Shape, emit: Emit) -> None:
+def vector_loop(kernel: KernelBuilder, start: Index, end: Index, shape: Shape, emit: Emit) -> None:
     """Call ``emit(coordinate, lanes, mask)`` where it should emit code for the elements from ``start`` to ``end``.
 
     ``coordinate`` is a ``Lane``, or an index when lanes is 1.
@@ -93,7 +93,7 @@ def vector_loop(kernel: Kernel, start: Index, end: Index, shape: Shape, emit: Em
 
 
 def reduction_loop(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     extent: Index,
     shape: Shape,
     accumulators: Sequence[ir.Value],

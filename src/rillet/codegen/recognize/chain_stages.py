@@ -1,4 +1,4 @@
-"""Cutting a dispatch with several contractions into stages, each seen as a dispatch of its own.
+"""Cutting a kernel with several contractions into stages, each seen as a kernel of its own.
 
 A stage is a contraction with its epilogue, or a chain of row-wise reductions with the point-wise ops behind them. What
 a stage makes and a later one reads is a result of the one and an argument of the other, though no binding holds it.
@@ -9,16 +9,16 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.codegen.recognize.contraction import product_of
-from rillet.codegen.recognize.kernel_function import POINTWISE_OPS, Dispatch, Generic, Port, captures
+from rillet.codegen.recognize.kernel_function import POINTWISE_OPS, Generic, KernelFunction, Port, captures
 
 
-class Stage(Dispatch):
-    """Some ops of a dispatch as a dispatch: ``arguments`` and ``results`` are bindings of the whole or values that
+class Stage(KernelFunction):
+    """Some ops of a kernel as a kernel: ``arguments`` and ``results`` are bindings of the whole or values that
     pass from stage to stage (binding -1)."""
 
     def __init__(
         self,
-        whole: Dispatch,
+        whole: KernelFunction,
         number: int,
         ops: tuple[ir.Operation, ...],
         arguments: tuple[Port, ...],
@@ -42,20 +42,20 @@ class Stage(Dispatch):
         return [(0, passed[0])] if self.in_place and name == "flow.may_alias" else []
 
 
-def cut(dispatch: Dispatch) -> list[Stage] | None:
-    """The stages of a dispatch, in order; None when it is no chain: fewer than two contractions, results that share
+def cut(function: KernelFunction) -> list[Stage] | None:
+    """The stages of a kernel, in order; None when it is no chain: fewer than two contractions, results that share
     memory with arguments, or ops that are not computed point by point.
     """
     if (
-        len(dispatch.reductions) < 2
-        or dispatch.may_alias
-        or not all(op.name in POINTWISE_OPS for op in dispatch.tensor_ops)
+        len(function.reductions) < 2
+        or function.may_alias
+        or not all(op.name in POINTWISE_OPS for op in function.tensor_ops)
     ):
         return None
-    numbers = _numbers(dispatch)
+    numbers = _numbers(function)
     if numbers is None:
         return None
-    return [_stage(dispatch, numbers, n) for n in range(max(numbers.values()) + 1)]
+    return [_stage(function, numbers, n) for n in range(max(numbers.values()) + 1)]
 
 
 def is_root(generic: Generic) -> bool:
@@ -69,14 +69,14 @@ def _loops(map_: ir.AffineMap) -> set[int]:
     return {e.position for e in map_.results if isinstance(e, ir.AffineDimExpr)}
 
 
-def _numbers(dispatch: Dispatch) -> dict[ir.Operation, int] | None:
+def _numbers(function: KernelFunction) -> dict[ir.Operation, int] | None:
     """The stage of each op that depends on a reduction; None when there are fewer than two contractions."""
     number: dict[ir.Operation, int] = {}
     contractions: set[int] = set()
-    maker = {r: op for op in dispatch.tensor_ops for r in op.results}
-    for op in dispatch.tensor_ops:
+    maker = {r: op for op in function.tensor_ops for r in op.results}
+    for op in function.tensor_ops:
         before = [number[maker[v]] for v in _reads(op) if v in maker and maker[v] in number]
-        generic = dispatch.generic_of(op.results[0])
+        generic = function.generic_of(op.results[0])
         if generic is not None and is_root(generic):
             number[op] = max(before, default=-1) + 1
             if number[op] in contractions:
@@ -90,9 +90,9 @@ def _numbers(dispatch: Dispatch) -> dict[ir.Operation, int] | None:
     return number if len(contractions) >= 2 else None
 
 
-def _stage(dispatch: Dispatch, numbers: dict[ir.Operation, int], stage: int) -> Stage:
-    own = [op for op in dispatch.tensor_ops if numbers.get(op) == stage]
-    maker = {r: op for op in dispatch.ops for r in op.results}
+def _stage(function: KernelFunction, numbers: dict[ir.Operation, int], stage: int) -> Stage:
+    own = [op for op in function.tensor_ops if numbers.get(op) == stage]
+    maker = {r: op for op in function.ops for r in op.results}
     passed: dict[ir.Value, None] = {}
     needed: set[ir.Operation] = set(own)
     pending = list(own)
@@ -107,8 +107,8 @@ def _stage(dispatch: Dispatch, numbers: dict[ir.Operation, int], stage: int) -> 
             else:  # depends on no reduction: each stage that reads it computes it
                 needed.add(source)
                 pending.append(source)
-    outer = {port.value: port for port in dispatch.results}
-    later = {v for op in dispatch.tensor_ops if numbers.get(op, -1) > stage for v in _reads(op)}
+    outer = {port.value: port for port in function.results}
+    later = {v for op in function.tensor_ops if numbers.get(op, -1) > stage for v in _reads(op)}
     results = [
         outer.get(r) or Port(r, ir.RankedTensorType(r.type), -1, ())
         for op in own
@@ -116,10 +116,10 @@ def _stage(dispatch: Dispatch, numbers: dict[ir.Operation, int], stage: int) -> 
         if r in later or r in outer
     ]
     read = {v for op in needed for v in _reads(op)}
-    arguments = [port for port in dispatch.arguments if port.value in read]
+    arguments = [port for port in function.arguments if port.value in read]
     arguments += [Port(v, ir.RankedTensorType(v.type), -1, ()) for v in passed]
-    ops = tuple(op for op in dispatch.ops if op in needed)
-    return Stage(dispatch, stage, ops, tuple(arguments), tuple(results))
+    ops = tuple(op for op in function.ops if op in needed)
+    return Stage(function, stage, ops, tuple(arguments), tuple(results))
 
 
 def _reads(op: ir.Operation) -> list[ir.Value]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.codegen.emit.body import broadcast
-from rillet.codegen.emit.kernel import Kernel
-from rillet.codegen.recognize.kernel_function import Dispatch, Generic
+from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.codegen.recognize.linear_access import Access, argument_of, packed_axes, padded_access_of, unshared
 from rillet.ir.rewrite import int_constant
 
@@ -59,13 +59,13 @@ class Contraction:
         return self.root.loop_extents
 
 
-def recognize(dispatch: Dispatch) -> Contraction | None:
-    """The contraction in ``dispatch``, or None when its only reduction is not one or reads operands that need
+def recognize(function: KernelFunction) -> Contraction | None:
+    """The contraction in ``kernel``, or None when its only reduction is not one or reads operands that need
     computing.
     """
-    if len(dispatch.reductions) != 1:
+    if len(function.reductions) != 1:
         return None
-    root = dispatch.reductions[0]
+    root = function.reductions[0]
     if len(root.inputs) < 2 or len(root.inits) != 1:
         return None
     axes = [e.position for e in root.output_maps[0].results if isinstance(e, ir.AffineDimExpr)]
@@ -75,8 +75,8 @@ def recognize(dispatch: Dispatch) -> Contraction | None:
     if factors is None:
         return None
     count = len(root.iterators)
-    accesses = [padded_access_of(dispatch, v, m, count) for v, m in zip(root.inputs, root.input_maps, strict=True)]
-    if any(a is None or argument_of(dispatch, a.value) is None for a in accesses):
+    accesses = [padded_access_of(function, v, m, count) for v, m in zip(root.inputs, root.input_maps, strict=True)]
+    if any(a is None or argument_of(function, a.value) is None for a in accesses):
         return None
     return _classify(root, factors, [a for a in accesses if a is not None], axes)
 
@@ -267,7 +267,7 @@ def _is_place(root: Generic, shift: ir.Value, number: int, bits: int) -> bool:
 
 
 def factor(
-    kernel: Kernel, root: Generic, value: ir.Value, operands: ir.Value | Mapping[int, ir.Value], lanes: int
+    kernel: KernelBuilder, root: Generic, value: ir.Value, operands: ir.Value | Mapping[int, ir.Value], lanes: int
 ) -> ir.Value:
     """Compute a factor of the product from its operands' elements (scalars, or ``vector<lanes>``), given by number, or
     from its only operand's. Of bytes that are shared, the elements are given.

@@ -1,6 +1,6 @@
-"""An executable's function, analysed: which tensor is which binding, which scalar is which push constant, what runs.
+"""A kernel's function, analysed: which tensor is which binding, which scalar is which push constant, what runs.
 
-Nothing is emitted here. Strategies look at a ``Dispatch`` to decide whether they match and how to tile.
+Nothing is emitted here. Strategies look at a ``KernelFunction`` to decide whether they match and how to tile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VIEW_LIKE = frozenset(
 
 @dataclass(frozen=True)
 class Port:
-    """A tensor argument or result of the executable."""
+    """A tensor argument or result of the kernel."""
 
     value: ir.Value  # the block argument, or the value the function returns
     type: ir.RankedTensorType
@@ -93,16 +93,16 @@ class Generic:
         return tuple(extents)
 
 
-class Dispatch:
-    """One executable (docs/architecture.md, section 3). Raises ``CompileError`` when the function is not in that
+class KernelFunction:
+    """One kernel (docs/architecture.md, section 3). Raises ``CompileError`` when the function is not in that
     form."""
 
     def __init__(self, module: ir.Module, knobs: Knobs = MODEL):
-        """Analyse the single ``func.func`` of ``module`` (the executable's own ``builtin.module``), for a kernel with
+        """Analyse the single ``func.func`` of ``module`` (the kernel's own ``builtin.module``), for a kernel with
         these choices."""
         functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
         if len(functions) != 1:
-            raise CompileError(f"an executable must hold exactly one function, this one holds {len(functions)}")
+            raise CompileError(f"a kernel must hold exactly one function, this one holds {len(functions)}")
         self.module = module
         self.knobs = knobs
         self.function = functions[0]
@@ -113,7 +113,7 @@ class Dispatch:
         tensors = [a for a in self.block.arguments if isinstance(a.type, ir.RankedTensorType)]
         self.scalars: tuple[ir.Value, ...] = tuple(self.block.arguments)[len(tensors) :]
         if any(isinstance(a.type, ir.RankedTensorType) for a in self.scalars):
-            raise CompileError(f"executable @{self.name}: tensor arguments must come before scalar arguments")
+            raise CompileError(f"kernel @{self.name}: tensor arguments must come before scalar arguments")
         self.arguments: tuple[Port, ...] = tuple(
             Port(a, ir.RankedTensorType(a.type), i, self._dims("arg_attrs", i)) for i, a in enumerate(tensors)
         )
@@ -125,7 +125,7 @@ class Dispatch:
             dynamic = sum(port.type.is_dynamic_dim(i) for i in range(port.type.rank))
             if dynamic != len(port.dims):
                 raise CompileError(
-                    f"executable @{self.name}: binding {port.binding} has {dynamic} dynamic extents "
+                    f"kernel @{self.name}: binding {port.binding} has {dynamic} dynamic extents "
                     f"but flow.dims lists {len(port.dims)}"
                 )
 
@@ -216,7 +216,7 @@ class Dispatch:
         return Generic(op, operands[: segments[0]], operands[segments[0] :], tuple(op.results), maps, iterators)
 
 
-# With its reductions run first, a dispatch of these ops can be computed point by point.
+# With its reductions run first, a kernel of these ops can be computed point by point.
 POINTWISE_OPS = _VIEW_LIKE | {"linalg.generic"}
 
 

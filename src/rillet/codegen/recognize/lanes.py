@@ -1,4 +1,4 @@
-"""How many elements a vector of this dispatch holds."""
+"""How many elements a vector of this kernel holds."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Set
 from torch_mlir import ir
 
 from rillet.codegen.emit.body import is_vectorizable
-from rillet.codegen.recognize.kernel_function import Dispatch, Generic
+from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.targets import Target
 
 
-def lanes_for(dispatch: Dispatch, target: Target) -> int:
+def lanes_for(function: KernelFunction, target: Target) -> int:
     """Lanes such that the widest value any body computes fills one vector register; 1 when a body cannot be
     vectorized."""
-    if target.vector_bits == 0 or not all(is_vectorizable(g) for g in dispatch.generics):
+    if target.vector_bits == 0 or not all(is_vectorizable(g) for g in function.generics):
         return 1
-    types = [port.type.element_type for port in (*dispatch.arguments, *dispatch.results)]
-    for generic in dispatch.generics:
+    types = [port.type.element_type for port in (*function.arguments, *function.results)]
+    for generic in function.generics:
         for op in generic.body.operations:
             types += [v.type for v in (*op.operation.operands, *op.operation.results)]
     if any(isinstance(t, ir.ComplexType) for t in types):

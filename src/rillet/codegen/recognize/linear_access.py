@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.codegen import index
-from rillet.codegen.emit.kernel import Kernel, reshape_memref
+from rillet.codegen.emit.kernel import KernelBuilder, reshape_memref
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.kernel_function import Dispatch, Port
+from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 ADDS_NOTHING = "flow.adds_nothing"  # on a pad: see docs/architecture.md, "Padded operands"
@@ -73,10 +73,10 @@ def substitute_all(map_: ir.AffineMap, forms: Sequence[Form]) -> tuple[Form, ...
     return None if any(r is None for r in results) else tuple(r for r in results if r is not None)
 
 
-def argument_of(dispatch: Dispatch, value: ir.Value) -> Port | None:
+def argument_of(function: KernelFunction, value: ir.Value) -> Port | None:
     """The tensor argument that ``value`` is, possibly under another shape; None when it is anything else."""
     while True:
-        port = next((p for p in dispatch.arguments if p.value == value), None)
+        port = next((p for p in function.arguments if p.value == value), None)
         if port is not None:
             return port
         if isinstance(value.owner, ir.Block):
@@ -98,14 +98,14 @@ class Padding:
     adds_nothing: bool  # products with the constant leave a sum as it is
 
 
-def padding_of(dispatch: Dispatch, value: ir.Value) -> Padding | None:
+def padding_of(function: KernelFunction, value: ir.Value) -> Padding | None:
     """The padding when ``value`` is a tensor argument padded by a constant, everything static; else None."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.operation.name != "tensor.pad":
         return None
     pad = owner.operation
     source, result = ir.RankedTensorType(pad.operands[0].type), ir.RankedTensorType(value.type)
-    if len(pad.operands) != 1 or not source.has_static_shape or argument_of(dispatch, pad.operands[0]) is None:
+    if len(pad.operands) != 1 or not source.has_static_shape or argument_of(function, pad.operands[0]) is None:
         return None
     *_, end = pad.regions[0].blocks[0].operations
     filler = end.operation.operands[0].owner
@@ -212,7 +212,7 @@ class Bound:
         return total
 
 
-def bind(kernel: Kernel, access: Access, memref: ir.Value) -> Bound:
+def bind(kernel: KernelBuilder, access: Access, memref: ir.Value) -> Bound:
     """Lay ``access`` over ``memref``, the tensor's row-major contents."""
     extents: Sequence[Index] = access.shape if access.together > 1 else kernel.extents(access.value)
     count = len(access.axes[0].coefficients) if access.axes else 0
@@ -232,9 +232,9 @@ def bind(kernel: Kernel, access: Access, memref: ir.Value) -> Bound:
     return Bound(reshape_memref(memref, [step]), base, tuple(strides), panel_stride)
 
 
-def bind_argument(kernel: Kernel, access: Access) -> Bound:
-    """Lay ``access``, of an argument of the dispatch, over its memory; in a stage that may be a tile."""
-    port = argument_of(kernel.dispatch, access.value)
+def bind_argument(kernel: KernelBuilder, access: Access) -> Bound:
+    """Lay ``access``, of an argument of the kernel, over its memory; in a stage that may be a tile."""
+    port = argument_of(kernel.function, access.value)
     assert port is not None
     buffer = kernel.buffer(port)
     if port.value in kernel.tiles:
@@ -242,7 +242,7 @@ def bind_argument(kernel: Kernel, access: Access) -> Bound:
     return bind(kernel, access, buffer.memref)
 
 
-def bind_tile(kernel: Kernel, access: Access, tile: Buffer) -> Bound:
+def bind_tile(kernel: KernelBuilder, access: Access, tile: Buffer) -> Bound:
     """Lay ``access`` over a part of its tensor: a row-major block that has whole axes but for the first."""
     extents = kernel.extents(access.value)
     strides: list[Index] = [0] * len(access.axes[0].coefficients)
@@ -291,10 +291,10 @@ def _turned(expr: ir.AffineExpr) -> tuple[ir.AffineExpr, int] | None:
     return ir.AffineExpr.get_mod(x, ways * length), ways.value
 
 
-def padded_access_of(dispatch: Dispatch, value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
+def padded_access_of(function: KernelFunction, value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
     """``access_of``, through a padding if there is one."""
     plain = access_of(value, map_, count)
-    padding = padding_of(dispatch, value)
+    padding = padding_of(function, value)
     if plain is None or padding is None or plain.panel:
         return plain
     forms = tuple(Form(f.coefficients, f.constant - n) for f, n in zip(plain.axes, padding.low, strict=True))

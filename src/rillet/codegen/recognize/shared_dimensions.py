@@ -1,4 +1,4 @@
-"""Which axes of a dispatch's tensors are the same dimension, found by unifying along indexing maps.
+"""Which axes of a kernel's tensors are the same dimension, found by unifying along indexing maps.
 
 Example, softmax over rows: the row axis of the input, of the maximum, of the sum and of the result are one dimension,
 so a workgroup can take a row and run every op on it.
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from torch_mlir import ir
 
-from rillet.codegen.recognize.kernel_function import Dispatch, Generic, captures
+from rillet.codegen.recognize.kernel_function import Generic, KernelFunction, captures
 from rillet.codegen.recognize.views import reassociation
 
 Dimension = int
@@ -19,14 +19,14 @@ Dimension = int
 class Dimensions:
     """``axis(value, n)`` and ``loop(generic, n)`` name a dimension; equal numbers are the same dimension."""
 
-    def __init__(self, dispatch: Dispatch):
-        self._dispatch = dispatch
+    def __init__(self, function: KernelFunction):
+        self._dispatch = function
         self._parent: list[int] = []
         self._axes: dict[tuple[ir.Value, int], int] = {}
         self._loops: dict[tuple[int, int], int] = {}
-        self._numbers = {id(g): n for n, g in enumerate(dispatch.generics)}
+        self._numbers = {id(g): n for n, g in enumerate(function.generics)}
         self._shifted: list[int] = []  # axes of computed tensors that are read elsewhere than at their own coordinate
-        for op in dispatch.tensor_ops:
+        for op in function.tensor_ops:
             self._unify_op(op)
         self._unify_free()
 
@@ -52,7 +52,7 @@ class Dimensions:
         """Dimensions on which every result and every reduction agrees point for point, in the order of the first
         result's axes.
 
-        Fixing them makes the rest of the dispatch independent of all other points.
+        Fixing them makes the rest of the kernel independent of all other points.
         """
         candidates = self.axes(self._dispatch.results[0].value)
         excluded = {self._find(d) for d in self._shifted}

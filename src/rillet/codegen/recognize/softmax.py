@@ -15,7 +15,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.codegen.emit.accumulators import QUIET, combiners_of
-from rillet.codegen.recognize.kernel_function import Dispatch, Generic
+from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 
 SHARE = "rillet.share"  # on an arith.divf
@@ -24,10 +24,10 @@ SCALED = "rillet.scaled"  # on such a math.exp: it may be too large by one power
 _WIDE_ENOUGH = ir.F32Type | ir.F64Type
 
 
-def mark(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension]) -> None:
+def mark(function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension]) -> None:
     """Mark every such op whose maximum and sum are those of one row: all their dimensions are ``fixed``."""
-    rows = _Rows(dispatch, dimensions, fixed)
-    for generic in dispatch.generics:
+    rows = _Rows(function, dimensions, fixed)
+    for generic in function.generics:
         if not generic.is_parallel:
             continue
         for op in generic.body.operations:
@@ -35,7 +35,7 @@ def mark(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension]) -> N
                 op.operation.attributes[NONPOSITIVE] = ir.UnitAttr.get()
             if op.operation.name == "arith.divf" and rows.is_share(generic, op.operation):
                 op.operation.attributes[SHARE] = ir.UnitAttr.get()
-    for generic in dispatch.reductions:
+    for generic in function.reductions:
         exponential = rows.closed_softmax(generic)
         if exponential is not None:
             _combining(generic).attributes[QUIET] = ir.UnitAttr.get()
@@ -45,8 +45,8 @@ def mark(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension]) -> N
 class _Rows:
     """What holds within a row: at a point of the ``fixed`` dimensions."""
 
-    def __init__(self, dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension]):
-        self._dispatch = dispatch
+    def __init__(self, function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension]):
+        self._dispatch = function
         self._dimensions = dimensions
         self._fixed = fixed
 

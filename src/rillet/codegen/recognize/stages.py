@@ -1,4 +1,4 @@
-"""The stages of a dispatch with reductions, and which costly values are worth keeping from one stage to the next.
+"""The stages of a kernel with reductions, and which costly values are worth keeping from one stage to the next.
 
 A stage is one reduction with the point-wise ops it reads; the last stage stores the results.
 """
@@ -10,7 +10,7 @@ from functools import cached_property
 from torch_mlir import ir
 
 from rillet.codegen.coordinates import Coordinate
-from rillet.codegen.recognize.kernel_function import Dispatch, Generic, captures
+from rillet.codegen.recognize.kernel_function import Generic, KernelFunction, captures
 from rillet.codegen.recognize.lanes import is_costly
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 
@@ -18,8 +18,8 @@ from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 class Stages:
     """Stage ``n`` is ``dispatch.reductions[n]``; stage ``len(dispatch.reductions)`` stores the results."""
 
-    def __init__(self, dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension]):
-        self._dispatch = dispatch
+    def __init__(self, function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension]):
+        self._dispatch = function
         self._dimensions = dimensions
         self._fixed = fixed
 

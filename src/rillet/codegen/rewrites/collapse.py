@@ -1,4 +1,4 @@
-"""Merges neighbouring dimensions that every tensor and loop of an executable treats alike, and drops those of extent 1.
+"""Merges neighbouring dimensions that every tensor and loop of a kernel treats alike, and drops those of extent 1.
 
 ``[1, 56, 56, 96] + [96]`` becomes ``[3136, 96] + [96]``, a plain elementwise chain becomes one long run, lines of an
 image of three channels that is padded become one row each: fewer loops, longer vectors, fewer tails. Bindings are
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.ir import builders
 from rillet.ir.extents import padding_value
@@ -22,38 +22,38 @@ ROW_MAJOR_OPS = frozenset({"linalg.generic", "linalg.fill", "tensor.empty", "ari
 POSITIONAL = frozenset({"linalg.index", "tensor.extract", "tensor.dim"})
 
 
-def collapse(dispatch: Dispatch) -> bool:
-    """Rewrite the dispatch's function in place; False (and no change) when there is nothing to merge.
+def collapse(function: KernelFunction) -> bool:
+    """Rewrite the kernel's function in place; False (and no change) when there is nothing to merge.
 
-    ``dispatch`` is stale afterwards: analyse the module again.
+    ``kernel`` is stale afterwards: analyse the module again.
     """
-    if not all(op.name in ROW_MAJOR_OPS for op in dispatch.tensor_ops):
-        return _collapse_pad(dispatch)
-    if any(op.operation.name in POSITIONAL for g in dispatch.generics for op in g.body.operations):
+    if not all(op.name in ROW_MAJOR_OPS for op in function.tensor_ops):
+        return _collapse_pad(function)
+    if any(op.operation.name in POSITIONAL for g in function.generics for op in g.body.operations):
         return False
-    dimensions = Dimensions(dispatch)
-    if not _only_plain_maps(dispatch) or not _distinct(dispatch, dimensions):
+    dimensions = Dimensions(function)
+    if not _only_plain_maps(function) or not _distinct(function, dimensions):
         return False
-    groups = _groups(dispatch, dimensions)
-    values = _tensors(dispatch)
+    groups = _groups(function, dimensions)
+    values = _tensors(function)
     if all(len(_regroup(dimensions.axes(v), groups)) == ir.RankedTensorType(v.type).rank for v in values):
         return False
     types = {v: _type(v, dimensions, groups) for v in values}
-    for generic in dispatch.generics:
-        _rewrite_generic(generic.op, dispatch, dimensions, groups)
+    for generic in function.generics:
+        _rewrite_generic(generic.op, function, dimensions, groups)
     for value, type_ in types.items():
         value.set_type(type_)
-    follow_types(dispatch)
+    follow_types(function)
     return True
 
 
-def _collapse_pad(dispatch: Dispatch) -> bool:
+def _collapse_pad(function: KernelFunction) -> bool:
     """Where all there is is a padding of an argument, each padded axis takes those behind it that are not padded."""
-    pads = [op for op in dispatch.tensor_ops if op.name != "arith.constant"]
+    pads = [op for op in function.tensor_ops if op.name != "arith.constant"]
     if len(pads) != 1 or pads[0].name != "tensor.pad" or len(pads[0].operands) != 1:
         return False
-    (pad,), (argument, *others) = pads, dispatch.arguments
-    if others or pad.operands[0] != argument.value or [p.value for p in dispatch.results] != list(pad.results):
+    (pad,), (argument, *others) = pads, function.arguments
+    if others or pad.operands[0] != argument.value or [p.value for p in function.results] != list(pad.results):
         return False
     source, result = (ir.RankedTensorType(v.type) for v in (argument.value, pad.results[0]))
     low, high = (list(ir.DenseI64ArrayAttr(pad.attributes[name])) for name in ("static_low", "static_high"))
@@ -77,25 +77,25 @@ def _collapse_pad(dispatch: Dispatch) -> bool:
         made = builders.pad(argument.value, joined(low), joined(high), joined(result.shape), padding_value(pad))
     pad.results[0].replace_all_uses_with(made)
     pad.erase()
-    follow_types(Dispatch(dispatch.module, dispatch.knobs))
+    follow_types(KernelFunction(function.module, function.knobs))
     return True
 
 
-def follow_types(dispatch: Dispatch) -> None:
+def follow_types(function: KernelFunction) -> None:
     """Make splats and the function's type say what the types of values were changed to, and verify all."""
-    for op in dispatch.tensor_ops:
+    for op in function.tensor_ops:
         if op.name == "arith.constant":
             splat = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()
             op.attributes["value"] = ir.DenseElementsAttr.get_splat(op.results[0].type, splat)
-    arguments = [a.type for a in dispatch.block.arguments]
-    results = [port.value.type for port in dispatch.results]
-    dispatch.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, results))
-    dispatch.module.operation.verify()
+    arguments = [a.type for a in function.block.arguments]
+    results = [port.value.type for port in function.results]
+    function.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, results))
+    function.module.operation.verify()
 
 
-def _only_plain_maps(dispatch: Dispatch) -> bool:
+def _only_plain_maps(function: KernelFunction) -> bool:
     """Every axis but those of extent 1 is read at a loop's own position."""
-    for generic in dispatch.generics:
+    for generic in function.generics:
         for operand, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
             shape = ir.RankedTensorType(operand.type).shape
             plain = [e for e, extent in zip(map_.results, shape, strict=True) if extent != 1]
@@ -106,24 +106,24 @@ def _only_plain_maps(dispatch: Dispatch) -> bool:
     return True
 
 
-def _distinct(dispatch: Dispatch, dimensions: Dimensions) -> bool:
+def _distinct(function: KernelFunction, dimensions: Dimensions) -> bool:
     """No tensor has a dimension twice, and no generic loops over one twice (a matrix plus its transpose does)."""
-    loops = [[dimensions.loop(g, n) for n in range(len(g.iterators))] for g in dispatch.generics]
-    return all(len(set(dims)) == len(dims) for dims in (*loops, *map(dimensions.axes, _tensors(dispatch))))
+    loops = [[dimensions.loop(g, n) for n in range(len(g.iterators))] for g in function.generics]
+    return all(len(set(dims)) == len(dims) for dims in (*loops, *map(dimensions.axes, _tensors(function))))
 
 
-def _tensors(dispatch: Dispatch) -> list[ir.Value]:
-    computed = [r for op in dispatch.tensor_ops for r in op.results]
-    return [*(p.value for p in dispatch.arguments), *computed]
+def _tensors(function: KernelFunction) -> list[ir.Value]:
+    computed = [r for op in function.tensor_ops for r in op.results]
+    return [*(p.value for p in function.arguments), *computed]
 
 
-def _groups(dispatch: Dispatch, dimensions: Dimensions) -> dict[Dimension, tuple[Dimension, ...]]:
+def _groups(function: KernelFunction, dimensions: Dimensions) -> dict[Dimension, tuple[Dimension, ...]]:
     """First dimension of each group → the dimensions merged into it; a dimension of extent 1 belongs to none."""
     extent: dict[Dimension, int] = {}
-    for value in _tensors(dispatch):
+    for value in _tensors(function):
         for d, e in zip(dimensions.axes(value), ir.RankedTensorType(value.type).shape, strict=True):
             extent[d] = e if e != _DYNAMIC else extent.get(d, e)
-    for generic in dispatch.generics:
+    for generic in function.generics:
         for n, e in enumerate(generic.loop_extents):
             extent.setdefault(dimensions.loop(generic, n), e)
     follows: dict[Dimension, Dimension | None] = {}
@@ -132,7 +132,7 @@ def _groups(dispatch: Dispatch, dimensions: Dimensions) -> dict[Dimension, tuple
     def note(table: dict[Dimension, Dimension | None], key: Dimension, other: Dimension | None) -> None:
         table[key] = other if table.setdefault(key, other) == other else None
 
-    for value in _tensors(dispatch):
+    for value in _tensors(function):
         real = [d for d in dimensions.axes(value) if extent[d] != 1]
         for here, after in zip(real, [*real[1:], None], strict=False):
             note(follows, here, after)
@@ -143,7 +143,7 @@ def _groups(dispatch: Dispatch, dimensions: Dimensions) -> dict[Dimension, tuple
     def joins(a: Dimension, b: Dimension | None) -> bool:
         if b is None or precedes.get(b) != a or _DYNAMIC in (extent[a], extent[b]):
             return False
-        return _alike(dispatch, dimensions, a, b)
+        return _alike(function, dimensions, a, b)
 
     for d in follows:
         if extent[d] == 1:
@@ -155,7 +155,7 @@ def _groups(dispatch: Dispatch, dimensions: Dimensions) -> dict[Dimension, tuple
         while joins(chain[-1], follows.get(chain[-1])):
             chain.append(follows[chain[-1]])  # type: ignore[arg-type]
         groups[d] = tuple(chain)
-    for generic in dispatch.generics:  # loops over no tensor's axis stay as they are
+    for generic in function.generics:  # loops over no tensor's axis stay as they are
         for n in range(len(generic.iterators)):
             d = dimensions.loop(generic, n)
             if d not in follows and extent[d] != 1:
@@ -163,9 +163,9 @@ def _groups(dispatch: Dispatch, dimensions: Dimensions) -> dict[Dimension, tuple
     return groups
 
 
-def _alike(dispatch: Dispatch, dimensions: Dimensions, a: Dimension, b: Dimension) -> bool:
+def _alike(function: KernelFunction, dimensions: Dimensions, a: Dimension, b: Dimension) -> bool:
     """True when every generic loops over both or neither, and in the same way."""
-    for generic in dispatch.generics:
+    for generic in function.generics:
         kinds = {dimensions.loop(generic, n): kind for n, kind in enumerate(generic.iterators)}
         if kinds.get(a) != kinds.get(b):
             return False
@@ -188,9 +188,9 @@ def _type(value: ir.Value, dimensions: Dimensions, groups: dict[Dimension, tuple
 
 
 def _rewrite_generic(
-    op: ir.Operation, dispatch: Dispatch, dimensions: Dimensions, groups: dict[Dimension, tuple[Dimension, ...]]
+    op: ir.Operation, function: KernelFunction, dimensions: Dimensions, groups: dict[Dimension, tuple[Dimension, ...]]
 ) -> None:
-    generic = dispatch.generic_of(op.results[0])
+    generic = function.generic_of(op.results[0])
     assert generic is not None
     loops = [dimensions.loop(generic, n) for n in range(len(generic.iterators))]
     position = {d: n for n, d in enumerate(d for d in loops if d in groups)}

@@ -12,7 +12,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
 from rillet.codegen.recognize.contraction import product_of
-from rillet.codegen.recognize.kernel_function import Dispatch, Generic
+from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.codegen.recognize.linear_access import access_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
 from rillet.ir.rewrite import int_constant
@@ -22,14 +22,14 @@ _EXACT = 2**24
 _FROM_INTEGER = "arith.sitofp"
 
 
-def sum_in_floats(dispatch: Dispatch, target: Target) -> bool:
-    """Rewrite the dispatch's function in place; False (and no change) where that is not possible or does not pay.
+def sum_in_floats(function: KernelFunction, target: Target) -> bool:
+    """Rewrite the kernel's function in place; False (and no change) where that is not possible or does not pay.
 
-    ``dispatch`` is stale afterwards: analyse the module again.
+    ``kernel`` is stale afterwards: analyse the module again.
     """
-    if not target.float_products or len(dispatch.reductions) != 1:
+    if not target.float_products or len(function.reductions) != 1:
         return False
-    root = dispatch.reductions[0]
+    root = function.reductions[0]
     if len(root.inputs) != 2 or len(root.inits) != 1 or _zeros(root.inits[0]) is None:
         return False
     form = product_of(root)

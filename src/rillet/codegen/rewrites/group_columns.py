@@ -11,7 +11,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.codegen.recognize.contraction import product_of
-from rillet.codegen.recognize.kernel_function import Dispatch, Generic
+from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.codegen.recognize.lanes import lanes_for
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.codegen.rewrites.collapse import POSITIONAL, ROW_MAJOR_OPS, follow_types
@@ -20,24 +20,24 @@ from rillet.targets import Target
 _MOST_STEPS = 8  # elements that each group sums over at one position of the window
 
 
-def merge_group_columns(dispatch: Dispatch, target: Target) -> bool:
-    """Rewrite the dispatch's function in place; False (and no change) where it has no groups that share vectors.
+def merge_group_columns(function: KernelFunction, target: Target) -> bool:
+    """Rewrite the kernel's function in place; False (and no change) where it has no groups that share vectors.
 
-    ``dispatch`` is stale afterwards: analyse the module again.
+    ``kernel`` is stale afterwards: analyse the module again.
     """
-    if not all(op.name in ROW_MAJOR_OPS for op in dispatch.tensor_ops) or len(dispatch.reductions) != 1:
+    if not all(op.name in ROW_MAJOR_OPS for op in function.tensor_ops) or len(function.reductions) != 1:
         return False
-    if any(op.operation.name in POSITIONAL for g in dispatch.generics for op in g.body.operations):
+    if any(op.operation.name in POSITIONAL for g in function.generics for op in g.body.operations):
         return False
-    root = dispatch.reductions[0]
+    root = function.reductions[0]
     left = _left_operand(root)
-    if left is None or not _shares_vectors(root, left, lanes_for(dispatch, target)):
+    if left is None or not _shares_vectors(root, left, lanes_for(function, target)):
         return False
-    dimensions = Dimensions(dispatch)
+    dimensions = Dimensions(function)
     group, column = (dimensions.loop(root, e.position) for e in list(root.output_maps[0].results)[-2:])
-    if not _lie_together(dispatch, dimensions, root.inputs[left], group, column):
+    if not _lie_together(function, dimensions, root.inputs[left], group, column):
         return False
-    _rewrite(dispatch, dimensions, root, left, group, column)
+    _rewrite(function, dimensions, root, left, group, column)
     return True
 
 
@@ -70,17 +70,17 @@ def _shares_vectors(root: Generic, left: int, lanes: int) -> bool:
 
 
 def _lie_together(
-    dispatch: Dispatch, dimensions: Dimensions, left: ir.Value, group: Dimension, column: Dimension
+    function: KernelFunction, dimensions: Dimensions, left: ir.Value, group: Dimension, column: Dimension
 ) -> bool:
     """Whether every tensor but the left operand, and every generic, has both dimensions side by side, or neither."""
-    values = [*(p.value for p in dispatch.arguments), *(r for op in dispatch.tensor_ops for r in op.results)]
+    values = [*(p.value for p in function.arguments), *(r for op in function.tensor_ops for r in op.results)]
     for value in values:
         axes = dimensions.axes(value)
         if value == left or not {group, column} & set(axes):
             continue
         if axes.count(group) != 1 or axes.count(column) != 1 or axes.index(column) != axes.index(group) + 1:
             return False
-    for generic in dispatch.generics:
+    for generic in function.generics:
         loops = [dimensions.loop(generic, n) for n in range(len(generic.iterators))]
         if loops.count(group) != 1 or loops.count(column) != 1:
             return False
@@ -90,12 +90,12 @@ def _lie_together(
 
 
 def _rewrite(
-    dispatch: Dispatch, dimensions: Dimensions, root: Generic, left: int, group: Dimension, column: Dimension
+    function: KernelFunction, dimensions: Dimensions, root: Generic, left: int, group: Dimension, column: Dimension
 ) -> None:
-    values = [*(p.value for p in dispatch.arguments), *(r for op in dispatch.tensor_ops for r in op.results)]
+    values = [*(p.value for p in function.arguments), *(r for op in function.tensor_ops for r in op.results)]
     merged = {v: dimensions.axes(v).index(group) for v in values if column in dimensions.axes(v)}
     columns = root.loop_extents[list(root.output_maps[0].results)[-1].position]
-    for generic in dispatch.generics:
+    for generic in function.generics:
         loops = [dimensions.loop(generic, n) for n in range(len(generic.iterators))]
         gone, kept = loops.index(group), loops.index(column)
         number = {n: n - (n > gone) for n in range(len(loops))}
@@ -117,4 +117,4 @@ def _rewrite(
         old = ir.RankedTensorType(value.type)
         shape = [*old.shape[:axis], old.shape[axis] * columns, *old.shape[axis + 2 :]]
         value.set_type(ir.RankedTensorType.get(shape, old.element_type))
-    follow_types(dispatch)
+    follow_types(function)

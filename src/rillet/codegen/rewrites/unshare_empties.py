@@ -6,7 +6,7 @@ from torch_mlir import ir
 
 
 def separate(module: ir.Module) -> None:
-    """Give each use of a ``tensor.empty`` in the executable's function one of its own."""
+    """Give each use of a ``tensor.empty`` in the kernel's function one of its own."""
     function = module.body.operations[0].operation
     for op in [o.operation for o in function.regions[0].blocks[0].operations]:
         if op.name != "tensor.empty":

@@ -3,7 +3,7 @@
 Kernels transform the image (``codegen/cpu/winograd/strategy.py``). The weights as they are stay, for the tiles whose
 results are not finite that way.
 
-An executable's ``flow.winograd`` holds the numbers of the argument with the weights and of the one with their
+A kernel's ``flow.winograd`` holds the numbers of the argument with the weights and of the one with their
 transforms, ``[4 for each image axis.., groups * (N ceildiv P), K, P]``, of panels packed as those of the former.
 """
 
@@ -20,7 +20,7 @@ from rillet.ir.structured import structured, walk
 
 
 def run(program: Program, options: Options | None) -> None:
-    """Add an argument to every executable where that pays, and to its calls; ``options`` of None adds none."""
+    """Add an argument to every kernel where that pays, and to its calls; ``options`` of None adds none."""
     if options is None:
         return
     with program.context, ir.Location.unknown():

@@ -21,7 +21,7 @@ from rillet.ir.rewrite import defining
 from rillet.ir.structured import reads
 
 REGION = "flow.region"
-STAGE = "flow.stage"  # on the members of a chain, until executables are simplified
+STAGE = "flow.stage"  # on the members of a chain, until kernels are simplified
 LONG = "flow.long"  # the axis of a value, within a chain, of which a row's length must be checked at run time
 ADDS_NOTHING = "flow.adds_nothing"  # on a pad that its reader bound-checks
 _CHECKED_RUN = 4  # elements; shorter runs are not worth a check each

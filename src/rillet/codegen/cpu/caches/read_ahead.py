@@ -11,26 +11,26 @@ from torch_mlir.dialects import memref
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.cost_model import LINE_BYTES
-from rillet.codegen.emit.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.targets import Target
 
 _IN_L1 = 3  # locality: into all caches
 
 
-def is_beyond_l2(dispatch: Dispatch, target: Target) -> bool:
+def is_beyond_l2(function: KernelFunction, target: Target) -> bool:
     """Whether arguments are known not to come from the L2 cache."""
-    if target.is_bare_metal or any(not p.type.has_static_shape for p in dispatch.arguments):
+    if target.is_bare_metal or any(not p.type.has_static_shape for p in function.arguments):
         return False
-    sizes = (math.prod(p.type.shape) * storage_bytes(storage_type(p.type.element_type)) for p in dispatch.arguments)
+    sizes = (math.prod(p.type.shape) * storage_bytes(storage_type(p.type.element_type)) for p in function.arguments)
     return sum(sizes) > target.l2_bytes
 
 
-def fetch(kernel: Kernel, number: int, outer: Sequence[Coordinate], first: Index, elements: int) -> None:
+def fetch(kernel: KernelBuilder, number: int, outer: Sequence[Coordinate], first: Index, elements: int) -> None:
     """Start to read a run of elements of an argument along its last axis, ``outer`` the coordinates on the others; past
     the end of the axis its last element instead."""
-    port = kernel.dispatch.arguments[number]
+    port = kernel.function.arguments[number]
     last = index.sub(kernel.extents(port.value)[-1], 1)
     for n in range(0, elements, max(1, LINE_BYTES // storage_bytes(storage_type(port.type.element_type)))):
         place = [*(c for c in outer if not isinstance(c, Lane)), index.minimum(index.add(first, n), last)]

@@ -15,30 +15,30 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
 from rillet.codegen import index
-from rillet.codegen.emit.kernel import Kernel, storage_bytes, storage_type
-from rillet.codegen.recognize.kernel_function import Dispatch, Port
+from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
+from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.targets import Target
 
 _LINE_BYTES = 64
 
 
-def emit(kernel: Kernel, body: Callable[[], None]) -> None:
+def emit(kernel: KernelBuilder, body: Callable[[], None]) -> None:
     """Call ``body``, which emits the workgroup's code: once, or for results that are streamed where their memory
     starts at a cache line and is no argument's, and once more for where that does not hold."""
-    dispatch = kernel.dispatch
-    streamed = _streamed(dispatch, kernel.target)
+    function = kernel.function
+    streamed = _streamed(function, kernel.target)
     if not streamed:
         body()
         return
     conditions = [_starts_a_line(kernel.result(number)) for number in streamed]
     conditions += [
         _differ(kernel.result(number), kernel.argument(argument))
-        for number, argument in sorted(dispatch.may_alias)
+        for number, argument in sorted(function.may_alias)
         if number in streamed
     ]
     good = functools.reduce(lambda a, b: arith.AndIOp(a, b).result, conditions)
     with kernel.when(good):
-        kernel.streaming = frozenset(dispatch.results[number].binding for number in streamed)
+        kernel.streaming = frozenset(function.results[number].binding for number in streamed)
         body()
         kernel.streaming = frozenset()
         # Streaming stores keep no order with others: whoever is told that this workgroup is done must see them.
@@ -50,14 +50,14 @@ def emit(kernel: Kernel, body: Callable[[], None]) -> None:
         body()
 
 
-def _streamed(dispatch: Dispatch, target: Target) -> list[int]:
+def _streamed(function: KernelFunction, target: Target) -> list[int]:
     """The numbers of results of known size that take most of the last-level cache or more, in whole lines."""
     if target.arch != "x86_64":
         return []
     return [
         number
-        for number, port in enumerate(dispatch.results)
-        if number not in dispatch.tied
+        for number, port in enumerate(function.results)
+        if number not in function.tied
         and port.type.has_static_shape
         and port.type.rank > 0
         and _element_bytes(port) >= 4

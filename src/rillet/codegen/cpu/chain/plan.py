@@ -19,7 +19,7 @@ from rillet.codegen.emit.kernel import storage_bytes, storage_type
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.chain_stages import Stage, cut, is_root
 from rillet.codegen.recognize.contraction import Contraction, recognize
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.linear_access import DYNAMIC, Form
 from rillet.codegen.recognize.shared_dimensions import Dimension
 from rillet.targets import Target
@@ -93,9 +93,9 @@ class Plan:
         return tuple(tile for tile in self.tiles if tile.grows)
 
 
-def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
-    """The plan for a dispatch that is a chain; None for any other."""
-    stages = cut(dispatch)
+def make_plan(function: KernelFunction, target: Target) -> Plan | None:
+    """The plan for a kernel that is a chain; None for any other."""
+    stages = cut(function)
     if stages is None:
         return None
     planned: list[ContractionStage | RowStage] = []
@@ -128,7 +128,7 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
     step = math.lcm(*(s.plan.tile.rows for s in planned if isinstance(s, ContractionStage)))
     room = target.l2_bytes // 2
     rows = _rows_of_a_workgroup(first, planned, tiles, step, target)
-    if wanted := dispatch.knobs.row_tiles:
+    if wanted := function.knobs.row_tiles:
         total = first.plan.contraction.extents[first.rows]
         rows = step * (wanted if total == DYNAMIC else min(wanted, math.ceil(total / step)))
     return Plan(tuple(planned), rows, step, room, tuple(tiles))

@@ -14,10 +14,10 @@ from rillet.codegen.cpu.contraction.plan import loop_sizes
 from rillet.codegen.cpu.contraction.strategy import Workgroup
 from rillet.codegen.cpu.rowwise import strategy as rowwise
 from rillet.codegen.emit.blocks import Span, workgroup_span
-from rillet.codegen.emit.kernel import Kernel, reshape_memref
+from rillet.codegen.emit.kernel import KernelBuilder, reshape_memref
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.ir.limits import LONGEST_ROW
 from rillet.targets import Target
 
@@ -27,14 +27,14 @@ class ChainStrategy:
 
     name = "chain"
 
-    def matches(self, dispatch: Dispatch, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: Target) -> bool:
         """True for two or more contractions, with or without row-wise reductions between them, each reading what the
         one before it makes of the same row."""
-        return make_plan(dispatch, target) is not None
+        return make_plan(function, target) is not None
 
-    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
         """Emit the kernel."""
-        plan = make_plan(dispatch, target)
+        plan = make_plan(function, target)
         assert plan is not None
         kernel.choice = choice(plan)
 
@@ -50,7 +50,7 @@ class ChainStrategy:
 STRATEGY = ChainStrategy()
 
 
-def _sizes(kernel: Kernel, plan: Plan) -> list[Index]:
+def _sizes(kernel: KernelBuilder, plan: Plan) -> list[Index]:
     """The extents of the chain's loops."""
     first = plan.stages[0]
     assert isinstance(first, ContractionStage)
@@ -58,7 +58,7 @@ def _sizes(kernel: Kernel, plan: Plan) -> list[Index]:
     return [sizes[n] for n in (*first.fixed, first.rows) if n is not None]
 
 
-def _rows(kernel: Kernel, plan: Plan) -> Index:
+def _rows(kernel: KernelBuilder, plan: Plan) -> Index:
     """Rows of a block: whole register tiles if the tiles of so many have room, otherwise what has, at least one."""
     if not plan.growing:
         return plan.rows
@@ -69,7 +69,7 @@ def _rows(kernel: Kernel, plan: Plan) -> Index:
     return index.minimum(index.maximum(whole, index.minimum(rows, plan.step)), plan.rows)
 
 
-def _emit(kernel: Kernel, plan: Plan) -> None:
+def _emit(kernel: KernelBuilder, plan: Plan) -> None:
     *fixed, total = _sizes(kernel, plan)
     at = index.delinearize(kernel.workgroup(1), fixed)
     rows = _rows(kernel, plan)
@@ -89,14 +89,16 @@ def _emit(kernel: Kernel, plan: Plan) -> None:
             _emit_stage(kernel, plan, stage, at, span)
 
 
-def _span(kernel: Kernel, rows: Index, total: Index) -> Span:
+def _span(kernel: KernelBuilder, rows: Index, total: Index) -> Span:
     if isinstance(rows, int):
         return workgroup_span(kernel, 0, rows, total)
     start = index.mul(kernel.workgroup(0), rows)
     return start, index.minimum(index.add(start, rows), total)
 
 
-def _emit_stage(kernel: Kernel, plan: Plan, stage: ContractionStage | RowStage, at: list[Index], span: Span) -> None:
+def _emit_stage(
+    kernel: KernelBuilder, plan: Plan, stage: ContractionStage | RowStage, at: list[Index], span: Span
+) -> None:
     if isinstance(stage, RowStage):
         fixed = {d: c for d, c in zip(stage.fixed, at, strict=True) if d is not None}
         rowwise.emit_span(kernel, stage.plan, fixed, stage.rows, span)

@@ -18,7 +18,7 @@ from rillet.codegen.cpu.contraction.lhs import Batch
 from rillet.codegen.cpu.contraction.microkernel import multiply_add
 from rillet.codegen.cpu.contraction.plan import Plan, element
 from rillet.codegen.emit import memory, shared_bytes
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.contraction import apart, factor, is_signed
 from rillet.codegen.recognize.linear_access import Access, Bound, bind_argument
@@ -39,7 +39,7 @@ class Block:
 class Weights:
     """The right-hand factors of one kernel."""
 
-    def __init__(self, kernel: Kernel, plan: Plan, right: Bound):
+    def __init__(self, kernel: KernelBuilder, plan: Plan, right: Bound):
         self.kernel = kernel
         self.plan = plan
         self.c = plan.contraction

@@ -15,7 +15,7 @@ from rillet.codegen.cpu.contraction.plan import Plan, element
 from rillet.codegen.cpu.dot_products.dot_products import DotProducts
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.body import constant
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.linear_access import Bound
 
@@ -25,7 +25,7 @@ ReadLeft = Callable[[Index, int], list[list[ir.Value]]]  # of a row, from an off
 class GroupReducer:
     """Reduces tiles of one kernel. Create it at the start of the kernel's body."""
 
-    def __init__(self, kernel: Kernel, plan: Plan, products: DotProducts, left: LeftRows, right: Bound):
+    def __init__(self, kernel: KernelBuilder, plan: Plan, products: DotProducts, left: LeftRows, right: Bound):
         c = plan.contraction
         self.kernel = kernel
         self.plan = plan

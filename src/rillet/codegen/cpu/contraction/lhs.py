@@ -15,7 +15,7 @@ from rillet.codegen.cpu.dot_products import pairs as pair_products
 from rillet.codegen.emit import body, memory
 from rillet.codegen.emit.blocks import Segment
 from rillet.codegen.emit.body import broadcast
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import Condition, Padded, any_of
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.contraction import factor
@@ -30,7 +30,7 @@ class LeftRows:
     ``panel`` is where `copy` puts a row tile, None where rows are read in place.
     """
 
-    def __init__(self, kernel: Kernel, plan: Plan, left: Bound, sizes: dict[int, Index]):
+    def __init__(self, kernel: KernelBuilder, plan: Plan, left: Bound, sizes: dict[int, Index]):
         """``sizes``: the extent of each root loop. Create it at the start of the kernel's body."""
         self.kernel = kernel
         self.plan = plan

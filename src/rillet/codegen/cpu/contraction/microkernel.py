@@ -17,7 +17,7 @@ from rillet.codegen import index
 from rillet.codegen.cpu.cost_model import SUM_STEPS, Tile, choose_sum_part, choose_unroll
 from rillet.codegen.emit.accumulators import add_parts, sum_of
 from rillet.codegen.emit.body import broadcast
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import Condition
 from rillet.codegen.index import Index
 from rillet.targets import Target
@@ -81,7 +81,7 @@ class Run:
 
 
 def reduce_tile(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     tile: Tile,
     axes: Sequence[ReductionAxis],
     operands: Operands,
@@ -97,7 +97,7 @@ def reduce_tile(
 
 
 def _nest(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     tile: Tile,
     axes: list[ReductionAxis],
     operands: Operands,
@@ -133,7 +133,7 @@ def _nest(
 
         return _in_parts(kernel, axis.extent, part, accumulators, around)
     trip = axis.extent if isinstance(axis.extent, int) else None
-    unroll = kernel.dispatch.knobs.unroll or choose_unroll(
+    unroll = kernel.function.knobs.unroll or choose_unroll(
         trip, tile, operands.run, few_registers(kernel.target, accumulators[0].type)
     )
     if operands.pairs is not None:
@@ -162,7 +162,7 @@ def _nest(
 
 
 def _run(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     tile: Tile,
     axes: list[ReductionAxis],
     run: Run,
@@ -186,7 +186,7 @@ def _run(
 
 
 def _in_parts(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     size: Index,
     part: int,
     accumulators: list[ir.Value],
@@ -197,7 +197,7 @@ def _in_parts(
 
 
 def _steps(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     axis: ReductionAxis,
     count: int,
     start: Index,
@@ -265,7 +265,7 @@ def _advance(axis: ReductionAxis, position: Index, left: Index, right: Index) ->
 
 
 def _step(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     operands: Operands,
     scalars: Sequence[ir.Value],
     columns: Sequence[Index],
@@ -280,7 +280,7 @@ def _step(
     return result
 
 
-def multiply_add(kernel: Kernel, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+def multiply_add(kernel: KernelBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     """``a * b + c``; ``a`` is broadcast when ``b`` is a vector. Fused where the target has fused multiply-add."""
     is_vector = isinstance(c.type, ir.VectorType)
     if is_vector:

@@ -28,7 +28,7 @@ from rillet.codegen.emit.blocks import Span, column_masks, each, each_column_til
 from rillet.codegen.emit.body import broadcast
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.epilogue import Epilogue, Writer
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 from rillet.codegen.recognize import linear_access
 from rillet.codegen.recognize.contraction import Contraction, convert, factor
@@ -123,7 +123,7 @@ def _blocks(target: Target, tile: Tile, batches: int, m: int, steps: int) -> Blo
 class NarrowWorkgroup:
     """Emits what one workgroup of a `narrow_plan` does. Create it at the start of the kernel's body."""
 
-    def __init__(self, kernel: Kernel, plan: Plan):
+    def __init__(self, kernel: KernelBuilder, plan: Plan):
         c = plan.contraction
         self.kernel = kernel
         self.plan = plan

@@ -8,12 +8,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import memref, vector
 
 from rillet.codegen import index
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 
 
 def pack_panel(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     source: ir.Value,
     base: Index,
     column_stride: Index,
@@ -56,7 +56,7 @@ def pack_panel(
 
 
 def each_step(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     axes: Sequence[tuple[Index, Index]],
     sources: Sequence[Index],
     target: Index,
@@ -77,7 +77,7 @@ def each_step(
 
 
 def _transpose(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     source: ir.Value,
     starts: list[Index],
     axes: list[tuple[Index, Index]],

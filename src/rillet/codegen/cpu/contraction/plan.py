@@ -15,11 +15,11 @@ from rillet.codegen.cpu.cost_model import Blocks, Tile
 from rillet.codegen.cpu.dot_products.dot_products import DotProducts, products_of
 from rillet.codegen.emit import epilogue
 from rillet.codegen.emit.epilogue import Epilogue
-from rillet.codegen.emit.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.contraction import Contraction, operations, recognize
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.linear_access import DYNAMIC, Access, argument_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
 from rillet.targets import Target
@@ -96,17 +96,17 @@ class Plan:
         return 1 << (row_tiles.bit_length() - 1) if self.prefetch and row_tiles > 2 else 0
 
 
-def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
-    """The plan for a dispatch that is a contraction with a point-wise epilogue; None for any other."""
-    contraction = recognize(dispatch)
+def make_plan(function: KernelFunction, target: Target) -> Plan | None:
+    """The plan for a kernel that is a contraction with a point-wise epilogue; None for any other."""
+    contraction = recognize(function)
     if contraction is None:
         return None
-    after = epilogue.plan(dispatch, contraction.root)
-    return None if after is None else plan_for(dispatch, contraction, after, target, cache_blocks=True)
+    after = epilogue.plan(function, contraction.root)
+    return None if after is None else plan_for(function, contraction, after, target, cache_blocks=True)
 
 
 def plan_for(
-    dispatch: Dispatch, contraction: Contraction, after: Epilogue, target: Target, *, cache_blocks: bool = False
+    function: KernelFunction, contraction: Contraction, after: Epilogue, target: Target, *, cache_blocks: bool = False
 ) -> Plan | None:
     """The plan for a contraction with this epilogue; None when its right-hand side cannot be packed.
 
@@ -133,7 +133,7 @@ def plan_for(
     reductions = merge(contraction.reduction_loops, extents, reductions_merge)
     m, n, k = guess(rows), guess_extent(extents[contraction.column_loop]), guess(reductions)
     left_bytes, right_bytes = (element_bytes(element(contraction, x)) for x in (contraction.left, contraction.right))
-    knobs = dispatch.knobs
+    knobs = function.knobs
     accumulator_bytes = element_bytes(contraction.product.accumulator_type)
     computes = _computes(contraction)
     pack = not right.panel and right.static_stride(contraction.column_loop) != 1
@@ -163,7 +163,7 @@ def plan_for(
     if groups:
         chosen = groups.tile(target, m, n, math.ceil(k / groups.steps))
     tile = Tile(knobs.tile_rows or chosen.rows, knobs.tile_vectors or chosen.vectors, chosen.lanes)
-    residuals = _residuals(dispatch, contraction, after, target)
+    residuals = _residuals(function, contraction, after, target)
     left_is_flat = len(merge(contraction.row_loops, extents, left_merge)) == 1
     blocks = cost_model.choose_blocks(
         target,
@@ -314,11 +314,13 @@ def _in_l2(blocks: Blocks, tile: Tile, column_bytes: int, target: Target) -> Blo
     return dataclasses.replace(blocks, columns=min(blocks.columns, most))
 
 
-def _residuals(dispatch: Dispatch, contraction: Contraction, after: Epilogue, target: Target) -> tuple[Access, ...]:
+def _residuals(
+    function: KernelFunction, contraction: Contraction, after: Epilogue, target: Target
+) -> tuple[Access, ...]:
     """The arguments that the epilogue reads in rows along the columns, and that are too large to be in L2."""
     found = []
     for read in after.accesses:
-        port = argument_of(dispatch, read.value)
+        port = argument_of(function, read.value)
         if port is None or port.binding < 0 or read.static_stride(contraction.column_loop) != 1:
             continue
         size = math.prod(map(guess_extent, read.shape)) * element_bytes(port.type.element_type)
@@ -401,7 +403,7 @@ def element_bytes(type_: ir.Type) -> int:
     return storage_bytes(storage_type(type_))
 
 
-def grid(kernel: Kernel, plan: Plan) -> list[Index]:
+def grid(kernel: KernelBuilder, plan: Plan) -> list[Index]:
     """The workgroup grid: column blocks, row blocks, batch blocks."""
     sizes = loop_sizes(kernel, plan.contraction)
     batches = index.product([axis_size(a, sizes) for a in plan.batches])
@@ -414,7 +416,7 @@ def grid(kernel: Kernel, plan: Plan) -> list[Index]:
     ]
 
 
-def loop_sizes(kernel: Kernel, contraction: Contraction) -> dict[int, Index]:
+def loop_sizes(kernel: KernelBuilder, contraction: Contraction) -> dict[int, Index]:
     """The extent of each root loop as an ``Index`` at the current insertion point."""
     root = contraction.root
     sizes: dict[int, Index] = {n: e for n, e in enumerate(root.loop_extents) if e != DYNAMIC}

@@ -18,9 +18,9 @@ from rillet.codegen.cpu.contraction.narrow import NarrowWorkgroup, narrow_plan
 from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, choice, grid, loop_sizes, make_plan
 from rillet.codegen.cpu.contraction.tile import TileEmitter
 from rillet.codegen.emit.blocks import Segment, Span, each, each_column_tile, each_row_tile, workgroup_span
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.targets import Target
 
 
@@ -29,13 +29,13 @@ class ContractionStrategy:
 
     name = "contraction"
 
-    def matches(self, dispatch: Dispatch, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: Target) -> bool:
         """True for one contraction of two arguments with a point-wise epilogue."""
-        return make_plan(dispatch, target) is not None
+        return make_plan(function, target) is not None
 
-    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
         """Emit the kernel."""
-        plan = make_plan(dispatch, target)
+        plan = make_plan(function, target)
         assert plan is not None
         narrow = narrow_plan(plan, target)
         if narrow is not None:
@@ -43,7 +43,7 @@ class ContractionStrategy:
             with kernel.body():
                 NarrowWorkgroup(kernel, narrow).emit()
             return
-        kernel.choice = choice(plan, dispatch.knobs)
+        kernel.choice = choice(plan, function.knobs)
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
             if not plan.few:
@@ -67,7 +67,7 @@ STRATEGY = ContractionStrategy()
 class Workgroup:
     """Emits the loops over the tiles that one workgroup owns."""
 
-    def __init__(self, kernel: Kernel, plan: Plan):
+    def __init__(self, kernel: KernelBuilder, plan: Plan):
         self.kernel = kernel
         self.plan = plan
         self.tiles = TileEmitter(kernel, plan)

@@ -26,7 +26,7 @@ from rillet.codegen.emit.blocks import Segment, Span, column_masks
 from rillet.codegen.emit.body import broadcast
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.epilogue import Writer
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import any_of
 from rillet.codegen.index import Index
 from rillet.codegen.recognize import linear_access
@@ -38,7 +38,7 @@ class TileEmitter:
     ``vectors`` vectors from column ``n`` (``width`` columns exist).
     """
 
-    def __init__(self, kernel: Kernel, plan: Plan):
+    def __init__(self, kernel: KernelBuilder, plan: Plan):
         """Bind the operands; call it at the start of the kernel's body."""
         c = plan.contraction
         self.kernel = kernel

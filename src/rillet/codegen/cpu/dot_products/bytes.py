@@ -18,7 +18,7 @@ from rillet.codegen.cpu.cost_model import Tile
 from rillet.codegen.cpu.dot_products import pairs as pair_products
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.body import constant
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
@@ -54,7 +54,14 @@ class ByteProducts:
         return turned - self.left_factor.zero_point
 
     def copy_run(
-        self, kernel: Kernel, source: Buffer, offset: Index, stride: Index, panel: Buffer, target: Index, length: int
+        self,
+        kernel: KernelBuilder,
+        source: Buffer,
+        offset: Index,
+        stride: Index,
+        panel: Buffer,
+        target: Index,
+        length: int,
     ) -> None:
         """Copy ``length`` elements of a row, ``stride`` apart, to ``panel``."""
 

@@ -14,7 +14,7 @@ from torch_mlir import ir
 from rillet.codegen.cpu.cost_model import Tile
 from rillet.codegen.cpu.dot_products.bytes import MveProducts, NeonProducts, WideningProducts
 from rillet.codegen.cpu.dot_products.dsp import DspProducts
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.linear_access import Access
@@ -73,7 +73,14 @@ class DotProducts(Protocol):
         """A sum, or vector of sums, plus products."""
 
     def copy_run(
-        self, kernel: Kernel, source: Buffer, offset: Index, stride: Index, panel: Buffer, target: Index, length: int
+        self,
+        kernel: KernelBuilder,
+        source: Buffer,
+        offset: Index,
+        stride: Index,
+        panel: Buffer,
+        target: Index,
+        length: int,
     ) -> None:
         """Copy ``length`` elements of a row, ``stride`` apart, to scratch, as ``left`` reads them."""
 

@@ -18,7 +18,7 @@ from rillet.codegen.cpu import intrinsics
 from rillet.codegen.cpu.cost_model import Tile
 from rillet.codegen.emit import blocks, memory
 from rillet.codegen.emit.body import constant
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
@@ -67,7 +67,14 @@ class DspProducts:
         return intrinsics.call("llvm.arm.smlad", total.type, left, right, total)
 
     def copy_run(
-        self, kernel: Kernel, source: Buffer, offset: Index, stride: Index, panel: Buffer, target: Index, length: int
+        self,
+        kernel: KernelBuilder,
+        source: Buffer,
+        offset: Index,
+        stride: Index,
+        panel: Buffer,
+        target: Index,
+        length: int,
     ) -> None:
         """Copy ``length`` elements of a row, ``stride`` apart, to ``panel`` as 16-bit factors."""
 

@@ -17,7 +17,7 @@ from torch_mlir.dialects import arith, vector
 from rillet.codegen import index
 from rillet.codegen.coordinates import Lane
 from rillet.codegen.emit import blocks, memory
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
@@ -34,7 +34,7 @@ def pitch(steps: int) -> int:
 
 
 def copy_run(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     source: Buffer,
     offset: Index,
     stride: Index,

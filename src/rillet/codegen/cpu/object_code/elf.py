@@ -48,7 +48,7 @@ class Symbol:
 
 
 def sizes(blob: bytes) -> Sizes:
-    """Sizes of a relocatable object or an executable. Unwind tables of functions that do not unwind are left out."""
+    """Sizes of a relocatable object or a kernel. Unwind tables of functions that do not unwind are left out."""
     total = Sizes()
     for section in sections(blob):
         if not section.is_loaded or section.kind not in (1, _SHT_NOBITS):

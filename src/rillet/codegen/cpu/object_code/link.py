@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rillet.codegen.cpu.object_code.llvm import emit_object
-from rillet.codegen.result import CompiledExecutable
+from rillet.codegen.result import CompiledKernel
 from rillet.errors import CompileError
 from rillet.support.temporary_folder import scratch_folder
 from rillet.targets import Target
@@ -37,15 +37,15 @@ _LINK_FLAGS = (
 )
 
 
-def link_embedded_elf(executables: Sequence[CompiledExecutable], target: Target) -> bytes:
+def link_embedded_elf(kernel_texts: Sequence[CompiledKernel], target: Target) -> bytes:
     """Link the objects in ordinal order into an embedded ELF and return its bytes.
 
     Raises ``CompileError`` when the linker refuses, naming the symbol it misses.
     """
-    table = emit_object(table_ir(executables, target), target)
+    table = emit_object(table_ir(kernel_texts, target), target)
     with scratch_folder("link") as folder:
         names = []
-        for ordinal, blob in enumerate([table, *(e.object for e in executables)]):
+        for ordinal, blob in enumerate([table, *(e.object for e in kernel_texts)]):
             names.append(f"{ordinal}.o")  # relative: the folder's path may hold what a response file takes for syntax
             (folder / names[-1]).write_bytes(blob)
         (folder / "objects.rsp").write_text("\n".join(names))  # thousands of objects would not fit a command line
@@ -56,11 +56,11 @@ def link_embedded_elf(executables: Sequence[CompiledExecutable], target: Target)
         return (folder / "library.so").read_bytes()
 
 
-def table_ir(executables: Sequence[CompiledExecutable], target: Target, *, query: str = "rlt_executable_query") -> str:
+def table_ir(kernel_texts: Sequence[CompiledKernel], target: Target, *, query: str = "rlt_executable_query") -> str:
     """LLVM IR of the entry table and the query function, which is called ``query``."""
     lines = [f'target triple = "{target.triple}"']
     entries = []
-    for ordinal, e in enumerate(executables):
+    for ordinal, e in enumerate(kernel_texts):
         name = e.name.encode() + b"\0"
         text = "".join(f"\\{byte:02X}" for byte in name)
         lines.append(f'@n{ordinal} = private unnamed_addr constant [{len(name)} x i8] c"{text}"')

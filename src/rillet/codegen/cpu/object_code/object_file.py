@@ -11,7 +11,7 @@ from rillet.targets import Target
 
 
 def sizes(blob: bytes) -> Sizes:
-    """Sizes of a relocatable object or an executable."""
+    """Sizes of a relocatable object or a kernel."""
     return _reader(blob).sizes(blob)  # type: ignore[no-any-return]
 
 

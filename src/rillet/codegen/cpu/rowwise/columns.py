@@ -20,7 +20,7 @@ from rillet.codegen.cpu.rowwise.reduction import Reduction, Row, Scratch, is_uni
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.accumulators import combiners_of
 from rillet.codegen.emit.elements import Evaluator
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.emit.vector_loop import tail_mask
 from rillet.codegen.index import Index
@@ -38,7 +38,7 @@ class Columns:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: KernelBuilder,
         plan: Plan,
         fixed: dict[Dimension, Coordinate],
         span: tuple[Index, Index],
@@ -53,14 +53,14 @@ class Columns:
         self._kept = kept
         self._known: dict[ir.Value, Buffer] = {}  # what has been computed, and lies where
         self._scratch = Scratch(kernel)
-        self._reduced = {r for g in plan.dispatch.reductions for r in g.results}
+        self._reduced = {r for g in plan.function.reductions for r in g.results}
 
     def emit(self) -> None:
         """All stages, one after the other."""
-        for number, generic in enumerate(self._plan.dispatch.reductions):
+        for number, generic in enumerate(self._plan.function.reductions):
             self._reduce(generic, number)
             self._known.update({v: self._kept[v] for v in self._plan.stages.kept_by(number) if v in self._kept})
-        for number in range(len(self._plan.dispatch.results)):
+        for number in range(len(self._plan.function.results)):
             self._store_result(number)
 
     def _reduce(self, generic: Generic, number: int) -> None:
@@ -92,7 +92,7 @@ class Columns:
         self._known.update(zip(generic.results, buffers, strict=True))
 
     def _store_result(self, number: int) -> None:
-        value = self._plan.dispatch.results[number].value
+        value = self._plan.function.results[number].value
         axes = self._plan.dimensions.axes(value)
         down = [a for a, d in enumerate(axes) if d not in self._fixed and d != self._plan.across]
 

@@ -1,4 +1,4 @@
-"""How a dispatch with reductions is cut: what runs row by row, where the lanes are, how many rows a workgroup takes."""
+"""How a kernel with reductions is cut: what runs row by row, where the lanes are, how many rows a workgroup takes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch_mlir import ir
 
 from rillet.codegen import index
 from rillet.codegen.cpu.caches import read_ahead
-from rillet.codegen.emit.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
 from rillet.codegen.emit.vector_loop import Shape, shape_for
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice
 from rillet.codegen.recognize import softmax
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.codegen.recognize.stages import Stages
 from rillet.targets import Target
@@ -29,7 +29,7 @@ _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 @dataclass(frozen=True)
 class Plan:
-    dispatch: Dispatch
+    function: KernelFunction
     dimensions: Dimensions
     outer: tuple[Dimension, ...]  # fixed one point at a time
     across: Dimension | None  # fixed one vector of lanes at a time
@@ -50,32 +50,32 @@ class Plan:
         return Choice(made.problem, dataclasses.replace(made.knobs, tile_rows=self.together))
 
 
-def make_plan(dispatch: Dispatch, target: Target) -> Plan:
-    dimensions = Dimensions(dispatch)
+def make_plan(function: KernelFunction, target: Target) -> Plan:
+    dimensions = Dimensions(function)
     shared = dimensions.shared()
-    softmax.mark(dispatch, dimensions, set(shared))
-    stages = Stages(dispatch, dimensions, set(shared))
-    shape = shape_for(dispatch, target, stages.are_costly)
-    along, across = (None, None) if shape.lanes == 1 else _vector_dimension(dispatch, dimensions, shared)
-    lanes = 1 if across is None else _lanes_across(dispatch, dimensions, across, shape.wide)
+    softmax.mark(function, dimensions, set(shared))
+    stages = Stages(function, dimensions, set(shared))
+    shape = shape_for(function, target, stages.are_costly)
+    along, across = (None, None) if shape.lanes == 1 else _vector_dimension(function, dimensions, shared)
+    lanes = 1 if across is None else _lanes_across(function, dimensions, across, shape.wide)
     if lanes == 1:
         across = None
     outer = tuple(d for d in shared if d != across)
-    together = 1 if along is None else _rows_together(dispatch, dimensions, set(outer), target)
-    if along is not None and dispatch.knobs.tile_rows:
-        together = min(dispatch.knobs.tile_rows, _MOST_TOGETHER)
-    long = across is not None and _has_long_columns(dispatch, dimensions, set(outer), across, lanes, target)
-    ahead = along is not None and len(dispatch.reductions) > 1 and read_ahead.is_beyond_l2(dispatch, target)
-    return Plan(dispatch, dimensions, outer, across, along, lanes, shape, together, ahead, long, stages)
+    together = 1 if along is None else _rows_together(function, dimensions, set(outer), target)
+    if along is not None and function.knobs.tile_rows:
+        together = min(function.knobs.tile_rows, _MOST_TOGETHER)
+    long = across is not None and _has_long_columns(function, dimensions, set(outer), across, lanes, target)
+    ahead = along is not None and len(function.reductions) > 1 and read_ahead.is_beyond_l2(function, target)
+    return Plan(function, dimensions, outer, across, along, lanes, shape, together, ahead, long, stages)
 
 
-def intermediates_are_static(dispatch: Dispatch) -> bool:
+def intermediates_are_static(function: KernelFunction) -> bool:
     """Whether what a row keeps of each reduction for later has a size that is known."""
-    if not any(_DYNAMIC in generic.loop_extents for generic in dispatch.reductions):
+    if not any(_DYNAMIC in generic.loop_extents for generic in function.reductions):
         return True
-    dimensions = Dimensions(dispatch)
-    fixed, given = set(dimensions.shared()), {port.value for port in dispatch.results}
-    for generic in dispatch.reductions:
+    dimensions = Dimensions(function)
+    fixed, given = set(dimensions.shared()), {port.value for port in function.results}
+    for generic in function.reductions:
         inner = [n for n in generic.parallel_loops if dimensions.loop(generic, n) not in fixed]
         kept = any(result not in given for result in generic.results)
         if kept and any(generic.loop_extents[n] == _DYNAMIC for n in inner):
@@ -84,7 +84,12 @@ def intermediates_are_static(dispatch: Dispatch) -> bool:
 
 
 def _has_long_columns(
-    dispatch: Dispatch, dimensions: Dimensions, outer: set[Dimension], across: Dimension, lanes: int, target: Target
+    function: KernelFunction,
+    dimensions: Dimensions,
+    outer: set[Dimension],
+    across: Dimension,
+    lanes: int,
+    target: Target,
 ) -> bool:
     """Whether a vector of columns takes more than the L1 cache, where all stages run down the same single dimension."""
     if target.is_bare_metal:
@@ -92,7 +97,7 @@ def _has_long_columns(
     fixed = {*outer, across}
     down: set[Dimension] = set()
     size, extent = 0, 0
-    for generic in dispatch.reductions:
+    for generic in function.reductions:
         extents = dict(enumerate(generic.loop_extents))
         loops = [n for n in generic.reduction_loops if extents[n] != 1]
         inner = [n for n in generic.parallel_loops if extents[n] != 1 and dimensions.loop(generic, n) not in fixed]
@@ -104,21 +109,21 @@ def _has_long_columns(
         down.add(dimensions.loop(generic, loops[0]))
         extent = extents[loops[0]]
         size = max(size, *(storage_bytes(storage_type(e)) for e in elements))
-    reduced = {r for g in dispatch.reductions for r in g.results}
-    for port in dispatch.results:
+    reduced = {r for g in function.reductions for r in g.results}
+    for port in function.results:
         axes = [d for d in dimensions.axes(port.value) if d not in fixed]
         if port.value not in reduced and (len(axes) != 1 or axes[0] not in down):
             return False
     return len(down) == 1 and extent != _DYNAMIC and extent * lanes * size >= target.l1d_bytes
 
 
-def _rows_together(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimension], target: Target) -> int:
+def _rows_together(function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension], target: Target) -> int:
     """As many rows as fill less than half of the L1 cache with what is read and written of them, at most ``_TOGETHER``
     and no more than there are. In longer rows the ends of reductions hardly count, and fewer streams read faster."""
     if target.is_bare_metal:
         return 1  # small code
     row_bytes, rows = 0, 1
-    for port in (*dispatch.arguments, *dispatch.results):
+    for port in (*function.arguments, *function.results):
         extents = dict(zip(dimensions.axes(port.value), port.type.shape, strict=True))
         inside = [e for d, e in extents.items() if d not in fixed and e != _DYNAMIC]
         if len(inside) == len(extents):
@@ -133,15 +138,15 @@ def _rows_together(dispatch: Dispatch, dimensions: Dimensions, fixed: set[Dimens
 
 
 def _vector_dimension(
-    dispatch: Dispatch, dimensions: Dimensions, shared: list[Dimension]
+    function: KernelFunction, dimensions: Dimensions, shared: list[Dimension]
 ) -> tuple[Dimension | None, Dimension | None]:
     """(along, across): the contiguous dimension of what the reductions read, within a row or across rows."""
-    read = [p for p in dispatch.arguments if p.type.rank]
+    read = [p for p in function.arguments if p.type.rank]
     if not read:
         return None, None
     rank = max(p.type.rank for p in read)
     last = [dimensions.axis(p.value, p.type.rank - 1) for p in read if p.type.rank == rank and p.type.shape[-1] != 1]
-    result = dispatch.results[0]
+    result = function.results[0]
     result_last = dimensions.axis(result.value, result.type.rank - 1) if result.type.rank else None
     across = [d for d in last if d in shared]
     # Where operands disagree (a matrix product), lanes across rows keep every store contiguous.
@@ -150,10 +155,10 @@ def _vector_dimension(
     return (last[0] if last else None), None
 
 
-def _lanes_across(dispatch: Dispatch, dimensions: Dimensions, across: Dimension, wide: int) -> int:
+def _lanes_across(function: KernelFunction, dimensions: Dimensions, across: Dimension, wide: int) -> int:
     """Several registers of lanes, for independent accumulators and whole cache lines, but no more than there are
     rows."""
-    for port in (*dispatch.results, *dispatch.arguments):
+    for port in (*function.results, *function.arguments):
         for axis, extent in enumerate(port.type.shape):
             if dimensions.axis(port.value, axis) == across and extent != _DYNAMIC:
                 while wide > 1 and wide >= 2 * extent:
@@ -162,17 +167,17 @@ def _lanes_across(dispatch: Dispatch, dimensions: Dimensions, across: Dimension,
     return wide
 
 
-def extent_of(kernel: Kernel, plan: Plan, dimension: Dimension) -> Index:
+def extent_of(kernel: KernelBuilder, plan: Plan, dimension: Dimension) -> Index:
     """The extent of a shared dimension."""
-    result = plan.dispatch.results[0]
+    result = plan.function.results[0]
     return kernel.extents(result.value)[plan.dimensions.axes(result.value).index(dimension)]
 
 
-def _row_elements(kernel: Kernel, plan: Plan) -> Index:
+def _row_elements(kernel: KernelBuilder, plan: Plan) -> Index:
     """Elements of the largest argument within one row."""
     fixed = {*plan.outer, plan.across}
     largest: Index = 1
-    for port in plan.dispatch.arguments:
+    for port in plan.function.arguments:
         extents = kernel.extents(port.value)
         inner = [e for axis, e in enumerate(extents) if plan.dimensions.axis(port.value, axis) not in fixed]
         largest = index.maximum(largest, index.product(inner))
@@ -180,11 +185,11 @@ def _row_elements(kernel: Kernel, plan: Plan) -> Index:
 
 
 def _element_bytes(plan: Plan) -> int:
-    ports = (*plan.dispatch.arguments, *plan.dispatch.results)
+    ports = (*plan.function.arguments, *plan.function.results)
     return max(storage_bytes(storage_type(p.type.element_type)) for p in ports)
 
 
-def blocking(kernel: Kernel, plan: Plan) -> tuple[Index, Index]:
+def blocking(kernel: KernelBuilder, plan: Plan) -> tuple[Index, Index]:
     """Rows of a workgroup: along the outer dimensions and across the lanes (a multiple of the lanes)."""
     budget = max(1, _BLOCK_BYTES // _element_bytes(plan))
     per_row = index.maximum(1, index.floordiv(budget, index.maximum(1, _row_elements(kernel, plan))))
@@ -198,7 +203,7 @@ def blocking(kernel: Kernel, plan: Plan) -> tuple[Index, Index]:
     return index.maximum(1, index.floordiv(per_row, index.mul(vectors, plan.lanes))), index.mul(vectors, plan.lanes)
 
 
-def grid(kernel: Kernel, plan: Plan) -> list[Index]:
+def grid(kernel: KernelBuilder, plan: Plan) -> list[Index]:
     rows, columns = blocking(kernel, plan)
     total = index.product([extent_of(kernel, plan, d) for d in plan.outer])
     across = 1 if plan.across is None else extent_of(kernel, plan, plan.across)

@@ -13,7 +13,7 @@ from rillet.codegen.cpu.caches import read_ahead
 from rillet.codegen.cpu.rowwise.plan import Plan
 from rillet.codegen.emit.accumulators import Combiner, combiners_of, fast_extremum, sum_in_parts
 from rillet.codegen.emit.elements import Evaluator
-from rillet.codegen.emit.kernel import Kernel
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.emit.vector_loop import Shape, reduction_loop, vector_loop
 from rillet.codegen.index import Index
@@ -27,7 +27,7 @@ _DYNAMIC = ir.ShapedType.get_dynamic_size()
 class Scratch:
     """Scratch buffers by the value they hold, so that a main loop and its tail share them."""
 
-    def __init__(self, kernel: Kernel):
+    def __init__(self, kernel: KernelBuilder):
         self._kernel = kernel
         self._buffers: dict[ir.Value, tuple[int, list[int], ir.Type]] = {}
 
@@ -48,7 +48,7 @@ class Row:
     ahead: dict[Dimension, Coordinate] | None = None  # where the next row is, if it is to be fetched meanwhile
 
 
-def reduce(kernel: Kernel, plan: Plan, rows: list[Row], generic: Generic, number: int) -> None:
+def reduce(kernel: KernelBuilder, plan: Plan, rows: list[Row], generic: Generic, number: int) -> None:
     """One reduction of these rows: its results end up in registers, in scratch, or in the function's results."""
     emitters = [Reduction(kernel, plan, row, generic, number) for row in rows]
     if all(e.is_one_run for e in emitters):
@@ -61,7 +61,7 @@ def reduce(kernel: Kernel, plan: Plan, rows: list[Row], generic: Generic, number
 
 
 def _target(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     plan: Plan,
     row: Row,
     generic: Generic,
@@ -71,7 +71,7 @@ def _target(
 ) -> Buffer | None:
     """Where a reduction's result goes: the function's result, scratch, or (None) a register."""
     value = generic.results[number]
-    for position, port in enumerate(plan.dispatch.results):
+    for position, port in enumerate(plan.function.results):
         if port.value == value:
             return row.evaluator.result(position)
     if not inner:
@@ -87,8 +87,8 @@ def _target(
         extent = extents[expr.position]
         if not isinstance(extent, int):
             raise CompileError(
-                f"executable @{plan.dispatch.name}: an intermediate whose size is only known at run time "
-                "must be a dispatch of its own"
+                f"kernel @{plan.function.name}: an intermediate whose size is only known at run time "
+                "must be a kernel of its own"
             )
         axes.append(axis)
         shape.append(extent)
@@ -107,7 +107,7 @@ def _target(
 class Reduction:
     """Emits the loops of one reduction of one row."""
 
-    def __init__(self, kernel: Kernel, plan: Plan, row: Row, generic: Generic, number: int):
+    def __init__(self, kernel: KernelBuilder, plan: Plan, row: Row, generic: Generic, number: int):
         self.kernel = kernel
         self.plan = plan
         self.row = row
@@ -286,7 +286,7 @@ def _runs(
     def fold(values: list[ir.Value]) -> list[ir.Value]:
         return [c.narrow(v, shape.lanes) for c, v in zip(combiners, values, strict=True)]
 
-    is_last = first.number == len(first.plan.dispatch.reductions) - 1
+    is_last = first.number == len(first.plan.function.reductions) - 1
 
     def emit(c: Coordinate, lanes: int, mask: ir.Value | None, carried: list[ir.Value]) -> list[ir.Value]:
         count = len(carried) // len(emitters)
@@ -304,17 +304,19 @@ def _runs(
     return reduction_loop(kernel, first.extents[along], shape, carried, fold, emit)
 
 
-def _fetch_ahead(kernel: Kernel, plan: Plan, point: dict[Dimension, Coordinate], along: Coordinate, lanes: int) -> None:
+def _fetch_ahead(
+    kernel: KernelBuilder, plan: Plan, point: dict[Dimension, Coordinate], along: Coordinate, lanes: int
+) -> None:
     """Start to read what another row has, in every argument, where this one is at ``along``."""
     assert isinstance(along, Lane)
-    for number, port in enumerate(plan.dispatch.arguments):
+    for number, port in enumerate(plan.function.arguments):
         axes = plan.dimensions.axes(port.value)
         if not axes or axes[-1] != plan.along or not all(d in point for d in axes[:-1]) or port.binding < 0:
             continue
         read_ahead.fetch(kernel, number, [point[d] for d in axes[:-1]], along.base, lanes)
 
 
-def loop_extents(kernel: Kernel, generic: Generic) -> list[Index]:
+def loop_extents(kernel: KernelBuilder, generic: Generic) -> list[Index]:
     """The extent of each loop, read off the first operand axis that the loop runs over alone."""
     extents: list[Index | None] = list(generic.loop_extents)
     for n, extent in enumerate(extents):
@@ -325,7 +327,7 @@ def loop_extents(kernel: Kernel, generic: Generic) -> list[Index]:
             if isinstance(expr, ir.AffineDimExpr) and extents[expr.position] is None:
                 extents[expr.position] = kernel.extents(operand)[axis]
     if any(e is None for e in extents):
-        raise CompileError(f"executable @{kernel.dispatch.name}: a loop's extent is not an axis of any operand")
+        raise CompileError(f"kernel @{kernel.function.name}: a loop's extent is not an axis of any operand")
     return [e for e in extents if e is not None]
 
 

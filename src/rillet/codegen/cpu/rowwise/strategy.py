@@ -1,4 +1,4 @@
-"""Dispatches with reductions: chains of reductions and point-wise ops over shared outer dimensions.
+"""Kernels with reductions: chains of reductions and point-wise ops over shared outer dimensions.
 
 Softmax, normalizations, means, argmax and any other mix of generics run here, row by row: fix a point of the
 dimensions that everything shares (``Dimensions.shared``), then run the reductions in program order and at last the
@@ -28,11 +28,11 @@ from rillet.codegen.cpu.rowwise.plan import Plan, blocking, extent_of, grid, int
 from rillet.codegen.cpu.rowwise.reduction import Row, Scratch, reduce, with_coordinate
 from rillet.codegen.emit.blocks import Span
 from rillet.codegen.emit.elements import Evaluator
-from rillet.codegen.emit.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.emit.vector_loop import Shape, tail_mask, vector_loop
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.kernel_function import POINTWISE_OPS, Dispatch, Port
+from rillet.codegen.recognize.kernel_function import POINTWISE_OPS, KernelFunction, Port
 from rillet.codegen.recognize.shared_dimensions import Dimension
 from rillet.targets import Target
 
@@ -44,13 +44,13 @@ class _Rowwise:
     vectorize_loops = False
     collapses = True
 
-    def matches(self, dispatch: Dispatch, target: Target) -> bool:
-        if not dispatch.reductions or not all(op.name in POINTWISE_OPS for op in dispatch.tensor_ops):
+    def matches(self, function: KernelFunction, target: Target) -> bool:
+        if not function.reductions or not all(op.name in POINTWISE_OPS for op in function.tensor_ops):
             return False
-        return intermediates_are_static(dispatch)
+        return intermediates_are_static(function)
 
-    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
-        plan = make_plan(dispatch, target)
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
+        plan = make_plan(function, target)
         kernel.choice = plan.choice
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
@@ -78,7 +78,7 @@ def _axes_within_row(plan: Plan, value: ir.Value) -> list[int]:
     return [a for a, d in enumerate(plan.dimensions.axes(value)) if d not in fixed]
 
 
-def _emit_block(kernel: Kernel, plan: Plan) -> None:
+def _emit_block(kernel: KernelBuilder, plan: Plan) -> None:
     rows, columns = blocking(kernel, plan)
     extents = [extent_of(kernel, plan, d) for d in plan.outer]
     total = index.product(extents)
@@ -99,14 +99,14 @@ def _emit_block(kernel: Kernel, plan: Plan) -> None:
 
 
 def emit_span(
-    kernel: Kernel, plan: Plan, fixed: Mapping[Dimension, Coordinate], dimension: Dimension, span: Span
+    kernel: KernelBuilder, plan: Plan, fixed: Mapping[Dimension, Coordinate], dimension: Dimension, span: Span
 ) -> None:
     """The rows of ``span`` along one of the outer dimensions, at a point of the others."""
     _emit_rows(kernel, plan, span, lambda row: {**fixed, dimension: row}, False)
 
 
 def _emit_rows(
-    kernel: Kernel, plan: Plan, span: Span, point: Callable[[Index], dict[Dimension, Coordinate]], whole: bool
+    kernel: KernelBuilder, plan: Plan, span: Span, point: Callable[[Index], dict[Dimension, Coordinate]], whole: bool
 ) -> None:
     """The rows of a span, ``plan.together`` at a time, then one by one unless they are known to come out even
     (``whole``); ``point``: where a row is."""
@@ -126,7 +126,7 @@ def _emit_rows(
 
 
 def _emit_across(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     plan: Plan,
     fixed: dict[Dimension, Coordinate],
     kept: dict[ir.Value, Buffer],
@@ -153,9 +153,9 @@ def _emit_across(
         _emit_together(kernel, plan, [Row(Evaluator(kernel, plan.lanes, mask), point, kept, scratch)])
 
 
-def _emit_together(kernel: Kernel, plan: Plan, rows: list[Row]) -> None:
+def _emit_together(kernel: KernelBuilder, plan: Plan, rows: list[Row]) -> None:
     """All stages of these rows, each stage for all of them before the next."""
-    for number, generic in enumerate(plan.dispatch.reductions):
+    for number, generic in enumerate(plan.function.reductions):
         reduce(kernel, plan, rows, generic, number)
         for row in rows:
             for value in plan.stages.kept_by(number):
@@ -164,11 +164,11 @@ def _emit_together(kernel: Kernel, plan: Plan, rows: list[Row]) -> None:
     _emit_results(kernel, plan, rows)
 
 
-def _emit_results(kernel: Kernel, plan: Plan, rows: list[Row]) -> None:
+def _emit_results(kernel: KernelBuilder, plan: Plan, rows: list[Row]) -> None:
     """Store the results that no reduction has stored itself, those of the same row shape in one loop."""
     fixed = rows[0].fixed
     for numbers in _loops(plan, set(fixed)):
-        port = plan.dispatch.results[numbers[0]]
+        port = plan.function.results[numbers[0]]
         axes = plan.dimensions.axes(port.value)
         wheres: list[list[Coordinate]] = [[row.fixed.get(d, 0) for d in axes] for row in rows]
         inner = [a for a, d in enumerate(axes) if d not in fixed]
@@ -178,9 +178,9 @@ def _emit_results(kernel: Kernel, plan: Plan, rows: list[Row]) -> None:
 def _loops(plan: Plan, fixed: set[Dimension]) -> list[list[int]]:
     """The numbers of the results that no reduction stores, by the loop that stores them: in one are those whose axes
     have the same extents and are fixed alike."""
-    reduced = {r for g in plan.dispatch.reductions for r in g.results}
+    reduced = {r for g in plan.function.reductions for r in g.results}
     loops: dict[tuple[object, ...], list[int]] = {}
-    for number, port in enumerate(plan.dispatch.results):
+    for number, port in enumerate(plan.function.results):
         if port.value not in reduced:
             places = tuple(d if d in fixed else None for d in plan.dimensions.axes(port.value))
             loops.setdefault((places, tuple(port.type.shape), port.dims), []).append(number)
@@ -188,7 +188,7 @@ def _loops(plan: Plan, fixed: set[Dimension]) -> list[list[int]]:
 
 
 def _store_results(
-    kernel: Kernel,
+    kernel: KernelBuilder,
     plan: Plan,
     rows: list[Row],
     numbers: list[int],
@@ -206,7 +206,7 @@ def _store_results(
         return
 
     def point(place: list[Coordinate], evaluator: Evaluator) -> None:
-        values = [evaluator.at(plan.dispatch.results[n].value, place) for n in numbers]
+        values = [evaluator.at(plan.function.results[n].value, place) for n in numbers]
         for n, value in zip(numbers, values, strict=True):
             evaluator.store(evaluator.result(n), place, value)
 
@@ -225,7 +225,7 @@ def _store_results(
     vector_loop(kernel, 0, extent, shape, emit)
 
 
-def _scratch_for_costly(kernel: Kernel, plan: Plan) -> dict[ir.Value, Buffer]:
+def _scratch_for_costly(kernel: KernelBuilder, plan: Plan) -> dict[ir.Value, Buffer]:
     """A buffer for each costly value that several stages read: a result's own memory where it fits, else scratch.
 
     A result's memory is overwritten when the result is stored. That must be the last reader: all results that are
@@ -233,16 +233,16 @@ def _scratch_for_costly(kernel: Kernel, plan: Plan) -> dict[ir.Value, Buffer]:
     """
     kept: dict[ir.Value, Buffer] = {}
     taken: set[int] = set()
-    aliased = {r for r, _ in plan.dispatch.may_alias}
+    aliased = {r for r, _ in plan.function.may_alias}
     fixed = {d for d in (*plan.outer, plan.across) if d is not None}
-    reduced = {r for g in plan.dispatch.reductions for r in g.results}
-    stored = [tuple(plan.dimensions.axes(p.value)) for p in plan.dispatch.results if p.value not in reduced]
+    reduced = {r for g in plan.function.reductions for r in g.results}
+    stored = [tuple(plan.dimensions.axes(p.value)) for p in plan.function.results if p.value not in reduced]
     loops = len(stored) if plan.has_long_columns else len(_loops(plan, fixed))
     for value in plan.stages.kept:
         type_ = ir.RankedTensorType(value.type)
         axes = plan.dimensions.axes(value)
         one_loop = loops == 1 and all(s == tuple(axes) for s in stored)
-        for number, port in enumerate(plan.dispatch.results if one_loop else ()):
+        for number, port in enumerate(plan.function.results if one_loop else ()):
             fits = port.type.element_type == type_.element_type and plan.dimensions.axes(port.value) == axes
             free = number not in taken and number not in aliased and port.binding not in kernel.streaming
             if fits and free and port.value not in reduced:

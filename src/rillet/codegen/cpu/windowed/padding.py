@@ -15,7 +15,7 @@ from torch_mlir import ir
 
 from rillet.codegen import index
 from rillet.codegen.cpu.windowed.plan import Plan
-from rillet.codegen.emit.kernel import Kernel, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
 from rillet.codegen.emit.padding import Padded, Place
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.linear_access import DYNAMIC, Access, Form
@@ -42,7 +42,7 @@ class Base:
 class PaddedInput:
     """An operand under its padding; ``flat`` is the tensor. Create it at the start of the kernel's body."""
 
-    def __init__(self, kernel: Kernel, plan: Plan, which: Access, flat: ir.Value, strides: list[Index]):
+    def __init__(self, kernel: KernelBuilder, plan: Plan, which: Access, flat: ir.Value, strides: list[Index]):
         self._strides = strides
         self._extents = which.shape
         step = which.static_stride(plan.column_loop) or 0

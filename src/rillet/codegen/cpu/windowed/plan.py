@@ -22,7 +22,7 @@ from rillet.codegen.emit.kernel import storage_bytes, storage_type
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize import contraction, linear_access
 from rillet.codegen.recognize.contraction import Factor, Product
-from rillet.codegen.recognize.kernel_function import Dispatch, Generic
+from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.codegen.recognize.lanes import lanes_for
 from rillet.codegen.recognize.linear_access import DYNAMIC, Access, GroupedAccess, argument_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
@@ -53,12 +53,12 @@ class Plan:
     pairs: tuple[NarrowFactor, ...]  # factors whose products go two positions of the window at a time
 
 
-def plan(dispatch: Dispatch, target: Target) -> Plan | None:
-    """The plan for a dispatch of one reduction along loops that move no operand along its vectorized axis; None for any
+def plan(function: KernelFunction, target: Target) -> Plan | None:
+    """The plan for a kernel of one reduction along loops that move no operand along its vectorized axis; None for any
     other."""
-    if len(dispatch.reductions) != 1:
+    if len(function.reductions) != 1:
         return None
-    root = dispatch.reductions[0]
+    root = function.reductions[0]
     axes = [e.position for e in root.output_maps[0].results if isinstance(e, ir.AffineDimExpr)]
     same = all(m == root.output_maps[0] for m in root.output_maps)
     if not axes or not same or sorted(axes) != list(root.parallel_loops) or not is_vectorizable(root):
@@ -66,21 +66,21 @@ def plan(dispatch: Dispatch, target: Target) -> Plan | None:
     product = contraction.product_of(root) if len(root.inputs) == 2 and len(root.inits) == 1 else None
     if product is None and combiners_of(root) is None:
         return None  # the window is walked in the order of addresses, which such a body may tell
-    after = epilogue.plan(dispatch, root)
+    after = epilogue.plan(function, root)
     if after is None:
         return None
-    accesses = _accesses(dispatch, root, axes[-1])
+    accesses = _accesses(function, root, axes[-1])
     if accesses is None:
         return None
     extents = root.loop_extents
     *outer, column = axes
     row = outer.pop() if outer and extents[outer[-1]] != 1 else None
     line = outer.pop() if row is not None and outer and extents[outer[-1]] not in (1, DYNAMIC) else None
-    lanes = lanes_for(dispatch, target)
+    lanes = lanes_for(function, target)
     pairs = window_pairs.factors(root, None if product is None else product[1], lanes, target)
     converts = bool(pairs) or (target.float_products and product is not None and _are_bytes(root))
     window = dataclasses.replace(_window(root, accesses, outer, line, row, column), converts=converts)
-    knobs = dispatch.knobs
+    knobs = function.knobs
     sums_are_integers = isinstance(ir.RankedTensorType(root.results[0].type).element_type, ir.IntegerType)
     chosen = cost_model.choose_tile(target.with_integer_sums() if sums_are_integers else target, window, lanes)
     tile = WindowTile(
@@ -168,7 +168,7 @@ def choice(plan: Plan) -> Choice:
     return Choice(problem, knobs)
 
 
-def _accesses(dispatch: Dispatch, root: Generic, column: int) -> tuple[Access | None, ...] | None:
+def _accesses(function: KernelFunction, root: Generic, column: int) -> tuple[Access | None, ...] | None:
     """How each input is read; None when one is no linear access of an argument that moves little along the columns."""
     found: list[Access | None] = []
     moves = False
@@ -177,12 +177,12 @@ def _accesses(dispatch: Dispatch, root: Generic, column: int) -> tuple[Access | 
             found.append(None)
             continue
         grouped = linear_access.grouped_access_of(value, map_, len(root.iterators))
-        if grouped is not None and grouped.group_loop == column and argument_of(dispatch, value) is not None:
+        if grouped is not None and grouped.group_loop == column and argument_of(function, value) is not None:
             moves = True
             found.append(grouped)
             continue
-        linear = linear_access.padded_access_of(dispatch, value, map_, len(root.iterators))
-        if linear is None or linear.panel or argument_of(dispatch, linear.value) is None or linear.checks(column):
+        linear = linear_access.padded_access_of(function, value, map_, len(root.iterators))
+        if linear is None or linear.panel or argument_of(function, linear.value) is None or linear.checks(column):
             return None
         stride = linear.static_stride(column)
         if stride is None or abs(stride) > _MAX_LANE_STRIDE:

@@ -28,11 +28,11 @@ from rillet.codegen.emit.blocks import Span, column_masks, workgroup_span
 from rillet.codegen.emit.body import broadcast, inline_body
 from rillet.codegen.emit.elements import Evaluator, undefined
 from rillet.codegen.emit.epilogue import Writer
-from rillet.codegen.emit.kernel import Kernel, reshape_memref
+from rillet.codegen.emit.kernel import KernelBuilder, reshape_memref
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.index import Index
 from rillet.codegen.recognize import contraction, linear_access
-from rillet.codegen.recognize.kernel_function import Dispatch, Generic
+from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.codegen.recognize.linear_access import DYNAMIC, Access, GroupedAccess, argument_of
 from rillet.targets import Target
 
@@ -45,13 +45,13 @@ class WindowedStrategy:
 
     name = "windowed"
 
-    def matches(self, dispatch: Dispatch, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: Target) -> bool:
         """True for one reduction of arguments along loops that move no operand along its vectorized axis only."""
-        return window_plan.plan(dispatch, target) is not None
+        return window_plan.plan(function, target) is not None
 
-    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
         """Emit the kernel."""
-        plan = window_plan.plan(dispatch, target)
+        plan = window_plan.plan(function, target)
         assert plan is not None
 
         def grid() -> list[Index]:
@@ -70,7 +70,7 @@ class WindowedStrategy:
 STRATEGY = WindowedStrategy()
 
 
-def _sizes(kernel: Kernel, root: Generic) -> dict[int, Index]:
+def _sizes(kernel: KernelBuilder, root: Generic) -> dict[int, Index]:
     sizes: dict[int, Index] = {n: e for n, e in enumerate(root.loop_extents) if e != DYNAMIC}
     for operand, map_ in zip((*root.inputs, *root.inits), root.maps, strict=True):
         for axis, expr in enumerate(map_.results):
@@ -98,8 +98,8 @@ class _Input:
     addresses are recognized.
     """
 
-    def __init__(self, kernel: Kernel, plan: Plan, which: Access):
-        port = argument_of(kernel.dispatch, which.value)
+    def __init__(self, kernel: KernelBuilder, plan: Plan, which: Access):
+        port = argument_of(kernel.function, which.value)
         assert port is not None
         column, lanes = plan.column_loop, plan.tile.lanes
         extents = kernel.extents(which.value)
@@ -188,7 +188,7 @@ class _Input:
 
 
 class _Emitter:
-    def __init__(self, kernel: Kernel, plan: Plan):
+    def __init__(self, kernel: KernelBuilder, plan: Plan):
         self.kernel = kernel
         self.plan = plan
         self.root = plan.root

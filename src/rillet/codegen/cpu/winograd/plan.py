@@ -14,7 +14,7 @@ from rillet.codegen.cpu.contraction.plan import guess_extent
 from rillet.codegen.cpu.cost_model import Tile
 from rillet.codegen.emit.kernel import MAX_LOCAL_MEMORY
 from rillet.codegen.knobs import Choice, Knobs
-from rillet.codegen.recognize.kernel_function import Dispatch, Port
+from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.codegen.recognize.linear_access import Access
 from rillet.targets import Target
 
@@ -59,15 +59,15 @@ class Plan:
         return INPUTS ** len(self.lines)
 
 
-def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
+def make_plan(function: KernelFunction, target: Target) -> Plan | None:
     """The plan for a convolution that has its weights' transforms; None for any other dispatch."""
-    if ATTRIBUTE not in dispatch.function.attributes:
+    if ATTRIBUTE not in function.function.attributes:
         return None
-    direct = contraction_plan.make_plan(dispatch, target)
+    direct = contraction_plan.make_plan(function, target)
     if direct is None or direct.contraction.left_access.padding is not None:
         return None
-    _, number = ir.DenseI64ArrayAttr(dispatch.function.attributes[ATTRIBUTE])
-    transforms = dispatch.arguments[number]
+    _, number = ir.DenseI64ArrayAttr(function.function.attributes[ATTRIBUTE])
+    transforms = function.arguments[number]
     *points, panels, depth, panel = transforms.type.shape
     c = direct.contraction
     groups = math.prod(c.extents[n] for n in c.batch_loops)
@@ -80,7 +80,7 @@ def make_plan(dispatch: Dispatch, target: Target) -> Plan | None:
     )
     columns = c.extents[c.column_loop]
     tile = cost_model.choose_tile(target, total, columns, depth)
-    knobs = dispatch.knobs
+    knobs = function.knobs
     tile = Tile(knobs.tile_rows or tile.rows, knobs.tile_vectors or tile.vectors, tile.lanes)
     block, wide = _blocks(target, tile, groups, total, columns, depth, INPUTS ** len(lines))
     if 4 * INPUTS ** len(lines) * (block + 1) * (depth + wide) > MAX_LOCAL_MEMORY:

@@ -31,9 +31,9 @@ from rillet.codegen.cpu.winograd.plan import INPUTS, OUTPUTS, Plan, choice, make
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.blocks import Span, column_masks, each_column_tile, each_row_tile, workgroup_span
 from rillet.codegen.emit.body import constant
-from rillet.codegen.emit.kernel import Kernel, reshape_memref
+from rillet.codegen.emit.kernel import KernelBuilder, reshape_memref
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.targets import Target
 
 _LINE_ELEMENTS = 16  # of a cache line: keeps what lies at the same place in all matrices in different sets of a cache
@@ -46,15 +46,15 @@ class WinogradStrategy:
 
     name = "winograd"
 
-    def matches(self, dispatch: Dispatch, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: Target) -> bool:
         """True for a convolution that has its weights' transforms."""
-        return make_plan(dispatch, target) is not None
+        return make_plan(function, target) is not None
 
-    def emit(self, dispatch: Dispatch, kernel: Kernel, target: Target) -> None:
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
         """Emit the kernel."""
-        plan = make_plan(dispatch, target)
+        plan = make_plan(function, target)
         assert plan is not None
-        kernel.choice = choice(plan, dispatch.knobs, target)
+        kernel.choice = choice(plan, function.knobs, target)
 
         def grid() -> list[Index]:
             sizes = loop_sizes(kernel, plan.direct.contraction)
@@ -81,7 +81,7 @@ def _counts(plan: Plan, sizes: dict[int, Index]) -> list[Index]:
 class _Block:
     """Emits what one workgroup does."""
 
-    def __init__(self, kernel: Kernel, plan: Plan):
+    def __init__(self, kernel: KernelBuilder, plan: Plan):
         self.kernel = kernel
         self.plan = plan
         self.c = plan.direct.contraction
