@@ -1,4 +1,4 @@
-"""Being here puts this folder on the path, so that the tests of every stage share its helpers."""
+"""Options of the test suite, and the environment that its build tests run in."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_threads_may_compile_at_once():
 
 def test_initializers_may_have_the_names_of_the_program():
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
-    for name in ("main", "executables", "__init"):
+    for name in ("main", "kernels", "__init"):
         np.testing.assert_array_equal(rillet.compile(dense(name))(x), x)
 
 

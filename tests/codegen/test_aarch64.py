@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulated import Emulator
-from kernels import assert_close, conv2d, conv2d_reference, depthwise, depthwise_reference, matmul, narrow_product, pack
 
 from rillet import targets
-from rillet.codegen import compile_executable
+from rillet.codegen import compile_kernel
+from tests.support.emulated import Emulator
+from tests.support.kernel_texts import (
+    assert_close,
+    conv2d,
+    conv2d_reference,
+    depthwise,
+    depthwise_reference,
+    matmul,
+    narrow_product,
+    pack,
+)
 
 TARGET = targets.get("aarch64")
 
@@ -22,7 +31,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Emulator:
 
 
 def _run(emulator: Emulator, text: str, inputs: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-    kernel = compile_executable(text, TARGET)
+    kernel = compile_kernel(text, TARGET)
     return emulator.run(kernel, [*inputs, np.full(shape, np.nan, np.float32)])[-1]
 
 

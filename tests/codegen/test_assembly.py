@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-import quantized
-from assembly import Listing, inner_loops, listings
 
 from benchmarks.kernel_cases import CASES, KernelCase, conv, matmul, pointwise
 from models.zoo import serialize
 from rillet import targets
+from tests.support import quantized_graphs as quantized
+from tests.support.assembly import Listing, inner_loops, listings
 
 GOLDEN = Path(__file__).with_name("golden")
 

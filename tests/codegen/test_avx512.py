@@ -7,18 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import bochs
 import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from avx512_graphs import GRAPHS, parsed
-from kernels import conv2d, conv2d_reference, depthwise, depthwise_reference, matmul, pack
-from test_chain_kernels import attention
-from test_chain_kernels import inputs as attention_inputs
-from test_chain_kernels import reference as attention_reference
-from test_math import FUNCTIONS, SPECIAL, text_of, ulps
-from test_pair_products import factors, pack_pairs, product
 
 import models
 from rillet import targets
@@ -28,6 +20,14 @@ from rillet.codegen.library import compile_parts
 from rillet.driver.compiler import CompileOptions, compile_to_bytes
 from rillet.targets import Target
 from rillet.verify.difference import difference
+from tests.codegen.test_chain_kernels import attention
+from tests.codegen.test_chain_kernels import inputs as attention_inputs
+from tests.codegen.test_chain_kernels import reference as attention_reference
+from tests.codegen.test_math import FUNCTIONS, SPECIAL, text_of, ulps
+from tests.codegen.test_pair_products import factors, pack_pairs, product
+from tests.support import bochs
+from tests.support.avx512_graphs import GRAPHS, parsed
+from tests.support.kernel_texts import conv2d, conv2d_reference, depthwise, depthwise_reference, matmul, pack
 
 pytest.importorskip("onnxruntime")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import Kernel, executable, generic
-from kernels import tensor
 
 from rillet import targets
 from rillet.codegen import CodegenOptions
 from rillet.codegen.knobs import Knobs
+from tests.support.kernel_harness import Kernel, generic, kernel_text
+from tests.support.kernel_texts import tensor
 
 _LOOPS = "(b, h, m, n, k)"
 
@@ -95,7 +95,7 @@ def attention(heads: int, rows: int | str, keys: int | str, depth: int, width: i
         port("%mask: ", mask, "batch", "keys"),
         *(f"%{name}: index" for name in scalars),
     ]
-    return executable("attention", ", ".join(arguments), port("", made, "batch", "rows"), body)
+    return kernel_text("attention", ", ".join(arguments), port("", made, "batch", "rows"), body)
 
 
 def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -126,7 +126,7 @@ def inputs(batch: int, heads: int, rows: int, keys: int, depth: int, width: int)
 @pytest.mark.parametrize("target", ["host", "x86-64-v2"])
 def test_attention(batch: int, heads: int, rows: int, keys: int, depth: int, width: int, target: str) -> None:
     kernel = Kernel(attention(heads, rows, keys, depth, width, batch), target)
-    assert kernel.executable.strategy == "chain"
+    assert kernel.compiled.strategy == "chain"
     arrays = inputs(batch, heads, rows, keys, depth, width)
     (got,) = kernel(arrays, [((batch, rows, heads, width), np.float32)])
     np.testing.assert_allclose(got, reference(*arrays), rtol=2e-5, atol=2e-6)
@@ -134,7 +134,7 @@ def test_attention(batch: int, heads: int, rows: int, keys: int, depth: int, wid
 
 def test_attention_with_dynamic_batch_and_rows() -> None:
     kernel = Kernel(attention(2, "?", 40, 16, 24, "?"))
-    assert kernel.executable.strategy == "chain"
+    assert kernel.compiled.strategy == "chain"
     for batch, rows in ((1, 1), (3, 64), (2, 131)):
         arrays = inputs(batch, 2, rows, 40, 16, 24)
         (got,) = kernel(arrays, [((batch, rows, 2, 24), np.float32)], [batch, rows])
@@ -144,7 +144,7 @@ def test_attention_with_dynamic_batch_and_rows() -> None:
 def test_attention_with_dynamic_keys() -> None:
     """Blocks have fewer rows the more keys there are, at last one."""
     kernel = Kernel(attention(2, "?", "?", 8, 16))
-    assert kernel.executable.strategy == "chain"
+    assert kernel.compiled.strategy == "chain"
     room = targets.get("host").l2_bytes // 2
     for rows, keys in ((1, 1), (70, 64), (131, 37), (40, 2000), (9, room // 8), (5, room // 8 + 1), (3, 131072)):
         arrays = inputs(1, 2, rows, keys, 8, 16)
@@ -165,7 +165,7 @@ def test_infinite_mask_and_nan() -> None:
 def test_scratch_holds_a_block_of_rows_only() -> None:
     """Two tiles of a block of at most 64 rows and a contraction's own scratch, not all 1024 x 256 scores."""
     kernel = Kernel(attention(1, 1024, 256, 16, 16))
-    assert 16 * 256 * 4 <= kernel.executable.local_memory_size <= targets.get("host").l2_bytes
+    assert 16 * 256 * 4 <= kernel.compiled.local_memory_size <= targets.get("host").l2_bytes
     assert kernel.grid()[0] >= 16
     assert kernel.grid()[0] % 2 == 0  # two workers share them evenly
 
@@ -185,7 +185,7 @@ def test_chains_take_any_choice(knobs: Knobs) -> None:
     arrays = inputs(1, 3, 70, 48, 16, 33)
     (got,) = kernel(arrays, [((1, 70, 3, 33), np.float32)])
     np.testing.assert_allclose(got, reference(*arrays), rtol=2e-5, atol=2e-6)
-    choice = kernel.executable.choice
+    choice = kernel.compiled.choice
     assert choice is not None and choice.problem["rows"] == 70 and choice.problem["points"] == 3
     for number in range(3):
         asked, made = knobs.of_stage(number).given(), choice.knobs.of_stage(number).given()
@@ -194,9 +194,9 @@ def test_chains_take_any_choice(knobs: Knobs) -> None:
 
 
 def test_what_was_decided_about_a_chain_gives_the_same_kernel() -> None:
-    first = Kernel(attention(2, 120, 48, 16, 32), "x86-64-v3").executable
+    first = Kernel(attention(2, 120, 48, 16, 32), "x86-64-v3").compiled
     assert first.choice is not None and len(first.choice.stages) == 3
-    again = Kernel(attention(2, 120, 48, 16, 32), "x86-64-v3", CodegenOptions(knobs=first.choice.knobs)).executable
+    again = Kernel(attention(2, 120, 48, 16, 32), "x86-64-v3", CodegenOptions(knobs=first.choice.knobs)).compiled
     assert again.object == first.object
 
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import Kernel, executable
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_executable
+from rillet.codegen import CodegenOptions, compile_kernel
+from tests.support.kernel_harness import Kernel, kernel_text
 
-_RELU6 = executable(
+_RELU6 = kernel_text(
     "relu6",
     "%a: tensor<32xf32>",
     "tensor<32xf32>",
@@ -35,6 +35,6 @@ def test_nan_and_infinity_pass_through_a_clamp(target: str) -> None:
 
 
 def test_a_clamp_is_one_instruction_for_each_bound() -> None:
-    result = compile_executable(_RELU6, targets.get("x86-64-v3"), CodegenOptions(keep_intermediates=True))
+    result = compile_kernel(_RELU6, targets.get("x86-64-v3"), CodegenOptions(keep_intermediates=True))
     assert "vmaxps" in result.assembly and "vminps" in result.assembly
     assert "vcmp" not in result.assembly and "vblend" not in result.assembly

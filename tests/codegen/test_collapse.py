@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from harness import Kernel, executable, generic
 from torch_mlir import ir
 
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.rewrites.collapse import collapse
 from rillet.ir import make_context
+from tests.support.kernel_harness import Kernel, generic, kernel_text
 
 NHWC = "(d0,d1,d2,d3)->(d0,d1,d2,d3)"
 
@@ -18,10 +18,10 @@ def shapes(text: str) -> list[list[int]]:
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         (nested,) = module.body.operations
-        dispatch = Dispatch(ir.Module.parse(str(nested)))
+        dispatch = KernelFunction(ir.Module.parse(str(nested)))
         if not collapse(dispatch):
             return []
-        after = Dispatch(dispatch.module)
+        after = KernelFunction(dispatch.module)
         return [list(p.type.shape) for p in (*after.arguments, *after.results)]
 
 
@@ -43,7 +43,7 @@ def bias(shape: tuple[int | str, ...] = (1, 7, 5, 12)) -> str:
         )
     }
     return %r : {t}"""
-    return executable("bias", f"%a: {t}{note}, %b: tensor<12xf32>{', %n: index' if sizes else ''}", f"{t}{note}", body)
+    return kernel_text("bias", f"%a: {t}{note}, %b: tensor<12xf32>{', %n: index' if sizes else ''}", f"{t}{note}", body)
 
 
 def test_leading_dimensions_merge_beside_a_broadcast_row() -> None:
@@ -70,7 +70,7 @@ def test_transposed_pairs_merge_as_a_unit() -> None:
         )
     }
     return %r : tensor<1x4x5x3xf32>"""
-    assert shapes(executable("t", "%a: tensor<1x3x4x5xf32>", "tensor<1x4x5x3xf32>", body)) == [[3, 20], [20, 3]]
+    assert shapes(kernel_text("t", "%a: tensor<1x3x4x5xf32>", "tensor<1x4x5x3xf32>", body)) == [[3, 20], [20, 3]]
 
 
 def test_reduced_dimensions_merge_with_each_other_only() -> None:
@@ -90,7 +90,7 @@ def test_reduced_dimensions_merge_with_each_other_only() -> None:
         )
     }
     return %r : tensor<2x3xf32>"""
-    text = executable("m", "%a: tensor<2x3x4x5xf32>", "tensor<2x3xf32>", body)
+    text = kernel_text("m", "%a: tensor<2x3x4x5xf32>", "tensor<2x3xf32>", body)
     assert shapes(text) == [[6, 20], [6]]
     a = np.random.default_rng(0).random((2, 3, 4, 5), np.float32)
     (r,) = Kernel(text)([a], [((2, 3), np.float32)])
@@ -106,8 +106,8 @@ def test_positions_in_the_body_keep_the_dimensions() -> None:
         )
     }
     return %r : tensor<2x3xindex>"""
-    assert shapes(executable("iota", "", "tensor<2x3xindex>", body)) == []
-    (r,) = Kernel(executable("iota", "", "tensor<2x3xindex>", body))([], [((2, 3), np.int64)])
+    assert shapes(kernel_text("iota", "", "tensor<2x3xindex>", body)) == []
+    (r,) = Kernel(kernel_text("iota", "", "tensor<2x3xindex>", body))([], [((2, 3), np.int64)])
     np.testing.assert_array_equal(r, [[0, 1, 2], [0, 1, 2]])
 
 
@@ -120,7 +120,7 @@ def test_a_padded_axis_takes_those_behind_it() -> None:
       tensor.yield %v : f32
     }} : {source} to {result}
     return %r : {result}"""
-    text = executable("padded", f"%a: {source}", result, body)
+    text = kernel_text("padded", f"%a: {source}", result, body)
     assert shapes(text) == [[2, 5, 21], [2, 6, 27]]
     x = np.random.default_rng(0).standard_normal((2, 5, 7, 3), np.float32)
     [y] = Kernel(text)([x], [((2, 6, 9, 3), np.float32)])

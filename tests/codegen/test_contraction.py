@@ -4,13 +4,13 @@ import re
 
 import numpy as np
 import pytest
-from harness import Kernel
-from kernels import PACK, assert_close, batched, matmul, pack
 
 from rillet import targets
 from rillet.codegen import CodegenOptions
 from rillet.codegen.cpu import cost_model
 from rillet.codegen.knobs import Knobs
+from tests.support.kernel_harness import Kernel
+from tests.support.kernel_texts import PACK, assert_close, batched, matmul, pack
 
 
 def _check(m: int, n: int, k: int, target: str, options: CodegenOptions | None = None) -> Kernel:
@@ -18,7 +18,7 @@ def _check(m: int, n: int, k: int, target: str, options: CodegenOptions | None =
     a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
     bias = rng.standard_normal(n, np.float32)
     kernel = Kernel(matmul(m, n, k), target, options)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     [y] = kernel([a, pack(b), bias], [((m, n), np.float32)])
     assert_close(y, np.maximum(a.astype(np.float64) @ b + bias, 0))
     return kernel
@@ -52,7 +52,7 @@ def test_targets(target: str, m: int, n: int, k: int) -> None:
 def test_left_hand_elements_are_spread_where_loads_do_not_broadcast(m: int, n: int, k: int) -> None:
     """One part of the reduction, and several; a last tile of fewer rows and of fewer columns."""
     kernel = _check(m, n, k, "x86-64-v2")
-    assert kernel.executable.local_memory_size >= 4 * 4 * min(m, 4) * min(k, 200)
+    assert kernel.compiled.local_memory_size >= 4 * 4 * min(m, 4) * min(k, 200)
 
 
 @pytest.mark.parametrize("m", [1, 4, 7, 33])
@@ -81,16 +81,16 @@ def test_rows_of_unknown_number_may_be_one(target: str, n: int) -> None:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(31, 45, 50), (64, 70, 129)])
 def test_reductions_with_spread_rows_are_done_in_parts(m: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Kernel(matmul(m, n, k), "host").executable.local_memory_size
+    whole = Kernel(matmul(m, n, k), "host").compiled.local_memory_size
     monkeypatch.setattr(cost_model, "SPREAD_STEPS", 16)
-    assert _check(m, n, k, "x86-64-v2").executable.local_memory_size > whole
+    assert _check(m, n, k, "x86-64-v2").compiled.local_memory_size > whole
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(31, 45, 50), (64, 70, 129)])
 def test_reductions_are_done_in_parts_on_demand(m: int, n: int, k: int) -> None:
-    whole = Kernel(matmul(m, n, k), "host").executable.local_memory_size
+    whole = Kernel(matmul(m, n, k), "host").compiled.local_memory_size
     kernel = _check(m, n, k, "host", CodegenOptions(knobs=Knobs(reduction_block=16)))
-    assert kernel.executable.local_memory_size > whole
+    assert kernel.compiled.local_memory_size > whole
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(13, 300, 257), (70, 136, 600)])
@@ -103,7 +103,7 @@ def test_weights_that_are_fetched_ahead(m: int, n: int, k: int) -> None:
 @pytest.mark.parametrize(("m", "fetched"), [(7, False), (26, True)])
 def test_weights_that_few_row_tiles_use_are_not_fetched_ahead(m: int, fetched: bool) -> None:
     kernel = _check(m, 300, 257, "x86-64-v3", CodegenOptions(keep_intermediates=True))
-    assert ("prefetch" in kernel.executable.assembly) == fetched
+    assert ("prefetch" in kernel.compiled.assembly) == fetched
 
 
 def test_a_long_product_is_split_into_workgroups() -> None:
@@ -127,7 +127,7 @@ def test_unpacked_right_hand_side(target: str, size: tuple[int, int, int, int], 
         (f"{b}x{m}x{k}", right, f"{b}x{m}x{n}"), ("b, m, k", "b, n, k" if transposed else "b, k, n", "b, m, n")
     )
     kernel = Kernel(text, target)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     [z] = kernel([x, y.transpose(0, 2, 1) if transposed else y], [((b, m, n), np.float32)])
     assert_close(z, x.astype(np.float64) @ y)
 
@@ -142,7 +142,7 @@ def test_dynamic_extents(target: str, size: tuple[int, int, int, int], transpose
     maps = ("b, m, k", "b, n, k" if transposed else "b, k, n", "b, m, n")
     dims = f"2,3,5|2,{'4,5' if transposed else '5,4'}|2,3,4"
     kernel = Kernel(batched(("?x?x?", "?x?x?", "?x?x?"), maps, dims, "nb nm nn nk"), target)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     [z] = kernel([x, y.transpose(0, 2, 1) if transposed else y], [((b, m, n), np.float32)], [b, m, n, k])
     assert_close(z, x.astype(np.float64) @ y)
 
@@ -154,7 +154,7 @@ def test_heads_stay_interleaved_in_memory() -> None:
     q, v = rng.standard_normal((s, h, d), np.float32), rng.standard_normal((s, h, d), np.float32)
     text = batched((f"{s}x{h}x{d}",) * 2 + (f"{h}x{s}x{s}",), ("m, b, k", "n, b, k", "b, m, n"))
     kernel = Kernel(text)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     [z] = kernel([q, v], [((h, s, s), np.float32)])
     assert_close(z, np.einsum("mhd,nhd->hmn", q.astype(np.float64), v))
 
@@ -170,10 +170,10 @@ def test_heads_stay_interleaved_in_memory() -> None:
 def test_the_inner_loop_keeps_its_sums_in_registers(target: str, multiply_add: str, sums: int, broadcast: str) -> None:
     """The loop with the multiply-adds touches no stack; on AArch64 it multiplies by an element."""
     from rillet import targets
-    from rillet.codegen import CodegenOptions, compile_executable
+    from rillet.codegen import CodegenOptions, compile_kernel
 
     text = matmul(84, 96, 384)
-    assembly = compile_executable(text, targets.get(target), CodegenOptions(keep_intermediates=True)).assembly
+    assembly = compile_kernel(text, targets.get(target), CodegenOptions(keep_intermediates=True)).assembly
     loops = re.findall(r"^(\.LBB\d+_\d+):((?:(?!^\.LBB).)*?)\n\s+(?:j\w+|b\.\w+)\s+\1$", assembly, re.M | re.S)
     loop = max((body for _, body in loops), key=lambda body: body.count(multiply_add))
     assert loop.count(multiply_add) >= sums

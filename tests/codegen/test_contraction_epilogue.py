@@ -5,11 +5,11 @@ import math
 
 import numpy as np
 import pytest
-from harness import Kernel, executable
-from kernels import PACK, assert_close, conv2d_reference, pack, reduction, tensor, zero_init
 
 from rillet import targets
 from rillet.codegen import CodegenOptions
+from tests.support.kernel_harness import Kernel, kernel_text
+from tests.support.kernel_texts import PACK, assert_close, conv2d_reference, pack, reduction, tensor, zero_init
 
 
 def _identity(rank: int) -> str:
@@ -47,12 +47,12 @@ def test_a_costly_epilogue_and_a_residual_input(target: str) -> None:
   %s = arith.addf %q, %i1 : f32
   linalg.yield %s : f32"""
     body += _pointwise("%1", "%0, %r", f"{result}, {result}", result, sigmoid, 2, 2)
-    text = executable("swish", f"%a: {left}, %b: {right}, %r: {result}", result, f"{body}\nreturn %1 : {result}")
+    text = kernel_text("swish", f"%a: {left}, %b: {right}, %r: {result}", result, f"{body}\nreturn %1 : {result}")
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
     r = rng.standard_normal((m, n), np.float32)
     kernel = Kernel(text, target)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     [y] = kernel([a, pack(b), r], [((m, n), np.float32)])
     z = a.astype(np.float64) @ b
     assert_close(y, z / (1 + np.exp(-z)) + r)
@@ -64,13 +64,13 @@ def test_a_residual_that_is_fetched_ahead(m: int, n: int) -> None:
     result, left, right, body = _matmul_root(m, n, k)
     add = "  %s = arith.addf %i0, %i1 : f32\n  linalg.yield %s : f32"
     body += _pointwise("%1", "%0, %r", f"{result}, {result}", result, add, 2, 2)
-    text = executable("residual", f"%a: {left}, %b: {right}, %r: {result}", result, f"{body}\nreturn %1 : {result}")
+    text = kernel_text("residual", f"%a: {left}, %b: {right}, %r: {result}", result, f"{body}\nreturn %1 : {result}")
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
     r = rng.standard_normal((m, n), np.float32)
     small = dataclasses.replace(targets.get("x86-64-v3"), l2_bytes=1 << 16)
     kernel = Kernel(text, small, CodegenOptions(keep_intermediates=True))
-    assert "prefetcht0" in kernel.executable.assembly
+    assert "prefetcht0" in kernel.compiled.assembly
     [y] = kernel([a, pack(b), r], [((m, n), np.float32)])
     assert_close(y, a.astype(np.float64) @ b + r)
 
@@ -87,11 +87,11 @@ def test_a_costly_epilogue_with_dynamic_rows() -> None:
   linalg.yield %s : f32"""
     body += _pointwise("%1", "%0", result, result, gelu, 2, 1)
     dims = "{flow.dims = array<i64: 2>}"
-    text = executable(
+    text = kernel_text(
         "gelu", f"%a: {left} {dims}, %b: {right}, %m: index", f"{result} {dims}", f"{body}\nreturn %1 : {result}"
     )
     kernel = Kernel(text)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     rng = np.random.default_rng(0)
     b = rng.standard_normal((k, n), np.float32)
     for m in (1, 5, 6, 26):
@@ -106,7 +106,7 @@ def test_two_results_one_of_them_the_sum_itself() -> None:
     result, left, right, body = _matmul_root(m, n, k)
     relu = "  %s = arith.maximumf %i0, %zero : f32\n  linalg.yield %s : f32"
     body += _pointwise("%1", "%0", result, result, relu, 2, 1)
-    text = executable(
+    text = kernel_text(
         "two", f"%a: {left}, %b: {right}", f"{result}, {result}", f"{body}\nreturn %0, %1 : {result}, {result}"
     )
     rng = np.random.default_rng(0)
@@ -121,7 +121,7 @@ def test_sums_start_from_a_tensor() -> None:
     result, left, right, _ = _matmul_root(m, n, k)
     maps = ("m, k", f"n floordiv {PACK}, k, n mod {PACK}", "m, n")
     body = reduction(result, left, right, "m, n, k", maps, "ppr") + f"\nreturn %0 : {result}"
-    text = executable("from", f"%a: {left}, %b: {right}, %init: {result}", result, body)
+    text = kernel_text("from", f"%a: {left}, %b: {right}, %init: {result}", result, body)
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
     c = rng.standard_normal((m, n), np.float32)
@@ -149,8 +149,8 @@ return %1 : {out}"""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((1, *size, ic), np.float32)
     w = rng.standard_normal((3, 3, ic, 24), np.float32)
-    kernel = Kernel(executable("padded", f"%a: {left}, %b: {right}", out, body), target)
-    assert kernel.executable.strategy == "contraction"
+    kernel = Kernel(kernel_text("padded", f"%a: {left}, %b: {right}", out, body), target)
+    assert kernel.compiled.strategy == "contraction"
     [y] = kernel([x, pack(w)], [(padded, np.float32)])
     expected = np.pad(conv2d_reference(x, w), list(zip(low, high, strict=True)), constant_values=-3.0)
     assert_close(y, expected)
@@ -163,7 +163,7 @@ def test_a_result_under_another_shape() -> None:
     body += (
         f"\n%1 = tensor.expand_shape %0 [[0, 1], [2]] output_shape [2, 3, 32] : {result} into {out}\nreturn %1 : {out}"
     )
-    text = executable("shaped", f"%a: {left}, %b: {right}", out, body)
+    text = kernel_text("shaped", f"%a: {left}, %b: {right}", out, body)
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
     [y] = Kernel(text)([a, pack(b)], [((2, 3, 32), np.float32)])
@@ -183,7 +183,7 @@ def test_a_transposed_result_is_stored_lane_by_lane() -> None:
   linalg.yield %x : f32
 }} -> {out}
 return %1 : {out}"""
-    text = executable("turned", f"%a: {left}, %b: {right}", out, body)
+    text = kernel_text("turned", f"%a: {left}, %b: {right}", out, body)
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
     [y] = Kernel(text)([a, pack(b)], [((n, m), np.float32)])
@@ -202,13 +202,13 @@ def test_a_result_written_into_a_part_of_a_tensor(offset: int) -> None:
 %2 = tensor.insert_slice %1 into %all[0, {offset}] [{m}, {n}] [1, 1] : {result} into {whole}
 return %2 : {whole}"""
     arguments = f"%a: {left}, %b: {right}, %all: {whole}"
-    text = executable("part", arguments, whole, body, "attributes {flow.tied = array<i64: 0, 2>}")
+    text = kernel_text("part", arguments, whole, body, "attributes {flow.tied = array<i64: 0, 2>}")
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
     c = rng.standard_normal((m, 61), np.float32)
     expected = c.copy()
     expected[:, offset : offset + n] = np.maximum(a.astype(np.float64) @ b, 0)
     kernel = Kernel(text)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     assert kernel.run([a, pack(b), c, c]) == 0
     assert_close(c, expected)

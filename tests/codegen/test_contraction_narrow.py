@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated import Emulator
-from harness import Kernel
-from kernels import assert_close, batched, conv2d_reference
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import rillet
 from rillet import targets
-from rillet.codegen import compile_executable
+from rillet.codegen import compile_kernel
 from rillet.codegen.cpu.contraction.narrow import NarrowWorkgroup
-from rillet.driver.compiler import executables, lower_until
+from rillet.driver.compiler import kernel_texts, lower_until
+from tests.support.emulated import Emulator
+from tests.support.kernel_harness import Kernel
+from tests.support.kernel_texts import assert_close, batched, conv2d_reference
 
 
 def model(shape: tuple[object, ...], weights: dict[str, np.ndarray], *nodes: object) -> ModelProto:
@@ -145,7 +145,7 @@ def test_a_column_on_aarch64(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, 9, 50), np.float32), rng.standard_normal((2, 50, 1), np.float32)
     text = batched(("2x9x50", "2x50x1", "2x9x1"), ("b, m, k", "b, k, n", "b, m, n"))
-    z = emulator.run(compile_executable(text, target), [x, y, np.full((2, 9, 1), np.nan, np.float32)])[-1]
+    z = emulator.run(compile_kernel(text, target), [x, y, np.full((2, 9, 1), np.nan, np.float32)])[-1]
     assert_close(z, x.astype(np.float64) @ y)
 
 
@@ -157,7 +157,7 @@ def test_wide_contractions_are_left_to_vectors_of_columns(narrow: list[int]) -> 
 
 def test_weights_lie_in_rows() -> None:
     built = model((40, 64), {"w": np.eye(64, 3, dtype=np.float32)}, ("MatMul", ["x", "w"], ["y"], {}))
-    [(_, text)] = executables(lower_until(built, "dispatch", target=targets.get("x86-64-v3")))
+    [(_, text)] = kernel_texts(lower_until(built, "dispatch", target=targets.get("x86-64-v3")))
     assert "tensor<3x64xf32>" in text
-    [(_, text)] = executables(lower_until(built, "dispatch", target=targets.get("cortex-m4")))
+    [(_, text)] = kernel_texts(lower_until(built, "dispatch", target=targets.get("cortex-m4")))
     assert "tensor<1x64x4xf32>" in text

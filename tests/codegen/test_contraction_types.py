@@ -3,8 +3,9 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from harness import Kernel, executable
-from kernels import PACK, assert_close, pack, reduction, tensor, zero_init
+
+from tests.support.kernel_harness import Kernel, kernel_text
+from tests.support.kernel_texts import PACK, assert_close, pack, reduction, tensor, zero_init
 
 _MAPS = ("m, k", f"n floordiv {PACK}, k, n mod {PACK}", "m, n")
 
@@ -37,7 +38,7 @@ def _widening(m: int, n: int, k: int, storage: str, sums: str, extend: str, out:
   linalg.yield {"%t" if out else "%s"} : {out or sums}
 }} -> {result}
 return %0 : {result}"""
-    return executable("wide", f"%a: {left}, %b: {right}", result, body)
+    return kernel_text("wide", f"%a: {left}, %b: {right}", result, body)
 
 
 @pytest.mark.parametrize("target", ["host", "x86-64-v2"])
@@ -45,11 +46,11 @@ def test_f64(target: str) -> None:
     m, n, k = 9, 21, 13
     result, left, right = tensor((m, n), "f64"), tensor((m, k), "f64"), tensor((2, k, PACK), "f64")
     body = zero_init(result, "f64") + reduction(result, left, right, "m, n, k", _MAPS, "ppr", "f64")
-    text = executable("double", f"%a: {left}, %b: {right}", result, f"{body}\nreturn %0 : {result}")
+    text = kernel_text("double", f"%a: {left}, %b: {right}", result, f"{body}\nreturn %0 : {result}")
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
     kernel = Kernel(text, target)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     [y] = kernel([a, pack(b)], [((m, n), np.float64)])
     assert_close(y, a @ b, 1e-13)
 
@@ -62,7 +63,7 @@ def test_small_floats_are_summed_in_f32(target: str, name: str, dtype: type, nar
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s).astype(dtype) for s in ((m, k), (k, n)))
     kernel = Kernel(_widening(m, n, k, name, "f32", "arith.extf", name if narrow else ""), target)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     [y] = kernel([a, pack(b)], [((m, n), dtype if narrow else np.float32)])
     expected = a.astype(np.float64) @ b.astype(np.float64)
     if narrow:
@@ -80,6 +81,6 @@ def test_i8_to_i32(target: str) -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (k, n)))
     kernel = Kernel(_widening(m, n, k, "i8", "i32", "arith.extsi"), target)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     [y] = kernel([a, pack(b)], [((m, n), np.int32)])
     np.testing.assert_array_equal(y, a.astype(np.int32) @ b.astype(np.int32))

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import Kernel, executable
-from kernels import PACK, assert_close, conv2d, conv2d_reference, pack, reduction, tensor, zero_init
+
+from tests.support.kernel_harness import Kernel, kernel_text
+from tests.support.kernel_texts import PACK, assert_close, conv2d, conv2d_reference, pack, reduction, tensor, zero_init
 
 
 @pytest.mark.parametrize("target", ["host", "x86-64-v2"])
@@ -34,7 +35,7 @@ def test_conv2d(
     w = rng.standard_normal((*kernel, ic, oc), np.float32)
     bias = rng.standard_normal(oc, np.float32)
     compiled = Kernel(text, target)
-    assert compiled.executable.strategy == "contraction"
+    assert compiled.compiled.strategy == "contraction"
     [y] = compiled([x, pack(w), bias], [(shape, np.float32)])
     assert_close(y, np.maximum(conv2d_reference(x, w, stride, dilation) + bias, 0))
 
@@ -49,12 +50,12 @@ def test_grouped(target: str, per_group: int) -> None:
     right = tensor((groups, panels, 3, 3, ic, PACK))
     maps = ("n, h + i, w + j, g, c", f"g, o floordiv {PACK}, i, j, c, o mod {PACK}", "n, h, w, g, o")
     body = zero_init(result) + reduction(result, left, right, "n, h, w, g, o, i, j, c", maps, "ppppprrr")
-    text = executable("grouped", f"%a: {left}, %b: {right}", result, f"{body}\nreturn %0 : {result}")
+    text = kernel_text("grouped", f"%a: {left}, %b: {right}", result, f"{body}\nreturn %0 : {result}")
     rng = np.random.default_rng(0)
     x = rng.standard_normal((1, *size, groups, ic), np.float32)
     w = rng.standard_normal((groups, 3, 3, ic, per_group), np.float32)
     kernel = Kernel(text, target)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     [y] = kernel([x, pack(w, 1)], [(shape, np.float32)])
     for g in range(groups):
         assert_close(y[:, :, :, g], conv2d_reference(x[:, :, :, g], w[g]))
@@ -67,8 +68,8 @@ def test_one_and_three_dimensions() -> None:
     result, left, right = tensor((2, 8, 9)), tensor((2, 19, 6)), tensor((1, 4, 6, PACK))
     maps = ("n, h * 2 + i, c", f"o floordiv {PACK}, i, c, o mod {PACK}", "n, h, o")
     body = zero_init(result) + reduction(result, left, right, "n, h, o, i, c", maps, "ppprr")
-    kernel = Kernel(executable("one", f"%a: {left}, %b: {right}", result, f"{body}\nreturn %0 : {result}"))
-    assert kernel.executable.strategy == "contraction"
+    kernel = Kernel(kernel_text("one", f"%a: {left}, %b: {right}", result, f"{body}\nreturn %0 : {result}"))
+    assert kernel.compiled.strategy == "contraction"
     [y] = kernel([x, pack(w)], [((2, 8, 9), np.float32)])
     assert_close(y, conv2d_reference(x[:, :, None], w[:, None], 2)[:, :, 0])
 
@@ -78,8 +79,8 @@ def test_one_and_three_dimensions() -> None:
     result, left, right = tensor(shape), tensor(x.shape), tensor((2, 2, 3, 2, 3, PACK))
     maps = ("n, d + q, h + i, w + j, c", f"o floordiv {PACK}, q, i, j, c, o mod {PACK}", "n, d, h, w, o")
     body = zero_init(result) + reduction(result, left, right, "n, d, h, w, o, q, i, j, c", maps, "ppppprrrr")
-    kernel = Kernel(executable("three", f"%a: {left}, %b: {right}", result, f"{body}\nreturn %0 : {result}"))
-    assert kernel.executable.strategy == "contraction"
+    kernel = Kernel(kernel_text("three", f"%a: {left}, %b: {right}", result, f"{body}\nreturn %0 : {result}"))
+    assert kernel.compiled.strategy == "contraction"
     [y] = kernel([x, pack(w)], [(shape, np.float32)])
     expected = sum(conv2d_reference(x[0, q : q + 3], w[q]) for q in range(2))
     assert_close(y[0], expected)
@@ -94,8 +95,8 @@ def test_channels_first_input_is_the_right_hand_side(stride: int) -> None:
     result, left, right = tensor(shape), tensor(w.shape), tensor(x.shape)
     maps = ("o, c, i, j", f"n, c, h * {stride} + i, w * {stride} + j", "n, o, h, w")
     body = zero_init(result) + reduction(result, left, right, "n, o, h, w, c, i, j", maps, "pppprrr")
-    kernel = Kernel(executable("nchw", f"%a: {left}, %b: {right}", result, f"{body}\nreturn %0 : {result}"))
-    assert kernel.executable.strategy == "contraction"
+    kernel = Kernel(kernel_text("nchw", f"%a: {left}, %b: {right}", result, f"{body}\nreturn %0 : {result}"))
+    assert kernel.compiled.strategy == "contraction"
     [y] = kernel([w, x], [(shape, np.float32)])
     expected = conv2d_reference(x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0), stride)
     assert_close(y, expected.transpose(0, 3, 1, 2))

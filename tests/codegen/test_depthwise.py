@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import Kernel, executable
-from kernels import assert_close, depthwise, depthwise_reference, reduction, tensor, zero_init
+
+from tests.support.kernel_harness import Kernel, kernel_text
+from tests.support.kernel_texts import assert_close, depthwise, depthwise_reference, reduction, tensor, zero_init
 
 
 @pytest.mark.parametrize("target", ["host", "x86-64-v2"])
@@ -33,7 +34,7 @@ def test_depthwise(
     w = rng.standard_normal((*kernel, channels), np.float32)
     bias = rng.standard_normal(channels, np.float32)
     compiled = Kernel(text, target)
-    assert compiled.executable.strategy == "windowed"
+    assert compiled.compiled.strategy == "windowed"
     [y] = compiled([x, w, bias], [(shape, np.float32)])
     assert_close(y, np.maximum(depthwise_reference(x, w, stride, dilation) + bias, 0))
 
@@ -42,14 +43,14 @@ def test_one_dimension_with_dynamic_length() -> None:
     result, left, right = "tensor<1x?x20xf32>", "tensor<1x?x20xf32>", "tensor<4x20xf32>"
     maps = ("n, w + j, c", "j, c", "n, w, c")
     body = zero_init(result, dynamic="%out") + reduction(result, left, right, "n, w, c, j", maps, "pppr")
-    text = executable(
+    text = kernel_text(
         "dynamic",
         f"%a: {left} {{flow.dims = array<i64: 2>}}, %b: {right}, %in: index, %out: index",
         f"{result} {{flow.dims = array<i64: 3>}}",
         f"{body}\nreturn %0 : {result}",
     )
     kernel = Kernel(text)
-    assert kernel.executable.strategy == "windowed"
+    assert kernel.compiled.strategy == "windowed"
     rng = np.random.default_rng(0)
     w = rng.standard_normal((4, 20), np.float32)
     for length in (4, 9, 30):
@@ -81,8 +82,8 @@ def test_small_floats_are_summed_in_f32() -> None:
 return %0 : {result}"""
     rng = np.random.default_rng(0)
     x, w = (rng.standard_normal(s).astype(np.float16) for s in ((1, 7, 8, 16), (3, 3, 16)))
-    kernel = Kernel(executable("half", f"%a: {left}, %b: {right}", result, body))
-    assert kernel.executable.strategy == "windowed"
+    kernel = Kernel(kernel_text("half", f"%a: {left}, %b: {right}", result, body))
+    assert kernel.compiled.strategy == "windowed"
     [y] = kernel([x, w], [(shape, np.float16)])
     expected = depthwise_reference(x, w.astype(np.float64), 1, 1)
     assert np.abs(y - expected).max() <= np.abs(expected).max() * 2.0**-11
@@ -90,24 +91,24 @@ return %0 : {result}"""
 
 def test_the_weights_are_read_once_and_sums_stay_in_registers() -> None:
     from rillet import targets
-    from rillet.codegen import CodegenOptions, compile_executable
+    from rillet.codegen import CodegenOptions, compile_kernel
 
     text, _ = depthwise(1, (16, 16), 64, (3, 3), 1, 1)
-    result = compile_executable(text, targets.get("x86-64-v3"), CodegenOptions(keep_intermediates=True))
+    result = compile_kernel(text, targets.get("x86-64-v3"), CodegenOptions(keep_intermediates=True))
     body = result.assembly.split("__body")[1]
     assert "(%rsp)" not in "".join(line for line in body.splitlines() if "ymm" in line)
 
 
 @pytest.mark.parametrize("target", ["host", "x86-64-v2"])
 def test_splat_weights_are_a_constant(target: str) -> None:
-    """Equal weights are no argument of the executable, and the kernel is the same."""
+    """Equal weights are no argument of the kernel, and the kernel is the same."""
     shape = (1, 7, 9, 20)
     result, left, right = tensor(shape), tensor((1, 9, 11, 20)), tensor((3, 3, 20))
     maps = ("n, h + i, w + j, c", "i, j, c", "n, h, w, c")
     body = f"%b = arith.constant dense<0.25> : {right}\n" + zero_init(result)
     body += reduction(result, left, right, "n, h, w, c, i, j", maps, "pppprr") + f"\nreturn %0 : {result}"
-    kernel = Kernel(executable("splat", f"%a: {left}", result, body), target)
-    assert kernel.executable.strategy == "windowed"
+    kernel = Kernel(kernel_text("splat", f"%a: {left}", result, body), target)
+    assert kernel.compiled.strategy == "windowed"
     x = np.random.default_rng(0).standard_normal((1, 9, 11, 20), np.float32)
     [y] = kernel([x], [(shape, np.float32)])
     assert_close(y, depthwise_reference(x, np.full((3, 3, 20), 0.25), 1, 1))

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from assembly import InnerLoop, inner_loops
-from emulated import Emulator
-from harness import executable
-from kernels import tensor
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_executable
+from rillet.codegen import CodegenOptions, compile_kernel
 from rillet.dispatch.packing.pack_rhs import gather_steps, pack
 from rillet.targets import Target
+from tests.support.assembly import InnerLoop, inner_loops
+from tests.support.emulated import Emulator
+from tests.support.kernel_harness import kernel_text
+from tests.support.kernel_texts import tensor
 
 _KEEP = CodegenOptions(keep_intermediates=True)
 SIGNS = {"arith.extsi": np.int8, "arith.extui": np.uint8}
@@ -57,7 +57,7 @@ def convolution(
     signs: tuple[str, str] = ("arith.extsi", "arith.extsi"),
     zero: int = 0,
 ) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
-    """An executable, the shape of its packed weights and that of its result; beside the image lie zero points."""
+    """A kernel, the shape of its packed weights and that of its result; beside the image lie zero points."""
     n, h, w, c = image
     big = (n, h + 2 * padding, w + 2 * padding, c)
     out = (n, big[1] - kernel + 1, big[2] - kernel + 1, outputs)
@@ -85,7 +85,7 @@ def convolution(
 }} -> {result}
 return %0 : {result}"""
     arguments = f"%a: {tensor(image, 'i8')}, %b: {tensor(weights, 'i8')}"
-    return executable("dots", arguments, result, text), weights, out
+    return kernel_text("dots", arguments, result, text), weights, out
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def check(
     zero: int,
 ) -> None:
     text, weights_shape, out = convolution(target, image, outputs, kernel, padding, signs, zero)
-    compiled = compile_executable(text, target)
+    compiled = compile_kernel(text, target)
     assert compiled.strategy == "contraction"
     rng = np.random.default_rng(0)
     left, right = (SIGNS[sign] for sign in signs)
@@ -147,7 +147,7 @@ def test_the_largest_products_do_not_wrap(emulator: Emulator, signs: tuple[str, 
     text, weights, out = convolution(target, (1, 5, 1, 64), 8, 1, 0, signs)
     extreme = np.iinfo(np.int8).min if signs[0] == "arith.extsi" else np.iinfo(np.uint8).max
     x, w = (np.full(shape, extreme, SIGNS[signs[0]]).view(np.int8) for shape in ((1, 5, 1, 64), weights))
-    *_, y = emulator.run(compile_executable(text, target), [x, w, np.full(out, 77, np.int32)])
+    *_, y = emulator.run(compile_kernel(text, target), [x, w, np.full(out, 77, np.int32)])
     assert (y == 64 * int(extreme) ** 2).all()
 
 
@@ -155,14 +155,14 @@ def test_workgroups_share_the_columns(emulator: Emulator) -> None:
     """Each finds out by itself what is added to its columns' sums."""
     target, signs = targets.get("aarch64-dotprod"), ("arith.extui", "arith.extsi")
     text, *_ = convolution(target, (1, 12, 12, 64), 200, 3, 1, signs, 128)
-    grid = compile_executable(text, target).grid
+    grid = compile_kernel(text, target).grid
     assert grid is not None and grid[0] > 1 and grid[1] > 1
     check(emulator, target, (1, 12, 12, 64), 200, 3, 1, signs, 128)
 
 
 def main_loop(target: Target, signs: tuple[str, str] = BOTH[0], rows: int = 20, outputs: int = 16) -> InnerLoop:
     text, *_ = convolution(target, (1, rows, 1, 64), outputs, 1, 0, signs)
-    compiled = compile_executable(text, target, _KEEP)
+    compiled = compile_kernel(text, target, _KEEP)
     loops = inner_loops(compiled.assembly, "dots", target)
     return max(loops, key=lambda loop: loop.count(PRODUCTS))
 
@@ -212,9 +212,9 @@ def test_aarch64_without_dot_products_multiplies_eight_at_a_time() -> None:
 def test_variants_of_one_file_agree_on_packing(tmp_path: Path) -> None:
     """Where their groups have different lengths, all read their weights step by step."""
     import onnx
-    import quantized
 
     import rillet
+    from tests.support import quantized_graphs as quantized
 
     def build(g: quantized.Graph, x: str) -> str:
         return g.quantize(g("MatMul", g.dequantize(x, 0.1, 3, np.int8), g.weights(64, 16, axis=1)), 0.5, 0, np.int8)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import Kernel, executable, generic
 
 from rillet import targets
-from rillet.codegen import compile_executable
+from rillet.codegen import compile_kernel
 from rillet.errors import CompileError
+from tests.support.kernel_harness import Kernel, generic, kernel_text
 
 TARGETS = ["x86-64-v2", "x86-64-v3", "host"]
 F32 = np.float32
@@ -37,7 +37,7 @@ def test_add_with_broadcast_row(target: str, shape: tuple[int, int]) -> None:
     }
     return %r : tensor<{n}x{m}xf32>"""
     kernel = Kernel(
-        executable("add", f"%a: tensor<{n}x{m}xf32>, %b: tensor<{m}xf32>", f"tensor<{n}x{m}xf32>", body), target
+        kernel_text("add", f"%a: tensor<{n}x{m}xf32>, %b: tensor<{m}xf32>", f"tensor<{n}x{m}xf32>", body), target
     )
     a, b = random(n, m), random(m, seed=1)
     (r,) = kernel([a, b], [(shape, F32)])
@@ -60,7 +60,7 @@ def test_two_results_of_different_shapes() -> None:
         )
     }
     return %r#0, %r#1 : tensor<6x10xf32>, tensor<10x6xf32>"""
-    kernel = Kernel(executable("two", "%a: tensor<6x10xf32>", "tensor<6x10xf32>, tensor<10x6xf32>", body))
+    kernel = Kernel(kernel_text("two", "%a: tensor<6x10xf32>", "tensor<6x10xf32>, tensor<10x6xf32>", body))
     a = random(6, 10)
     doubled, turned = kernel([a], [((6, 10), F32), ((10, 6), F32)])
     np.testing.assert_array_equal(doubled, a + a)
@@ -86,7 +86,7 @@ GATHER = """
 
 
 def test_gather_rows() -> None:
-    kernel = Kernel(executable("gather", "%t: tensor<9x12xf32>, %i: tensor<5xi64>", "tensor<5x12xf32>", GATHER))
+    kernel = Kernel(kernel_text("gather", "%t: tensor<9x12xf32>, %i: tensor<5xi64>", "tensor<5x12xf32>", GATHER))
     t, i = random(9, 12), np.array([8, 0, 3, 3, 7])
     (r,) = kernel([t, i], [((5, 12), F32)])
     np.testing.assert_array_equal(r, t[i])
@@ -94,7 +94,7 @@ def test_gather_rows() -> None:
 
 @pytest.mark.parametrize("bad", [9, -1, 2**40])
 def test_gather_out_of_bounds_fails_the_call(bad: int) -> None:
-    kernel = Kernel(executable("gather", "%t: tensor<9x12xf32>, %i: tensor<5xi64>", "tensor<5x12xf32>", GATHER))
+    kernel = Kernel(kernel_text("gather", "%t: tensor<9x12xf32>, %i: tensor<5xi64>", "tensor<5x12xf32>", GATHER))
     assert kernel.run([random(9, 12), np.array([1, 2, 3, 4, bad]), np.zeros((5, 12), F32)]) == 1
 
 
@@ -109,7 +109,7 @@ def test_gather_of_single_elements() -> None:
         "%v:f32",
     )
     kernel = Kernel(
-        executable(
+        kernel_text(
             "g", "%t: tensor<50xf32>, %i: tensor<19xi32>", "tensor<19xf32>", f"{body}\n return %r : tensor<19xf32>"
         )
     )
@@ -140,7 +140,7 @@ def test_dynamic_extents(extents: tuple[int, int]) -> None:
     )
     dims = "{flow.dims = array<i64: 2, 3>}"
     arguments = f"%a: tensor<?x?xf32> {dims}, %b: tensor<?x?xf32> {dims}, %n: index, %m: index"
-    kernel = Kernel(executable("dynamic", arguments, f"tensor<?x?xf32> {dims}", body))
+    kernel = Kernel(kernel_text("dynamic", arguments, f"tensor<?x?xf32> {dims}", body))
     a, b = random(n, m), random(n, m, seed=1)
     (r,) = kernel([a, b], [(extents, F32)], [n, m])
     np.testing.assert_array_equal(r, a * b)
@@ -158,7 +158,7 @@ def test_bool_and_select(target: str) -> None:
         "%s:i1",
     )
     kernel = Kernel(
-        executable(
+        kernel_text(
             "b",
             "%a: tensor<27xi1>, %b: tensor<27xf32>, %c: tensor<27xf32>",
             "tensor<27xi1>",
@@ -182,7 +182,7 @@ def test_scalar_argument_and_rank_zero() -> None:
         "%s = arith.mulf %x, %k : f32",
         "%s:f32",
     )
-    kernel = Kernel(executable("s", "%a: tensor<f32>, %k: f32", "tensor<f32>", f"{body}\n return %r : tensor<f32>"))
+    kernel = Kernel(kernel_text("s", "%a: tensor<f32>, %k: f32", "tensor<f32>", f"{body}\n return %r : tensor<f32>"))
     (r,) = kernel([np.array(3.5, F32)], [((), F32)], [2.0])
     assert r == 7.0
 
@@ -192,7 +192,7 @@ def test_in_place_update_through_aliasing_bindings() -> None:
         "(d0)->(d0)|(d0)->(d0)", "p", "%a:tensor<100xf32>", "%e:tensor<100xf32>", "%x:f32,%o:f32",
         "%s = arith.addf %x, %x : f32", "%s:f32",
     )  # fmt: skip
-    text = executable(
+    text = kernel_text(
         "inplace", "%a: tensor<100xf32>", "tensor<100xf32>", f"{body}\n return %r : tensor<100xf32>",
         "attributes {flow.may_alias = array<i64: 0, 0>}",
     )  # fmt: skip
@@ -203,20 +203,20 @@ def test_in_place_update_through_aliasing_bindings() -> None:
 
 
 def test_object_for_aarch64_needs_nothing_and_is_reproducible() -> None:
-    text = executable("gather", "%t: tensor<9x12xf32>, %i: tensor<5xi64>", "tensor<5x12xf32>", GATHER)
-    first = compile_executable(text, targets.get("aarch64"))
-    assert first.object == compile_executable(text, targets.get("aarch64")).object
+    text = kernel_text("gather", "%t: tensor<9x12xf32>, %i: tensor<5xi64>", "tensor<5x12xf32>", GATHER)
+    first = compile_kernel(text, targets.get("aarch64"))
+    assert first.object == compile_kernel(text, targets.get("aarch64")).object
     assert (first.binding_count, first.constant_count, first.strategy) == (3, 0, "elementwise")
 
 
 def test_invalid_text_is_a_compile_error() -> None:
     with pytest.raises(CompileError, match="not valid MLIR"):
-        compile_executable("builtin.module @x { nonsense }", targets.get("x86-64-v2"))
+        compile_kernel("builtin.module @x { nonsense }", targets.get("x86-64-v2"))
 
 
 def test_missing_dims_is_a_compile_error() -> None:
     body = "return %a : tensor<?xf32>"
     with pytest.raises(CompileError, match=r"flow\.dims"):
-        compile_executable(
-            executable("x", "%a: tensor<?xf32>, %n: index", "tensor<?xf32>", body), targets.get("x86-64-v2")
+        compile_kernel(
+            kernel_text("x", "%a: tensor<?xf32>, %n: index", "tensor<?xf32>", body), targets.get("x86-64-v2")
         )

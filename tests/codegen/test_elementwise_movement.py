@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from harness import Kernel, executable, generic
 
 from rillet.codegen import CodegenOptions
+from tests.support.kernel_harness import Kernel, generic, kernel_text
 
 TARGETS = ["x86-64-v2", "x86-64-v3", "host"]
 F32 = np.float32
@@ -41,7 +41,7 @@ def test_permutation(perm: tuple[int, ...], shape: tuple[int, ...]) -> None:
         )
     }
     return %r : tensor<{o}xf32>"""
-    kernel = Kernel(executable("permute", f"%a: tensor<{t}xf32>", f"tensor<{o}xf32>", body))
+    kernel = Kernel(kernel_text("permute", f"%a: tensor<{t}xf32>", f"tensor<{o}xf32>", body))
     a = random(*shape)
     (r,) = kernel([a], [(out, F32)])
     np.testing.assert_array_equal(r, a.transpose(perm))
@@ -70,7 +70,7 @@ def test_transpose_fused_with_add(target: str, shape: tuple[int, int], dtype: st
     }
     return %r : tensor<{m}x{n}x{dtype}>"""
     arguments = f"%a: tensor<{n}x{m}x{dtype}>, %b: tensor<{m}x{n}x{dtype}>"
-    kernel = Kernel(executable("transpose", arguments, f"tensor<{m}x{n}x{dtype}>", body), target)
+    kernel = Kernel(kernel_text("transpose", arguments, f"tensor<{m}x{n}x{dtype}>", body), target)
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-50, 50, s).astype(numpy_type) for s in (shape, shape[::-1]))
     (r,) = kernel([a, b], [((m, n), numpy_type)])
@@ -99,7 +99,7 @@ def test_pad_of_a_computed_value(pads: tuple[tuple[int, int], tuple[int, int]]) 
     ^bb0(%i:index,%j:index):
       tensor.yield %c : f32 }} : tensor<9x21xf32> to tensor<{out[0]}x{out[1]}xf32>
     return %r : tensor<{out[0]}x{out[1]}xf32>"""
-    kernel = Kernel(executable("pad", "%a: tensor<9x21xf32>", f"tensor<{out[0]}x{out[1]}xf32>", body))
+    kernel = Kernel(kernel_text("pad", "%a: tensor<9x21xf32>", f"tensor<{out[0]}x{out[1]}xf32>", body))
     a = random(9, 21)
     (r,) = kernel([a], [(out, F32)])
     np.testing.assert_array_equal(r, np.pad(-a, pads, constant_values=7))
@@ -114,7 +114,7 @@ def test_concat(axis: int) -> None:
     %r = tensor.concat dim({axis}) %a, %b, %c : ({", ".join(types)}) -> tensor<{out[0]}x{out[1]}xf32>
     return %r : tensor<{out[0]}x{out[1]}xf32>"""
     arguments = f"%a: {types[0]}, %b: {types[1]}, %c: {types[2]}"
-    kernel = Kernel(executable("concat", arguments, f"tensor<{out[0]}x{out[1]}xf32>", body))
+    kernel = Kernel(kernel_text("concat", arguments, f"tensor<{out[0]}x{out[1]}xf32>", body))
     parts = [random(*s, seed=n) for n, s in enumerate(shapes)]
     (r,) = kernel(parts, [(out, F32)])
     np.testing.assert_array_equal(r, np.concatenate(parts, axis))
@@ -125,7 +125,7 @@ def test_strided_slice_and_reshape() -> None:
     %s = tensor.extract_slice %a[1, 2, 3] [2, 1, 4] [2, 1, 3] : tensor<5x6x20xf32> to tensor<2x4xf32>
     %r = tensor.collapse_shape %s [[0, 1]] : tensor<2x4xf32> into tensor<8xf32>
     return %r : tensor<8xf32>"""
-    kernel = Kernel(executable("slice", "%a: tensor<5x6x20xf32>", "tensor<8xf32>", body))
+    kernel = Kernel(kernel_text("slice", "%a: tensor<5x6x20xf32>", "tensor<8xf32>", body))
     a = random(5, 6, 20)
     (r,) = kernel([a], [((8,), F32)])
     np.testing.assert_array_equal(r, a[1:5:2, 2, 3:15:3].reshape(8))
@@ -151,7 +151,7 @@ def test_interleaving_a_few_planes(planes: int, dtype: str, target: str) -> None
     }
     return %r : tensor<2x37x{planes}x{dtype}>"""
     kernel = Kernel(
-        executable("planes", f"%a: tensor<2x{planes}x37x{dtype}>", f"tensor<2x37x{planes}x{dtype}>", body), target
+        kernel_text("planes", f"%a: tensor<2x{planes}x37x{dtype}>", f"tensor<2x37x{planes}x{dtype}>", body), target
     )
     a = np.random.default_rng(0).integers(0, 2, (2, planes, 37)).astype(numpy_type)
     (r,) = kernel([a], [((2, 37, planes), numpy_type)])
@@ -180,13 +180,13 @@ def test_planes_interleaved_into_a_padded_result(
       tensor.yield %c : f32
     }} : {inner} to {padded}
     return %r : {padded}"""
-    text = executable("image", f"%a: {source}", padded, body)
+    text = kernel_text("image", f"%a: {source}", padded, body)
     a = np.random.default_rng(0).standard_normal((2, planes, h, w)).astype(np.float32)
     want = np.pad(a.transpose(0, 2, 3, 1), ((0, 0), *pads, (0, 0)), constant_values=2.5)
     kernel = Kernel(text, target, CodegenOptions(keep_intermediates=True))
     (r,) = kernel([a], [(want.shape, np.float32)])
     np.testing.assert_array_equal(r, want)
-    assert re.search(r"\tv?(shufps|permps|unpcklps)", kernel.executable.assembly)
+    assert re.search(r"\tv?(shufps|permps|unpcklps)", kernel.compiled.assembly)
 
 
 @pytest.mark.parametrize("target", ["x86-64-v2", "host"])
@@ -217,7 +217,7 @@ def test_concat_and_pad_along_a_vectorized_axis_of_computed_values(sizes: tuple[
       tensor.yield %c : f32 }} : {types[0]} to tensor<6x{sizes[0] + 45}xf32>
     return %r, %s : tensor<7x{total}xf32>, tensor<6x{sizes[0] + 45}xf32>"""
     arguments = f"%a: {types[0]}, %b: {types[1]}, %d: {types[2]}"
-    text = executable("join", arguments, f"tensor<7x{total}xf32>, tensor<6x{sizes[0] + 45}xf32>", body)
+    text = kernel_text("join", arguments, f"tensor<7x{total}xf32>, tensor<6x{sizes[0] + 45}xf32>", body)
     values = [random(6, n, seed=n + i) for i, n in enumerate(sizes)]
     r, s = Kernel(text, target)(values, [((7, total), F32), ((6, sizes[0] + 45), F32)])
     np.testing.assert_array_equal(r, np.pad(-np.concatenate(values, 1), ((1, 0), (0, 0)), constant_values=2.5))
@@ -246,7 +246,7 @@ def test_padded_value_read_at_two_offsets() -> None:
     }
     return %r : tensor<30xf32>"""
     a = random(30)
-    (r,) = Kernel(executable("stencil", "%a: tensor<30xf32>", "tensor<30xf32>", body))([a], [((30,), F32)])
+    (r,) = Kernel(kernel_text("stencil", "%a: tensor<30xf32>", "tensor<30xf32>", body))([a], [((30,), F32)])
     padded = np.pad(a, 1, constant_values=9)
     np.testing.assert_array_equal(r, padded[:30] - padded[2:])
 
@@ -267,7 +267,7 @@ def test_matrix_plus_its_transpose() -> None:
     }
     return %r : tensor<19x19xf32>"""
     a = random(19, 19)
-    (r,) = Kernel(executable("skew", "%a: tensor<19x19xf32>", "tensor<19x19xf32>", body))([a], [((19, 19), F32)])
+    (r,) = Kernel(kernel_text("skew", "%a: tensor<19x19xf32>", "tensor<19x19xf32>", body))([a], [((19, 19), F32)])
     np.testing.assert_array_equal(r, a - a.T)
 
 
@@ -290,7 +290,7 @@ def test_a_concatenation_and_its_transposition() -> None:
     }
     return %j, %t : {whole}, {whole}"""
     a, b = random(2, 24, 21), random(2, 24, 3, seed=1)
-    text = executable("both", "%a: tensor<2x24x21xf32>, %b: tensor<2x24x3xf32>", f"{whole}, {whole}", body)
+    text = kernel_text("both", "%a: tensor<2x24x21xf32>, %b: tensor<2x24x3xf32>", f"{whole}, {whole}", body)
     joined, turned = Kernel(text)([a, b], [((2, 24, 24), F32)] * 2)
     np.testing.assert_array_equal(joined, np.concatenate([a, b], 2))
     np.testing.assert_array_equal(turned, joined.transpose(0, 2, 1))
@@ -317,7 +317,7 @@ def test_an_insertion_writes_its_part_only(columns: int, target: str) -> None:
     return %r, %n : {whole}, {part}"""
     attributes = "attributes {flow.tied = array<i64: 0, 1>}"
     kernel = Kernel(
-        executable("insert", f"%a: {part}, %all: {whole}, %at: index", f"{whole}, {part}", body, attributes), target
+        kernel_text("insert", f"%a: {part}, %all: {whole}, %at: index", f"{whole}, {part}", body, attributes), target
     )
     a, all_, negated = random(3, 5, columns), random(3, 7, 50, seed=1), np.empty((3, 5, columns), F32)
     expected = all_.copy()

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import Kernel, executable
 
 from rillet import targets
-from rillet.codegen import compile_executable
+from rillet.codegen import compile_kernel
+from tests.support.kernel_harness import Kernel, kernel_text
 
 F32 = np.float32
 
-CUMULATIVE_SUM = executable(
+CUMULATIVE_SUM = kernel_text(
     "cumsum",
     "%a: tensor<4x9xf32>",
     "tensor<4x9xf32>",
@@ -37,7 +37,7 @@ CUMULATIVE_SUM = executable(
 
 
 def scatter_add(attributes: str = "") -> str:
-    return executable(
+    return kernel_text(
         "scatter",
         "%a: tensor<10x4xf32>, %i: tensor<3xi64>, %u: tensor<3x4xf32>, %m: tensor<3xi1>",
         "tensor<10x4xf32>",
@@ -80,8 +80,8 @@ def test_cumulative_sum() -> None:
     a = np.random.default_rng(0).random((4, 9), F32)
     (r,) = kernel([a], [((4, 9), F32)])
     np.testing.assert_allclose(r, a.cumsum(1), rtol=1e-6)
-    assert kernel.executable.strategy == "fallback"
-    assert kernel.executable.local_memory_size == 0
+    assert kernel.compiled.strategy == "fallback"
+    assert kernel.compiled.local_memory_size == 0
 
 
 def test_scatter_into_a_copy() -> None:
@@ -107,7 +107,7 @@ def test_scatter_out_of_bounds_fails_the_call(bad: int) -> None:
 
 
 def test_intermediate_tensor_goes_to_scratch() -> None:
-    text = executable(
+    text = kernel_text(
         "twice",
         "%a: tensor<8xf32>",
         "tensor<8xf32>",
@@ -136,12 +136,12 @@ def test_intermediate_tensor_goes_to_scratch() -> None:
     a = np.arange(8, dtype=F32)
     (r,) = kernel([a], [((8,), F32)])
     np.testing.assert_array_equal(r, 2 * a[::-1])
-    assert kernel.executable.local_memory_size == 32
+    assert kernel.compiled.local_memory_size == 32
 
 
 def test_dynamic_extent() -> None:
     dims = "{flow.dims = array<i64: 1>}"
-    text = executable(
+    text = kernel_text(
         "running",
         f"%a: tensor<?xi32> {dims}, %n: index",
         f"tensor<?xi32> {dims}",
@@ -164,4 +164,4 @@ def test_dynamic_extent() -> None:
 
 
 def test_object_for_aarch64() -> None:
-    assert compile_executable(CUMULATIVE_SUM, targets.get("aarch64")).strategy == "fallback"
+    assert compile_kernel(CUMULATIVE_SUM, targets.get("aarch64")).strategy == "fallback"

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from harness import executable
-from kernels import tensor
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_executable
+from rillet.codegen import CodegenOptions, compile_kernel
+from tests.support.kernel_harness import kernel_text
+from tests.support.kernel_texts import tensor
 
 _KEEP = CodegenOptions(keep_intermediates=True)
 
@@ -55,11 +55,11 @@ def convolution(window: tuple[int, int], channels: int, filters: int, zero: int 
   linalg.yield %h : f32
 }} -> {result}
 return %1 : {result}"""
-    return executable("sums", f"%a: {left}, %b: {right}", result, text)
+    return kernel_text("sums", f"%a: {left}, %b: {right}", result, text)
 
 
 def count(pattern: str, text: str, target: str) -> int:
-    assembly = compile_executable(text, targets.get(target), _KEEP).assembly.split("sums__body:")[1]
+    assembly = compile_kernel(text, targets.get(target), _KEEP).assembly.split("sums__body:")[1]
     return len(re.findall(rf"^\s+(?:{pattern})\b", assembly, re.MULTILINE))
 
 

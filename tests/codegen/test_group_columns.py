@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated import Emulator
-from harness import Kernel
 from onnx import TensorProto, helper, numpy_helper
 
 import rillet
 from rillet import targets
-from rillet.codegen import compile_executable
-from rillet.driver.compiler import executables, lower_until
+from rillet.codegen import compile_kernel
+from rillet.driver.compiler import kernel_texts, lower_until
 from rillet.targets import Target
+from tests.support.emulated import Emulator
+from tests.support.kernel_harness import Kernel
 
 Shape = tuple[int, int, int, tuple[int, int], int]  # groups, channels in and out of each, kernel, stride
 
@@ -30,7 +30,7 @@ SHAPES: list[Shape] = [
 
 
 def lowered(shape: Shape, target: Target) -> tuple[str, np.ndarray, tuple[int, ...]]:
-    """The executable of relu(convolution) of a 7x9 map (channels last), the weights as ONNX has them, its result's
+    """The kernel of relu(convolution) of a 7x9 map (channels last), the weights as ONNX has them, its result's
     shape."""
     groups, ic, oc, taps, stride = shape
     w = np.random.default_rng(0).standard_normal((groups * oc, ic, *taps), np.float32)
@@ -44,7 +44,7 @@ def lowered(shape: Shape, target: Target) -> tuple[str, np.ndarray, tuple[int, .
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(w, "w")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    [(_, text)] = executables(lower_until(model, "dispatch", target=target))
+    [(_, text)] = kernel_texts(lower_until(model, "dispatch", target=target))
     rows, columns = ((n - k) // stride + 1 for n, k in zip((7, 9), taps, strict=True))
     return text, w, (1, rows, columns, groups, oc)
 
@@ -90,7 +90,7 @@ def test_convolution_on_aarch64(shape: Shape, tmp_path: Path) -> None:
     text, w, out = lowered(shape, target)
     x = image(shape)
     arrays = [x, side_by_side(w, shape), np.full(out, np.nan, np.float32)]
-    y = emulator.run(compile_executable(text, target), arrays)[-1]
+    y = emulator.run(compile_kernel(text, target), arrays)[-1]
     np.testing.assert_allclose(y, reference(x, w, shape), rtol=1e-5, atol=1e-5)
 
 
@@ -107,10 +107,10 @@ def test_what_is_not_finite_stays_in_its_group() -> None:
 
 def test_vectors_take_whole_groups_only() -> None:
     wide = targets.get("x86-64-v3")
-    assert compile_executable(lowered((3, 4, 4, (3, 3), 1), wide)[0], wide).strategy == "windowed"
-    assert compile_executable(lowered((3, 4, 8, (3, 3), 1), wide)[0], wide).strategy == "windowed"
+    assert compile_kernel(lowered((3, 4, 4, (3, 3), 1), wide)[0], wide).strategy == "windowed"
+    assert compile_kernel(lowered((3, 4, 8, (3, 3), 1), wide)[0], wide).strategy == "windowed"
     narrow = targets.get("x86-64-v2")
-    assert compile_executable(lowered((3, 4, 8, (3, 3), 1), narrow)[0], narrow).strategy == "contraction"
+    assert compile_kernel(lowered((3, 4, 8, (3, 3), 1), narrow)[0], narrow).strategy == "contraction"
 
 
 def test_channels_that_are_multiplied_stay_channels_last() -> None:

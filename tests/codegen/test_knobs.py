@@ -6,12 +6,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from harness import Kernel
-from kernels import assert_close, depthwise, depthwise_reference, matmul, pack
-from test_softmax import softmax
 
 from rillet.codegen import CodegenOptions
 from rillet.codegen.knobs import LIMITS, Choice, Knobs
+from tests.codegen.test_softmax import softmax
+from tests.support.kernel_harness import Kernel
+from tests.support.kernel_texts import assert_close, depthwise, depthwise_reference, matmul, pack
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_contractions_take_any_choice(knobs: Knobs) -> None:
     kernel = Kernel(matmul(m, n, k), "host", CodegenOptions(knobs=knobs))
     [y] = kernel([a, pack(b), bias], [((m, n), np.float32)])
     assert_close(y, np.maximum(a.astype(np.float64) @ b + bias, 0))
-    choice = kernel.executable.choice
+    choice = kernel.compiled.choice
     assert choice is not None
     small = {name: value for name, value in knobs.given().items() if value < 1 << 20}
     assert small.items() <= choice.knobs.given().items()
@@ -56,17 +56,17 @@ def test_windows_take_any_choice(knobs: Knobs, stride: int) -> None:
     x, w = rng.standard_normal((2, 13, 12, 40), np.float32), rng.standard_normal((3, 3, 40), np.float32)
     bias = np.zeros(40, np.float32)
     kernel = Kernel(text, "host", CodegenOptions(knobs=knobs))
-    assert kernel.executable.strategy == "windowed"
+    assert kernel.compiled.strategy == "windowed"
     [y] = kernel([x, w, bias], [(shape, np.float32)])
     assert_close(y, np.maximum(depthwise_reference(x, w, stride, 1), 0))
-    assert kernel.executable.choice is not None
-    assert knobs.given().items() <= kernel.executable.choice.knobs.given().items()
+    assert kernel.compiled.choice is not None
+    assert knobs.given().items() <= kernel.compiled.choice.knobs.given().items()
 
 
 def test_what_was_decided_gives_the_same_kernel() -> None:
-    first = Kernel(matmul(64, 96, 48), "x86-64-v3").executable
+    first = Kernel(matmul(64, 96, 48), "x86-64-v3").compiled
     assert first.choice is not None
-    again = Kernel(matmul(64, 96, 48), "x86-64-v3", CodegenOptions(knobs=first.choice.knobs)).executable
+    again = Kernel(matmul(64, 96, 48), "x86-64-v3", CodegenOptions(knobs=first.choice.knobs)).compiled
     assert again.object == first.object
 
 
@@ -107,8 +107,8 @@ def test_choices_of_stages_are_read_back() -> None:
 @pytest.mark.parametrize("knobs", [Knobs(tile_rows=1, tile_vectors=1), Knobs(tile_rows=8, tile_vectors=8)])
 def test_rows_take_any_choice(knobs: Knobs) -> None:
     kernel = Kernel(softmax(21, 75, 1), "host", CodegenOptions(knobs=knobs))
-    assert kernel.executable.strategy == "rowwise" and kernel.executable.choice is not None
-    assert kernel.executable.choice.knobs == knobs
+    assert kernel.compiled.strategy == "rowwise" and kernel.compiled.choice is not None
+    assert kernel.compiled.choice.knobs == knobs
     x = np.random.default_rng(0).standard_normal((21, 75), np.float32)
     [y] = kernel([x], [((21, 75), np.float32)])
     assert_close(y, np.exp(x.astype(np.float64)) / np.exp(x.astype(np.float64)).sum(1, keepdims=True))

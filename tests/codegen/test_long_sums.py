@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import Kernel, executable
-from kernels import batched, conv2d, conv2d_reference, matmul, pack, tensor, zero_init
 
 from rillet.codegen import CodegenOptions
 from rillet.codegen.knobs import Knobs
+from tests.support.kernel_harness import Kernel, kernel_text
+from tests.support.kernel_texts import batched, conv2d, conv2d_reference, matmul, pack, tensor, zero_init
 
 ROUNDING = 2.0**-24
 # Running sums of these terms, all positive, are 40 to 100 roundings of the largest result off.
@@ -54,7 +54,7 @@ def test_computed_right_hand_sides(dynamic: bool, transposed: bool) -> None:
         kernel = Kernel(batched(("?x?x?", "?x?x?", "?x?x?"), maps, dims, "nb nm nn nk"))
     else:
         kernel = Kernel(batched((f"{b}x{m}x{k}", "x".join(map(str, right.shape)), f"{b}x{m}x{n}"), maps))
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     [z] = kernel([x, right], [((b, m, n), np.float32)], [b, m, n, k] if dynamic else [])
     assert _roundings(z, x.astype(np.float64) @ y) < ALLOWED
 
@@ -92,7 +92,7 @@ def test_rows_in_pieces(dynamic: bool) -> None:
 }} -> {result}
 return %0 : {result}"""
     arguments = f"%a: {source} {{flow.dims = array<i64: 1>}}, %n: index" if dynamic else f"%a: {source}"
-    kernel = Kernel(executable("rows", arguments, result, body))
-    assert kernel.executable.strategy == "rowwise"
+    kernel = Kernel(kernel_text("rows", arguments, result, body))
+    assert kernel.compiled.strategy == "rowwise"
     [y] = kernel([x], [((4,), np.float32)], [8192] if dynamic else [])
     assert _roundings(y, x.astype(np.float64).sum((0, 2))) < ALLOWED

@@ -8,9 +8,9 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
-from harness import Kernel, executable, generic
 
 from rillet.codegen.math import expand
+from tests.support.kernel_harness import Kernel, generic, kernel_text
 
 TARGETS = ["x86-64-v2", "host"]
 NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
@@ -18,7 +18,7 @@ SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0]
 
 
 def text_of(op: str, size: int, count: int, source: str, result: str, signature: str = "", attributes: str = "") -> str:
-    """The executable that applies ``op`` to the elements of ``count`` tensors of MLIR type ``source``."""
+    """The kernel that applies ``op`` to the elements of ``count`` tensors of MLIR type ``source``."""
     types = [f"tensor<{size}x{source}>"] * count
     names = [f"%a{i}" for i in range(count)]
     maps = "|".join(["(d0)->(d0)"] * (count + 1))
@@ -26,7 +26,7 @@ def text_of(op: str, size: int, count: int, source: str, result: str, signature:
     body = f"%s = {op} {', '.join(f'%x{i}' for i in range(count))} {attributes} : {signature or source}"
     inputs = f"{','.join(names)}:{','.join(types)}"
     made = generic(maps, "p", inputs, f"%e:tensor<{size}x{result}>", arguments, body, f"%s:{result}")
-    return executable(
+    return kernel_text(
         "f",
         ", ".join(f"{v}: {t}" for v, t in zip(names, types, strict=True)),
         f"tensor<{size}x{result}>",
@@ -221,7 +221,7 @@ def gelu_kernel(form: str, n: int) -> str:
     constants = "%one = arith.constant 1.0 : f32\n%half = arith.constant 0.5 : f32"
     constants += "\n%r = arith.constant 0.70710678 : f32\n%q = arith.constant 1.41421356 : f32"
     body = generic("(d0)->(d0)|(d0)->(d0)", "p", f"%a:{t}", f"%i:{t}", "%x:f32,%o:f32", GELUS[form], "%s:f32")
-    return executable("f", f"%a: {t}", t, f"{constants}\n%i = tensor.empty() : {t}\n%g = {body}\nreturn %g : {t}")
+    return kernel_text("f", f"%a: {t}", t, f"{constants}\n%i = tensor.empty() : {t}\n%g = {body}\nreturn %g : {t}")
 
 
 @pytest.mark.parametrize("target", [*TARGETS, "x86-64-v3"])
@@ -267,7 +267,7 @@ def logistic_kernel(form: str, n: int, dtype: str) -> str:
     body = f"{LOGISTICS[form][0]};%s = arith.divf %one, %t : f32"
     made = generic("(d0)->(d0)|(d0)->(d0)", "p", f"%a:{t}", f"%i:{t}", "%x:f32,%o:f32", body, "%s:f32")
     text = f"%one = arith.constant 1.0 : f32\n%i = tensor.empty() : {t}\n%g = {made}\nreturn %g : {t}"
-    return executable("f", f"%a: {t}", t, text).replace("f32", dtype)
+    return kernel_text("f", f"%a: {t}", t, text).replace("f32", dtype)
 
 
 @pytest.mark.parametrize("target", [*TARGETS, "x86-64-v3"])

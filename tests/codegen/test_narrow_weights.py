@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from harness import Kernel
-from kernels import assert_close, narrow_product, pack
 
 from rillet import targets
+from tests.support.kernel_harness import Kernel
+from tests.support.kernel_texts import assert_close, narrow_product, pack
 
 
 @pytest.mark.parametrize("target", ["host", "x86-64-v2"])
@@ -23,12 +23,12 @@ def test_weights_are_made_in_registers_or_in_scratch(target: str, m: int, n: int
     scales = rng.uniform(0.5, 1.5, (blocks, n)).astype(np.float32)
     packed = pack(weights.astype(np.uint8))
     kernel = Kernel(narrow_product(m, n, blocks, block), target)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     arguments = [x, packed[..., ::2] | packed[..., 1::2] << 4, pack(scales), pack(zeros.astype(np.uint8))]
     [y] = kernel(arguments, [((m, n), np.float32)])
     wide = (weights - zeros[:, None]) * scales[:, None].astype(np.float64)
     assert_close(y, np.einsum("mbk,bkn->mn", x, wide))
-    assert (kernel.executable.local_memory_size > 0) == (m > 5)
+    assert (kernel.compiled.local_memory_size > 0) == (m > 5)
 
 
 @pytest.mark.parametrize("n", [16, 48])
@@ -41,7 +41,7 @@ def test_scalars_take_their_bits_out_of_a_byte(n: int) -> None:
     packed = pack(weights.astype(np.uint8))
     scalar = dataclasses.replace(targets.get("x86-64-v2"), vector_bits=0, pack_n=16)
     kernel = Kernel(narrow_product(3, n, 2, 8), scalar)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     arguments = [x, packed[..., ::2] | packed[..., 1::2] << 4, pack(scales), pack(zeros.astype(np.uint8))]
     [y] = kernel(arguments, [((3, n), np.float32)])
     wide = (weights - zeros[:, None]) * scales[:, None].astype(np.float64)
@@ -51,7 +51,7 @@ def test_scalars_take_their_bits_out_of_a_byte(n: int) -> None:
 def test_other_bits_of_a_byte_are_no_elements() -> None:
     """A shift by anything but the column's place in the byte is computed as it is written, by another strategy."""
     text = narrow_product(3, 16, 2, 8).replace("%c4 = arith.constant 4", "%c4 = arith.constant 3")
-    assert Kernel(text).executable.strategy != "contraction"
+    assert Kernel(text).compiled.strategy != "contraction"
 
 
 def test_blocks_are_summed_before_they_are_scaled() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from harness import executable, generic
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_executable
+from rillet.codegen import CodegenOptions, compile_kernel
+from tests.support.kernel_harness import generic, kernel_text
 
 _KEEP = CodegenOptions(keep_intermediates=True)
 _INSTRUCTIONS = {"cortex-m4": ["vcvtr.s32.f32", "qadd", "ssat"], "cortex-m55": ["vcvtn.s32.f32", "vqadd.s32"]}
@@ -32,7 +32,7 @@ def assembly(target: str, source: str, zero: float = -5.0, low: float = -128.0) 
 %0 = {generic(maps, "p", f"%a : tensor<64x{source}>", "%e : tensor<64xi8>", f"%x: {source}, %o: i8", body, "%n : i8")}
 return %0 : tensor<64xi8>"""
     name = f"%a: tensor<64x{source}>"
-    return compile_executable(executable("q", name, "tensor<64xi8>", text), targets.get(target), _KEEP).assembly
+    return compile_kernel(kernel_text("q", name, "tensor<64xi8>", text), targets.get(target), _KEEP).assembly
 
 
 @pytest.mark.parametrize("target", _INSTRUCTIONS)

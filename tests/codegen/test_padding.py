@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import Kernel, executable
-from kernels import assert_close, conv2d, conv2d_reference, depthwise, depthwise_reference, pack, tensor
+
+from tests.support.kernel_harness import Kernel, kernel_text
+from tests.support.kernel_texts import (
+    assert_close,
+    conv2d,
+    conv2d_reference,
+    depthwise,
+    depthwise_reference,
+    pack,
+    tensor,
+)
 
 
 def padded(x: np.ndarray, low: tuple[int, int], high: tuple[int, int], value: float) -> np.ndarray:
@@ -48,8 +57,8 @@ def test_convolution(shape: tuple[int, ...], low: tuple[int, int], high: tuple[i
 return %0 : {result}"""
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal(shape).astype(np.float32), rng.standard_normal(weights).astype(np.float32)
-    kernel = Kernel(executable("conv", f"%a: {tensor(shape, 'f32')}, %b: {tensor(weights, 'f32')}", result, body))
-    assert kernel.executable.strategy == "contraction"
+    kernel = Kernel(kernel_text("conv", f"%a: {tensor(shape, 'f32')}, %b: {tensor(weights, 'f32')}", result, body))
+    assert kernel.compiled.strategy == "contraction"
     [y] = kernel([x, w], [(out, np.float32)])
     windows = np.lib.stride_tricks.sliding_window_view(padded(x, low, high, 0), (3, 3), axis=(1, 2))
     expected = np.einsum("nhwcij,ijco->nhwo", windows[:, ::stride, ::stride].astype(np.float64), w)
@@ -75,8 +84,8 @@ def test_maximum_over_windows(shape: tuple[int, ...], low: tuple[int, int], high
 }} -> {result}
 return %0 : {result}"""
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    kernel = Kernel(executable("pool", f"%a: {tensor(shape, 'f32')}", result, body))
-    assert kernel.executable.strategy == "windowed"
+    kernel = Kernel(kernel_text("pool", f"%a: {tensor(shape, 'f32')}", result, body))
+    assert kernel.compiled.strategy == "windowed"
     [y] = kernel([x], [(out, np.float32)])
     windows = np.lib.stride_tricks.sliding_window_view(padded(x, low, high, -np.inf), (3, 3), axis=(1, 2))
     np.testing.assert_array_equal(y, windows[:, ::stride, ::stride].max(axis=(-1, -2)))
@@ -111,7 +120,7 @@ def test_windows_in_the_padding_are_skipped(
     [y] = kernel([x, pack(w), bias], [(shape, np.float32)])
     surrounded = padded(x, (pads[0], pads[1]), (pads[2], pads[3]), 0)
     assert_close(y, np.maximum(conv2d_reference(surrounded, w, stride, dilation) + bias, 0))
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
 
 
 # Lines that are longer than register tiles, or none; what is in the padding of all taps of a result; runs of constants
@@ -152,4 +161,4 @@ def test_depthwise(
     [y] = kernel([x, w, bias], [(shape, np.float32)])
     expected = depthwise_reference(padded(x, low, high, float(value)), w, stride, dilation) + bias
     assert_close(y, np.maximum(expected, 0))
-    assert kernel.executable.strategy == "windowed"
+    assert kernel.compiled.strategy == "windowed"

@@ -6,12 +6,12 @@ import re
 
 import numpy as np
 import pytest
-from assembly import inner_loops
-from harness import Kernel, executable
-from kernels import PACK, pack, tensor
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_executable
+from rillet.codegen import CodegenOptions, compile_kernel
+from tests.support.assembly import inner_loops
+from tests.support.kernel_harness import Kernel, kernel_text
+from tests.support.kernel_texts import PACK, pack, tensor
 
 _KEEP = CodegenOptions(keep_intermediates=True)
 TARGETS = ["host", "x86-64-v2", "x86-64-v3"]
@@ -69,7 +69,7 @@ def product(m: int | str, n: int, k: int, body: str, layout: str = "pairs") -> s
 }} -> {result}
 return %0 : {result}"""
     arguments = f"%a: {left}{dims}, %b: {right}" + (", %d: index" if dims else "")
-    return executable("pairs", arguments, result + dims, text)
+    return kernel_text("pairs", arguments, result + dims, text)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -81,7 +81,7 @@ def test_sums_are_exact(target: str, layout: str, signs: tuple[str, str], m: int
     rng = np.random.default_rng(0)
     zeros = [int(rng.integers(np.iinfo(t).min, np.iinfo(t).max + 1)) for t in (left, right)]
     kernel = Kernel(product(m, n, k, factors(*signs, *zeros), layout), target)
-    assert kernel.executable.strategy == "contraction"
+    assert kernel.compiled.strategy == "contraction"
     extremes = [np.iinfo(t).max for t in (left, right)], [np.iinfo(t).min for t in (left, right)]
     for pair in (None, *extremes):
         a, b = (
@@ -146,11 +146,11 @@ def test_convolution_of_a_padded_image(
 ^bb0(%x: i8, %y: i8, %c: i32):{factors("arith.extui", "arith.extsi", zero_point, 0)}
 }} -> {result}
 return %0 : {result}"""
-    text = executable("conv", f"%a: {tensor(shape, 'i8')}, %b: {tensor(packed, 'i8')}", result, body)
+    text = kernel_text("conv", f"%a: {tensor(shape, 'i8')}, %b: {tensor(packed, 'i8')}", result, body)
     rng = np.random.default_rng(0)
     x, w = rng.integers(0, 256, shape).astype(np.uint8), rng.integers(-128, 128, weights).astype(np.int8)
     compiled = Kernel(text, target)
-    assert compiled.executable.strategy == "contraction"
+    assert compiled.compiled.strategy == "contraction"
     [y] = compiled([x.view(np.int8), arranged(w)], [(out, np.int32)])
     spread = ((0, 0), (padding, padding), (padding, padding), (0, 0))
     image = np.pad(x, spread, constant_values=zero_point).astype(np.int32) - zero_point
@@ -162,7 +162,7 @@ return %0 : {result}"""
 def test_two_products_an_instruction(name: str) -> None:
     """Nothing but loads, some of which widen, multiplications and additions, which may be one."""
     target = targets.get(name)
-    made = compile_executable(product(48, 64, 256, factors("arith.extui", "arith.extsi", 128, 0)), target, _KEEP)
+    made = compile_kernel(product(48, 64, 256, factors("arith.extui", "arith.extsi", 128, 0)), target, _KEEP)
     multiply, add = ("vpdpwssd", 0) if target.accumulates_pairs else ("v?pmaddwd", 1)
     main = max(inner_loops(made.assembly, "pairs", target), key=lambda loop: loop.count(multiply))
     assert main.count(multiply) >= 8 and main.spills == main.stores == 0
@@ -172,4 +172,4 @@ def test_two_products_an_instruction(name: str) -> None:
 
 def test_other_targets_multiply_one_by_one() -> None:
     text = product(8, 16, 32, factors("arith.extsi", "arith.extsi", 0, 0), "panels")
-    assert not re.search(r"uzp[12]", compile_executable(text, targets.get("aarch64"), _KEEP).assembly)
+    assert not re.search(r"uzp[12]", compile_kernel(text, targets.get("aarch64"), _KEEP).assembly)

@@ -7,12 +7,12 @@ import pytest
 from rillet import targets
 from rillet.codegen import CodegenOptions, pool
 from rillet.codegen.pool import Job, Pool
-from rillet.codegen.result import CompiledExecutable
+from rillet.codegen.result import CompiledKernel
 from rillet.errors import CompileError
 from rillet.support import worker_process
 
 _TEXT = """
-builtin.module @{name} attributes {{flow.executable}} {{
+builtin.module @{name} attributes {{flow.kernel}} {{
   func.func @{name}(%x: tensor<4xf32>) -> tensor<4xf32> {{
     %empty = tensor.empty() : tensor<4xf32>
     %y = linalg.generic
@@ -41,12 +41,12 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_outcomes_come_with_the_number_of_their_job() -> None:
     jobs = _jobs("abc")
     jobs[1] = Job("bad", "not MLIR", jobs[1].target, jobs[1].options)
-    found: dict[int, CompiledExecutable | CompileError] = {}
+    found: dict[int, CompiledKernel | CompileError] = {}
     with Pool(2) as worker_process:
         worker_process.compile(jobs, found.__setitem__)
     assert sorted(found) == [0, 1, 2]
     assert isinstance(found[1], CompileError) and "not valid MLIR" in str(found[1])
-    assert isinstance(found[2], CompiledExecutable) and found[2].name == "c"
+    assert isinstance(found[2], CompiledKernel) and found[2].name == "c"
 
 
 def test_a_dead_worker_is_named_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,12 +61,12 @@ def test_a_dead_worker_is_named_and_replaced(monkeypatch: pytest.MonkeyPatch) ->
         return process
 
     monkeypatch.setattr(worker_process, "start", start)
-    found: dict[int, CompiledExecutable | CompileError] = {}
+    found: dict[int, CompiledKernel | CompileError] = {}
     with Pool(2) as processes:
         processes.compile(_jobs("abcd"), found.__setitem__)
     (failed,) = [outcome for outcome in found.values() if isinstance(outcome, CompileError)]
     assert len(found) == 4 and len(started) == 2
-    assert "the compiler process died (status -9) while compiling executable" in str(failed)
+    assert "the compiler process died (status -9) while compiling kernel" in str(failed)
     assert all(process.poll() is not None for process in started)
 
 
@@ -74,8 +74,8 @@ def test_a_bug_of_the_code_generator_comes_with_its_traceback(monkeypatch: pytes
     def broken(*_: object) -> None:
         raise KeyError("surprise")
 
-    monkeypatch.setattr("rillet.codegen.compile_executable", broken)
-    found: dict[int, CompiledExecutable | CompileError] = {}
+    monkeypatch.setattr("rillet.codegen.compile_kernel", broken)
+    found: dict[int, CompiledKernel | CompileError] = {}
     with Pool(1) as worker_process:
         worker_process.compile(_jobs("a"), found.__setitem__)
     assert "internal error in code generation" in str(found[0]) and "KeyError: 'surprise'" in str(found[0])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import Kernel, executable
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_executable
+from rillet.codegen import CodegenOptions, compile_kernel
+from tests.support.kernel_harness import Kernel, kernel_text
 
 _KEEP = CodegenOptions(keep_intermediates=True)
 
@@ -16,7 +16,7 @@ def quantize(n: int, low: float, high: float, zero_point: float, order: str = "h
     """``%a`` as bytes."""
     clamps = ["minimumf %{0}, %high", "maximumf %{0}, %low"]
     first, second = clamps if order == "high first" else reversed(clamps)
-    return executable(
+    return kernel_text(
         "quantize",
         f"%a: tensor<{n}xf32>",
         f"tensor<{n}xi8>",
@@ -61,6 +61,6 @@ def test_results_are_the_same_for_all_numbers(target: str, order: str, bounds: t
 
 @pytest.mark.parametrize("bounds", [(-128, 127, 0), (0, 255, 7)], ids=str)
 def test_conversions_round_and_narrowing_saturates(bounds: tuple[int, int, int]) -> None:
-    assembly = compile_executable(quantize(256, *bounds), targets.get("x86-64-v3"), _KEEP).assembly
+    assembly = compile_kernel(quantize(256, *bounds), targets.get("x86-64-v3"), _KEEP).assembly
     assert "vcvtps2dq" in assembly and "vpackssdw" in assembly
     assert not any(name in assembly for name in ("vroundps", "vcvttps2dq", "vpshufb", "vpminsd", "vpmaxsd"))

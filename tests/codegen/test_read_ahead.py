@@ -6,11 +6,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from harness import Kernel
-from test_math import gelu_kernel
 
 from rillet import targets
 from rillet.codegen import CodegenOptions
+from tests.codegen.test_math import gelu_kernel
+from tests.support.kernel_harness import Kernel
 
 TARGET = targets.get("x86-64-v3")
 SMALL_CACHE = dataclasses.replace(TARGET, l2_bytes=8 * 1024)
@@ -21,7 +21,7 @@ ASSEMBLY = CodegenOptions(keep_intermediates=True)
 def test_argument_of_a_costly_formula_is_read_ahead(size: int) -> None:
     """A line each iteration of two vectors; past the end of the argument its last element."""
     kernel = Kernel(gelu_kernel("product", size), SMALL_CACHE, ASSEMBLY)
-    assert kernel.executable.assembly.count("prefetcht0") == 1
+    assert kernel.compiled.assembly.count("prefetcht0") == 1
     x = np.linspace(-4, 4, size, dtype=np.float32)
     (got,) = kernel([x], [((size,), np.float32)])
     (want,) = Kernel(gelu_kernel("product", size), TARGET)([x], [((size,), np.float32)])
@@ -30,6 +30,6 @@ def test_argument_of_a_costly_formula_is_read_ahead(size: int) -> None:
 
 def test_what_is_not_read_ahead() -> None:
     """What the L2 cache may hold, and what is cheap to compute."""
-    assert "prefetch" not in Kernel(gelu_kernel("product", 4096), TARGET, ASSEMBLY).executable.assembly
+    assert "prefetch" not in Kernel(gelu_kernel("product", 4096), TARGET, ASSEMBLY).compiled.assembly
     cheap = gelu_kernel("product", 4096).replace("math.erf", "math.absf")
-    assert "prefetch" not in Kernel(cheap, SMALL_CACHE, ASSEMBLY).executable.assembly
+    assert "prefetch" not in Kernel(cheap, SMALL_CACHE, ASSEMBLY).compiled.assembly

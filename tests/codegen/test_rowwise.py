@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import Kernel, executable, generic
 
 from rillet import targets
-from rillet.codegen import compile_executable
+from rillet.codegen import compile_kernel
 from rillet.errors import CompileError
+from tests.support.kernel_harness import Kernel, generic, kernel_text
 
 F32 = np.float32
 TARGETS = ["x86-64-v2", "x86-64-v3", "host"]
@@ -41,7 +41,7 @@ def test_extremum_of_a_row_finds_nan_and_infinities_in_any_lane(op: str, target:
         )
     }
     return %r : tensor<{columns}xf32>"""
-    kernel = Kernel(executable("extremum", f"%a: {kind}", f"tensor<{columns}xf32>", body), target)
+    kernel = Kernel(kernel_text("extremum", f"%a: {kind}", f"tensor<{columns}xf32>", body), target)
     for value in (np.nan, np.inf, -np.inf):
         a = random(columns, columns)
         np.fill_diagonal(a, value)
@@ -110,7 +110,7 @@ def test_layer_normalization(target: str, shape: tuple[int, int]) -> None:
         )
     }
     return %out, %mean : {t}, {r}"""
-    kernel = Kernel(executable("norm", f"%a: {t}, %g: {v}, %b: {v}", f"{t}, {r}", body), target)
+    kernel = Kernel(kernel_text("norm", f"%a: {t}, %g: {v}, %b: {v}", f"{t}, {r}", body), target)
     a, g, b = random(n, c), random(c, seed=1), random(c, seed=2)
     out, mean = kernel([a, g, b], [(shape, F32), ((n,), F32)])
     wide = a.astype(np.float64)
@@ -153,7 +153,7 @@ def test_mean_over_the_middle_axes_with_unit_dimensions_kept(target: str, channe
     %out = tensor.expand_shape %mean [[0, 1, 2], [3]] output_shape [2, 1, 1, {channels}] : {r} into {k}
     return %out : {k}"""
     a = random(2, 7, 5, channels)
-    (out,) = Kernel(executable("mean", f"%a: {t}", k, body), target)([a], [((2, 1, 1, channels), F32)])
+    (out,) = Kernel(kernel_text("mean", f"%a: {t}", k, body), target)([a], [((2, 1, 1, channels), F32)])
     np.testing.assert_allclose(out, a.mean((1, 2), keepdims=True), rtol=1e-5, atol=1e-6)
 
 
@@ -185,7 +185,7 @@ def test_argmax_takes_the_first_of_equal_values(target: str, axis: int) -> None:
     }
     return %q#1 : {ri}"""
     a = np.random.default_rng(0).integers(0, 9, (n, m)).astype(F32)
-    kernel = Kernel(executable("argmax", f"%a: tensor<{n}x{m}xf32>", ri, body), target)
+    kernel = Kernel(kernel_text("argmax", f"%a: tensor<{n}x{m}xf32>", ri, body), target)
     (out,) = kernel([a], [((n if axis else m,), np.int64)])
     np.testing.assert_array_equal(out, a.argmax(axis))
     assert length
@@ -210,7 +210,7 @@ def test_reduction_of_everything(size: int) -> None:
     }
     return %r : tensor<f32>"""
     a = random(size)
-    (r,) = Kernel(executable("sum", f"%a: tensor<{size}xf32>", "tensor<f32>", body))([a], [((), F32)])
+    (r,) = Kernel(kernel_text("sum", f"%a: tensor<{size}xf32>", "tensor<f32>", body))([a], [((), F32)])
     np.testing.assert_allclose(r, 3.0 + a.astype(np.float64).sum(), rtol=1e-5, atol=1e-4)
 
 
@@ -248,7 +248,7 @@ def test_kinds_of_reductions(target: str, op: str, dtype: str, init: str, refere
     return %r : tensor<5x{dtype}>"""
     rng = np.random.default_rng(0)
     a: np.ndarray = (rng.integers(-3, 4, (5, 77)) if dtype != "i1" else rng.random((5, 77)) > 0.01).astype(numpy_type)
-    kernel = Kernel(executable("reduce", f"%a: tensor<5x77x{dtype}>", f"tensor<5x{dtype}>", body), target)
+    kernel = Kernel(kernel_text("reduce", f"%a: tensor<5x77x{dtype}>", f"tensor<5x{dtype}>", body), target)
     (r,) = kernel([a], [((5,), numpy_type)])
     np.testing.assert_array_equal(r, reference(a, 1))  # type: ignore[operator]
 
@@ -283,7 +283,7 @@ def test_reduction_over_rows_and_columns_of_a_computed_value() -> None:
     }
     return %r : tensor<5xf32>"""
     a = random(6, 5, 9)
-    (r,) = Kernel(executable("norm1", "%a: tensor<6x5x9xf32>", "tensor<5xf32>", body))([a], [((5,), F32)])
+    (r,) = Kernel(kernel_text("norm1", "%a: tensor<6x5x9xf32>", "tensor<5xf32>", body))([a], [((5,), F32)])
     np.testing.assert_allclose(r, np.abs(a).sum((0, 2)), rtol=1e-5)
 
 
@@ -320,7 +320,7 @@ def test_chain_whose_second_reduction_crosses_the_rows_of_the_first() -> None:
     }
     return %r : tensor<f32>"""
     a = random(6, 21)
-    (r,) = Kernel(executable("chain", "%a: tensor<6x21xf32>", "tensor<f32>", body))([a], [((), F32)])
+    (r,) = Kernel(kernel_text("chain", "%a: tensor<6x21xf32>", "tensor<f32>", body))([a], [((), F32)])
     np.testing.assert_allclose(r, a.max(1).sum(), rtol=1e-5)
 
 
@@ -355,7 +355,7 @@ def test_square_result_and_its_transposition(size: int) -> None:
     }
     return %d, %u : {t}, {t}"""
     a = random(size, size)
-    kernel = Kernel(executable("transposed", f"%a: {t}", f"{t}, {t}", body))
+    kernel = Kernel(kernel_text("transposed", f"%a: {t}", f"{t}, {t}", body))
     d, u = kernel([a], [((size, size), F32), ((size, size), F32)])
     np.testing.assert_allclose(d, a - a.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(u, -d.T)
@@ -383,7 +383,7 @@ def test_maximum_of_a_row_that_is_spread_as_it_is() -> None:
     %w = {generic(f"(d0,d1)->(d0)|{ID}", "pp", f"%m:{r}", f"%e:{t}", "%x:f32,%o:f32", "", "%x:f32")}
     return %w : {t}"""
     a = random(6, 9)
-    (w,) = Kernel(executable("spread", f"%a: {t}", t, body))([a], [((6, 9), F32)])
+    (w,) = Kernel(kernel_text("spread", f"%a: {t}", t, body))([a], [((6, 9), F32)])
     np.testing.assert_array_equal(w, np.broadcast_to(a.max(1, keepdims=True), a.shape))
 
 
@@ -406,7 +406,7 @@ def test_costly_value_that_two_results_read_down_long_columns() -> None:
     %d = {generic(*scaled, "%s = arith.subf %x, %y : f32", "%s:f32")}
     return %q, %d : {t}, {t}"""
     a = random(*shape)
-    q, d = Kernel(executable("columns", f"%a: {t}", f"{t}, {t}", body))([a], [(shape, F32), (shape, F32)])
+    q, d = Kernel(kernel_text("columns", f"%a: {t}", f"{t}, {t}", body))([a], [(shape, F32), (shape, F32)])
     powers = np.exp(a.astype(np.float64))
     np.testing.assert_allclose(q, powers / powers.sum(0), rtol=1e-5)
     np.testing.assert_allclose(d, powers - powers.sum(0), rtol=1e-5)
@@ -434,7 +434,7 @@ def test_matrix_product_with_dynamic_extents(shape: tuple[int, int, int]) -> Non
     }
     return %r : {t}"""
     arguments = f"%a: {t} {dims[0]}, %b: {t} {dims[1]}, %m: index, %k: index, %n: index"
-    text = executable("matmul", arguments, f"{t} {dims[2]}", body)
+    text = kernel_text("matmul", arguments, f"{t} {dims[2]}", body)
     a, b = random(m, k), random(k, n, seed=1)
     (r,) = Kernel(text)([a, b], [((m, n), F32)], [m, k, n])
     np.testing.assert_allclose(r, a @ b, rtol=1e-4, atol=1e-5)
@@ -471,6 +471,6 @@ def test_intermediate_of_unknown_size_is_refused() -> None:
         )
     }
     return %r : tensor<f32>"""
-    text = executable("chain", f"%a: tensor<?x?xf32> {dims}, %n: index, %m: index", "tensor<f32>", body)
+    text = kernel_text("chain", f"%a: tensor<?x?xf32> {dims}, %n: index, %m: index", "tensor<f32>", body)
     with pytest.raises(CompileError, match="only known at run time"):
-        compile_executable(text, targets.get("x86-64-v2"))
+        compile_kernel(text, targets.get("x86-64-v2"))

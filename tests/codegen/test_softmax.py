@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from harness import Kernel, executable, generic
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_executable
+from rillet.codegen import CodegenOptions, compile_kernel
+from tests.support.kernel_harness import Kernel, generic, kernel_text
 
 F32 = np.float32
 TARGETS = ["x86-64-v2", "x86-64-v3", "host"]
@@ -70,7 +70,7 @@ def softmax(n: int | str, m: int | str, axis: int, attributes: str = "") -> str:
         )
     }
     return %r : {t}"""
-    return executable("softmax", f"%a: {t}{note}{scalars}", f"{t}{note}", body, attributes)
+    return kernel_text("softmax", f"%a: {t}{note}{scalars}", f"{t}{note}", body, attributes)
 
 
 def numpy_softmax(a: np.ndarray, axis: int) -> np.ndarray:
@@ -90,10 +90,10 @@ def test_softmax(target: str, shape: tuple[int, int], axis: int) -> None:
 def test_next_row_is_fetched_where_the_caches_do_not_hold_all_rows() -> None:
     options = CodegenOptions(keep_intermediates=True)
     target = targets.get("x86-64-v3")
-    assert "prefetch" not in compile_executable(softmax(64, 128, 1), target, options).assembly
+    assert "prefetch" not in compile_kernel(softmax(64, 128, 1), target, options).assembly
     small = dataclasses.replace(target, l2_bytes=16 * 1024)
     kernel = Kernel(softmax(64, 128, 1), small, options)
-    assert kernel.executable.assembly.count("prefetcht0") == 4 * 128 // 128
+    assert kernel.compiled.assembly.count("prefetcht0") == 4 * 128 // 128
     a = random(64, 128)
     (r,) = kernel([a], [((64, 128), F32)])
     np.testing.assert_allclose(r, numpy_softmax(a, 1), rtol=2e-6)
@@ -120,7 +120,7 @@ def test_long_columns_read_along_memory_in_bands() -> None:
         "return %r : tensor<1000x45xf32>", "return %r, %max, %sum : tensor<1000x45xf32>, tensor<45xf32>, tensor<45xf32>"
     )
     kernel = Kernel(text)
-    assert kernel.executable.grid == (1, 1, 1)
+    assert kernel.compiled.grid == (1, 1, 1)
     a = random(1000, 45)
     r, largest, total = kernel([a], [((1000, 45), F32), ((45,), F32), ((45,), F32)])
     np.testing.assert_allclose(r, numpy_softmax(a, 0), rtol=3e-6)
@@ -176,10 +176,10 @@ def test_softmax_of_rows_at_the_edges_of_the_format(target: str, axis: int) -> N
 def test_maximum_of_a_softmax_looks_for_nan_only_where_somebody_would_see_it() -> None:
     text = softmax(8, 64, 1)
     target, options = targets.get("x86-64-v3"), CodegenOptions(keep_intermediates=True)
-    assert "vcmpunordps" not in compile_executable(text, target, options).assembly
+    assert "vcmpunordps" not in compile_kernel(text, target, options).assembly
     seen = text.replace("-> (tensor<8x64xf32>)", "-> (tensor<8x64xf32>, tensor<8xf32>)", 1)
     seen = seen.replace("return %r : tensor<8x64xf32>", "return %r, %max : tensor<8x64xf32>, tensor<8xf32>")
-    assert "vcmpunordps" in compile_executable(seen, target, options).assembly
+    assert "vcmpunordps" in compile_kernel(seen, target, options).assembly
     a = random(8, 64)
     a[2, 5], a[3], a[4, 60:], a[5] = np.nan, np.nan, np.inf, -np.inf
     with np.errstate(all="ignore"):
@@ -219,9 +219,9 @@ def test_shares_of_a_softmax_take_one_reciprocal_a_row(axis: int) -> None:
     """Only where divisor and dividend are known to be tame: exponentials without the maximum may overflow."""
     text = softmax(8, 64, axis)
     target, options = targets.get("x86-64-v3"), CodegenOptions(keep_intermediates=True)
-    assert compile_executable(text, target, options).assembly.count("vfnmadd") > 0
+    assert compile_kernel(text, target, options).assembly.count("vfnmadd") > 0
     untamed = text.replace("%d = arith.subf %x, %y : f32", "%d = arith.addf %x, %y : f32")
-    assert "vfnmadd" not in compile_executable(untamed, target, options).assembly
+    assert "vfnmadd" not in compile_kernel(untamed, target, options).assembly
     a = random(8, 64) * 5
     (shares,) = Kernel(text, "x86-64-v3")([a], [((8, 64), F32)])
     # One exponential is exactly 1, so the largest share is the rounded reciprocal of the row's sum.

@@ -6,11 +6,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from harness import Kernel, aligned, executable, generic
-from test_softmax import numpy_softmax, softmax
 
 from rillet import targets
 from rillet.codegen import CodegenOptions
+from tests.codegen.test_softmax import numpy_softmax, softmax
+from tests.support.kernel_harness import Kernel, aligned, generic, kernel_text
 
 F32 = np.float32
 SMALL_CACHE = dataclasses.replace(targets.get("x86-64-v3"), l2_bytes=16 * 1024, l3_bytes=24 * 1024)
@@ -30,7 +30,7 @@ def elementwise(op: str = "arith.addf %x, %y", attributes: str = "", rows: int =
         f"%s = {op} : f32",
         "%s:f32",
     )
-    return executable(
+    return kernel_text(
         "add", f"%a: {t}, %b: {t}", t, f"%e = tensor.empty() : {t}\n%r = {body}\nreturn %r : {t}", attributes
     )
 
@@ -48,7 +48,7 @@ def arrays(count: int, offset: int = 0) -> list[np.ndarray]:
 @pytest.mark.parametrize("offset", [0, 4, 32])
 def test_result_anywhere_in_a_line(offset: int) -> None:
     kernel = Kernel(elementwise(), SMALL_CACHE, ASSEMBLY)
-    assert "vmovntps" in kernel.executable.assembly
+    assert "vmovntps" in kernel.compiled.assembly
     a, b, r = arrays(3, offset)
     assert kernel.run([a, b, r]) == 0
     np.testing.assert_array_equal(r, a + b)
@@ -56,7 +56,7 @@ def test_result_anywhere_in_a_line(offset: int) -> None:
 
 def test_result_in_an_argument_s_memory() -> None:
     kernel = Kernel(elementwise(attributes="attributes {flow.may_alias = array<i64: 0, 0>}"), SMALL_CACHE, ASSEMBLY)
-    assert "vmovntps" in kernel.executable.assembly
+    assert "vmovntps" in kernel.compiled.assembly
     a, b, r = arrays(3)
     want = a + b
     assert kernel.run([a, b, r]) == 0
@@ -82,8 +82,8 @@ def test_rows_of_a_mean_subtracted() -> None:
     %t = {total}
     %r = {result}
     return %r : {t}"""
-    kernel = Kernel(executable("centre", f"%a: {t}", t, body), SMALL_CACHE, ASSEMBLY)
-    assert "vmovntps" in kernel.executable.assembly
+    kernel = Kernel(kernel_text("centre", f"%a: {t}", t, body), SMALL_CACHE, ASSEMBLY)
+    assert "vmovntps" in kernel.compiled.assembly
     for offset in (0, 4):
         a, out = arrays(2, offset)
         assert kernel.run([a, out]) == 0
@@ -92,8 +92,8 @@ def test_rows_of_a_mean_subtracted() -> None:
 
 def test_shares_of_a_softmax_whose_exponentials_are_kept_elsewhere() -> None:
     kernel = Kernel(softmax(*SHAPE, 1), SMALL_CACHE, ASSEMBLY)
-    assert "vmovntps" in kernel.executable.assembly
-    assert kernel.executable.local_memory_size == 4 * 4 * SHAPE[1]  # of the rows that are computed side by side
+    assert "vmovntps" in kernel.compiled.assembly
+    assert kernel.compiled.local_memory_size == 4 * 4 * SHAPE[1]  # of the rows that are computed side by side
     for offset in (0, 4):
         a, out = arrays(2, offset)
         a *= 5
@@ -111,4 +111,4 @@ def test_shares_of_a_softmax_whose_exponentials_are_kept_elsewhere() -> None:
     ],
 )
 def test_what_is_not_streamed(text: str) -> None:
-    assert "vmovntps" not in Kernel(text, SMALL_CACHE, ASSEMBLY).executable.assembly
+    assert "vmovntps" not in Kernel(text, SMALL_CACHE, ASSEMBLY).compiled.assembly

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import Kernel, executable
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_executable
+from rillet.codegen import CodegenOptions, compile_kernel
+from tests.support.kernel_harness import Kernel, kernel_text
 
 
 def _quantize(clamps: str) -> str:
-    return executable(
+    return kernel_text(
         "quantize",
         "%a: tensor<32xf32>",
         "tensor<32xi8>",
@@ -50,7 +50,7 @@ def test_nan_becomes_the_lowest_integer(order: str, target: str) -> None:
 @pytest.mark.parametrize("order", _CLAMPS)
 def test_clamps_of_integers_are_one_instruction_each(order: str) -> None:
     options = CodegenOptions(keep_intermediates=True)
-    assembly = compile_executable(_quantize(_CLAMPS[order]), targets.get("x86-64-v3"), options).assembly
+    assembly = compile_kernel(_quantize(_CLAMPS[order]), targets.get("x86-64-v3"), options).assembly
     assert "vmaxps" in assembly and "vminps" in assembly and "vcmp" not in assembly and "vblend" not in assembly
 
 
@@ -58,7 +58,7 @@ def test_clamps_of_integers_are_one_instruction_each(order: str) -> None:
 @pytest.mark.parametrize("conversion", ["arith.fptosi", "arith.fptoui"])
 def test_what_no_integer_can_be_is_written_all_the_same(conversion: str, integer: str) -> None:
     """Known at compile time, LLVM would leave the store out."""
-    text = executable(
+    text = kernel_text(
         "nothing",
         "%a: tensor<16xf32>",
         f"tensor<16x{integer}>",

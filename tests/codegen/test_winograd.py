@@ -6,18 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated import Emulator
-from harness import Kernel
-from kernels import pack
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import rillet
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_executable
+from rillet.codegen import CodegenOptions, compile_kernel
 from rillet.codegen.emit.kernel import MAX_LOCAL_MEMORY
 from rillet.codegen.knobs import Knobs
 from rillet.dispatch.packing.winograd import transform
-from rillet.driver.compiler import executables, lower_until
+from rillet.driver.compiler import kernel_texts, lower_until
+from tests.support.emulated import Emulator
+from tests.support.kernel_harness import Kernel
+from tests.support.kernel_texts import pack
 
 Taps = tuple[int, ...]
 
@@ -66,8 +66,8 @@ def defined(x: np.ndarray, w: np.ndarray, *, shortcut: bool = False) -> np.ndarr
 
 def strategies(model: ModelProto) -> list[str]:
     target = targets.get("host")
-    parts = executables(lower_until(model, "dispatch", target=target))
-    return [compile_executable(text, target).strategy for _, text in parts]
+    parts = kernel_texts(lower_until(model, "dispatch", target=target))
+    return [compile_kernel(text, target).strategy for _, text in parts]
 
 
 def roundings(found: np.ndarray, wanted: np.ndarray) -> float:
@@ -188,11 +188,11 @@ def test_no_less_exact_than_sums_by_definition(channels: int, kind: str) -> None
 
 
 def unpadded(w: np.ndarray, size: Taps, target: str) -> str:
-    """The executable of the convolution without padding, for a target."""
+    """The kernel of the convolution without padding, for a target."""
     model = convolution(size, w)
     (pads,) = [a for a in model.graph.node[1].attribute if a.name == "pads"]
     pads.ints[:] = [0] * len(pads.ints)
-    [(_, text)] = executables(lower_until(model, "dispatch", target=targets.get(target)))
+    [(_, text)] = kernel_texts(lower_until(model, "dispatch", target=targets.get(target)))
     return text
 
 
@@ -213,7 +213,7 @@ def arguments(x: np.ndarray, w: np.ndarray) -> list[np.ndarray]:
 def test_choices_and_targets_leave_results_alone(target: str, knobs: Knobs) -> None:
     w, x = weights(20, 40, (3, 3)), random(1, 11, 15, 20)
     compiled = Kernel(unpadded(w, (11, 15), target), target, CodegenOptions(knobs=knobs))
-    assert compiled.executable.strategy == "winograd"
+    assert compiled.compiled.strategy == "winograd"
     [found] = compiled(arguments(x, w), [((1, 9, 13, 40), np.float32)])
     assert roundings(found, defined(x, w)[:, 1:-1, 1:-1]) < 16
 
@@ -222,7 +222,7 @@ def test_choices_and_targets_leave_results_alone(target: str, knobs: Knobs) -> N
 def test_aarch64(bad: bool, tmp_path: Path) -> None:
     w, x, target = weights(24, 20, (3, 3)), random(1, 9, 12, 24), targets.get("aarch64")
     x[0, 4, 4, 4] = np.nan if bad else 1
-    compiled = compile_executable(unpadded(w, (9, 12), "aarch64"), target, CodegenOptions(keep_intermediates=True))
+    compiled = compile_kernel(unpadded(w, (9, 12), "aarch64"), target, CodegenOptions(keep_intermediates=True))
     assert compiled.strategy == "winograd" and "fmla\tv" in compiled.assembly and ".s[3]" in compiled.assembly
     emulator = Emulator(target, tmp_path)
     if not emulator.present:
@@ -235,5 +235,5 @@ def test_aarch64(bad: bool, tmp_path: Path) -> None:
 
 def test_scratch_that_workers_lack_is_not_asked_for() -> None:
     for channels, strategy in ((1024, "winograd"), (8192, "contraction")):
-        compiled = compile_executable(unpadded(weights(channels, 16, (3, 3)), (16, 16), "host"), targets.get("host"))
+        compiled = compile_kernel(unpadded(weights(channels, 16, (3, 3)), (16, 16), "host"), targets.get("host"))
         assert compiled.strategy == strategy and compiled.local_memory_size <= MAX_LOCAL_MEMORY

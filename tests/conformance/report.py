@@ -11,7 +11,6 @@ import argparse
 import json
 import multiprocessing
 import re
-import sys
 import time
 from collections import Counter, defaultdict
 from dataclasses import asdict
@@ -19,9 +18,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from conformance.suite import Outcome, cases, expected_failures, run
+from tests.conformance.suite import Outcome, cases, expected_failures, run
 
 
 class _Worker:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conformance.suite import DIFFERENT, ERROR, REFUSED, cases, expected_failures, run
+
+from tests.conformance.suite import DIFFERENT, ERROR, REFUSED, cases, expected_failures, run
 
 EXPECTED = expected_failures()
 

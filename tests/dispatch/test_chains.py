@@ -7,19 +7,19 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from dispatch.inline import inlined
-from frontends.interpreter import evaluate
-from optimize import graphs
-from optimize.graphs import Graph
 from torch_mlir import ir
 
 from rillet import dispatch, optimize, targets
 from rillet.codegen.cpu.strategies import choose
-from rillet.codegen.recognize.kernel_function import Dispatch
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.dispatch.kernels import functions
-from rillet.driver.kernels import executables
+from rillet.driver.kernels import kernel_texts
 from rillet.ir import Program, make_context
 from rillet.ir.structured import structured, walk
+from tests.support import optimize_graphs as graphs
+from tests.support.inline_kernels import inlined
+from tests.support.onnx_interpreter import evaluate
+from tests.support.optimize_graphs import Graph
 
 SCRATCH = 256 * 1024
 Build = Callable[[Graph, str], str | Sequence[str]]
@@ -135,9 +135,9 @@ def test_what_is_added_behind_a_chain_keeps_its_memory() -> None:
     assert kinds(program) == {"elementwise": 1, "chain": 1}
     ((name, function),) = [(n, f) for n, f in functions(program).items() if n.startswith("chain")]
     assert "flow.may_alias" not in function.attributes
-    (text,) = [text for other, text in executables(program) if other == name]
+    (text,) = [text for other, text in kernel_texts(program) if other == name]
     with make_context():
-        assert choose(Dispatch(ir.Module.parse(text)), targets.get("x86-64-v3")).name == "chain"
+        assert choose(KernelFunction(ir.Module.parse(text)), targets.get("x86-64-v3")).name == "chain"
 
 
 def test_few_rows_read_their_keys_once() -> None:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
-from optimize import graphs
-from optimize.graphs import Graph
 
 import rillet
 from rillet import dispatch, optimize
 from rillet.ir import Program
 from rillet.ir.structured import walk
+from tests.support import optimize_graphs as graphs
+from tests.support.optimize_graphs import Graph
 
 SHAPE = (1, 16, 20, 20)
 Build = Callable[[Graph, str], str | list[str]]
@@ -85,7 +85,7 @@ def test_parts_are_written_by_what_makes_them() -> None:
     program = formed(fire)
     text = program.module.operation.get_asm()
     assert "tensor.concat" not in text
-    assert text.count("flow.tied") == 2  # one executable and its declaration
+    assert text.count("flow.tied") == 2  # one kernel and its declaration
 
 
 def test_a_densely_connected_block_shares_one_tensor() -> None:
@@ -109,7 +109,7 @@ def test_small_concatenations_are_left_alone() -> None:
     assert kinds(small)["concat"] == 1
 
 
-def test_places_are_arguments_so_that_executables_are_shared() -> None:
+def test_places_are_arguments_so_that_kernels_are_shared() -> None:
     def four(g: Graph, x: str) -> str:
         w = g.weights(16, 16, 3, 3)
         parts = [g("Conv", g("Sin", g("Mul", x, g.weights(16, 1, 1))), w, pads=[1] * 4) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Dispatch formation changes no result, and fuses what it should: whole small models, executables inlined again."""
+"""Dispatch formation changes no result, and fuses what it should: whole small models, kernels inlined again."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from dispatch.inline import inlined
-from frontends.interpreter import evaluate
-from optimize import graphs
 
 from rillet import dispatch, optimize
 from rillet.ir import Program
 from rillet.ir.structured import walk
+from tests.support import optimize_graphs as graphs
+from tests.support.inline_kernels import inlined
+from tests.support.onnx_interpreter import evaluate
 
 CASES = {
     "residual": (graphs.residual, (1, 3, 32, 32), (1, 3, 32, 32)),

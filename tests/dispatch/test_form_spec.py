@@ -8,9 +8,9 @@ from rillet import dispatch, optimize
 from rillet.errors import CompileError
 from rillet.ir import Program
 
-EXECUTABLE = """
-  module @executables {{
-    module @k attributes {{flow.executable}} {{
+KERNEL = """
+  module @kernels {{
+    module @k attributes {{flow.kernel}} {{
       func.func @k({arguments}) -> tensor<?xf32> {{ {body} }}
     }}
   }}
@@ -18,7 +18,7 @@ EXECUTABLE = """
 
 
 def program(main: str, arguments: str = "", body: str = "") -> Program:
-    return Program.parse("module {" + main + (EXECUTABLE.format(arguments=arguments, body=body) if body else "") + "}")
+    return Program.parse("module {" + main + (KERNEL.format(arguments=arguments, body=body) if body else "") + "}")
 
 
 MAIN = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"
@@ -34,7 +34,7 @@ RETURN = "return %a : tensor<?xf32>"
                 " func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {"
                 "%y = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32> return %y : tensor<4xf32> }"
             ),
-            "@main calls @f, which is no executable",
+            "@main calls @f, which is no kernel",
         ),
         (
             program(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ir_check import lower
-
 from rillet import dispatch
+from tests.support.ir_check import lower
 
 MAPS = "affine_map<(i) -> (i)>, affine_map<(i) -> (i)>"
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from ir_check import check, lower
 
 from rillet import dispatch
+from tests.support.ir_check import check, lower
 
 
 def main_of(text: str) -> str:
     program = lower(text, dispatch.PASSES)
     dispatch.check(program)
     module = str(program.module)
-    return module[: module.index("module @executables")] if "module @executables" in module else module
+    return module[: module.index("module @kernels")] if "module @kernels" in module else module
 
 
 def test_views_cost_nothing() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ir_check import check, lower
 
 from rillet import dispatch
 from rillet.dispatch.packing.pack_rhs import pack
+from tests.support.ir_check import check, lower
 
 MATMUL = """
 #a = affine_map<(m, n, k) -> (m, k)>

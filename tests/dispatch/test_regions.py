@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from optimize import graphs
-from optimize.graphs import Graph
 
 from rillet import dispatch, optimize
 from rillet.dispatch.regions import form_regions
@@ -16,6 +14,8 @@ from rillet.dispatch.regions.form_regions import REGION
 from rillet.dispatch.regions.groups import Limits
 from rillet.ir import Program
 from rillet.ir.structured import walk
+from tests.support import optimize_graphs as graphs
+from tests.support.optimize_graphs import Graph
 
 
 def names(build: Callable[[Graph, str], object], shape: tuple[int | str, ...]) -> Counter[str]:
@@ -238,14 +238,14 @@ def test_a_loop_over_elements_is_one_dispatch_updated_in_place() -> None:
 def test_a_loop_around_structured_operations_stays_on_the_host() -> None:
     program = formed(HOST_LOOP)
     text = program.module.operation.get_asm(enable_debug_info=False)
-    main = text[text.index("@main") : text.index("module @executables")]
+    main = text[text.index("@main") : text.index("module @kernels")]
     assert "scf.for" in main
     assert '"flow.load"' in main
     assert main.count("call @elementwise_D(") == 1
 
 
 @pytest.mark.parametrize("build", [graphs.residual, graphs.mobile])
-def test_equal_executables_are_shared(build: Callable[[Graph, str], str]) -> None:
+def test_equal_kernels_are_shared(build: Callable[[Graph, str], str]) -> None:
     def twice(g: Graph, x: str) -> list[str]:
         return [build(g, x), build(g, x)]
 

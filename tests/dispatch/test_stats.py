@@ -1,4 +1,4 @@
-"""Work counted for each executable: of operands that are touched in part, the part."""
+"""Work counted for each kernel: of operands that are touched in part, the part."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rillet.ir import Program
 
 MODULE = """
 module {{
-  module @executables {{
-    module @k attributes {{flow.executable}} {{
+  module @kernels {{
+    module @k attributes {{flow.kernel}} {{
       func.func @k({arguments}) -> {result} {{
         {body}
       }}
     }}
   }}
-  func.func private @k({types}) -> {result} attributes {{flow.executable = @executables::@k}}
+  func.func private @k({types}) -> {result} attributes {{flow.kernel = @kernels::@k}}
   func.func @main({arguments}) -> {result} {{
     %r = call @k({names}) : ({types}) -> {result}
     return %r : {result}

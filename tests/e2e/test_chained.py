@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import rillet
 from rillet import pipeline, targets
-from rillet.codegen import compile_executable
+from rillet.codegen import compile_kernel
 from rillet.dispatch.kernels import functions
 from rillet.frontends.onnx import import_model
 
@@ -84,7 +84,7 @@ def test_chains_are_emitted_as_such(name: str) -> None:
     pipeline.run(program, [step for step in pipeline.passes(target) if step.stage in ("optimize", "dispatch")])
     chains = [str(f.parent) for f in functions(program).values() if "chain" in str(f.attributes["sym_name"])]
     assert len(chains) == 1
-    assert [compile_executable(text, target).strategy for text in chains] == ["chain"]
+    assert [compile_kernel(text, target).strategy for text in chains] == ["chain"]
 
 
 @pytest.mark.parametrize("name", MODELS)

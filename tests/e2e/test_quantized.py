@@ -7,11 +7,11 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-import quantized
 from onnx import TensorProto
-from quantized import Graph
 
 import rillet
+from tests.support import quantized_graphs as quantized
+from tests.support.quantized_graphs import Graph
 
 _TIES = 0.002  # share of quantized results that may be one step off
 

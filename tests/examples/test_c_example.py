@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from build_folder import build_folder
 from onnx import TensorProto, helper
 
 import rillet
+from tests.support.build_folder import build_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "c_runtime"

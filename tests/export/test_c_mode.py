@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import graphs
 import numpy as np
 import onnx
 import pytest
@@ -16,6 +15,7 @@ import pytest
 import rillet
 from rillet.driver.compiler import cross_compile
 from rillet.export import runtime_library
+from tests.support import export_graphs as graphs
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64" or shutil.which("cc") is None, reason="needs a C compiler for x86-64"

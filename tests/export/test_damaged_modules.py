@@ -8,8 +8,6 @@ import subprocess
 import zlib
 from pathlib import Path
 
-import firmware
-import graphs
 import numpy as np
 import pytest
 
@@ -17,6 +15,8 @@ from rillet import export
 from rillet.driver.compiler import CompileOptions
 from rillet.export.static_mode import module_bytes
 from rillet.targets import get
+from tests.support import export_graphs as graphs
+from tests.support import firmware
 
 HEADER = struct.Struct("<4sIII")  # magic, version, size of the metadata, its CRC-32
 DATA_LOSS = 6

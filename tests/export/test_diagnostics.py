@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-import graphs
 import numpy as np
 import onnx
 import pytest
@@ -16,6 +15,7 @@ from rillet.codegen.cpu.object_code import elf, llvm, mve, object_file
 from rillet.codegen.cpu.object_code.stack import stack_bytes
 from rillet.errors import CompileError, RunError
 from rillet.targets import get
+from tests.support import export_graphs as graphs
 
 
 def compiled(model: onnx.ModelProto | None = None, target: str = "cortex-m4") -> rillet.export.CrossModule:

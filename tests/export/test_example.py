@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import firmware
+from tests.support import firmware
 
 
 def test_keyword_spotter() -> None:

@@ -10,8 +10,6 @@ import dataclasses
 import subprocess
 from pathlib import Path
 
-import firmware
-import graphs
 import numpy as np
 import pytest
 
@@ -19,6 +17,8 @@ import models
 import rillet
 from rillet.driver.compiler import compile_to_bytes
 from rillet.targets import get
+from tests.support import export_graphs as graphs
+from tests.support import firmware
 
 # Instructions for each multiply-accumulate, at most.
 RATIOS = {

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import graphs
 import pytest
 
 from rillet.driver.compiler import cross_compile
+from tests.support import export_graphs as graphs
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64" or shutil.which("cc") is None, reason="needs cc for x86-64"

@@ -7,13 +7,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import graphs
 import onnx
 import pytest
 
 import rillet
 from rillet.driver.compiler import cross_compile
 from rillet.export.names import distinct, identifier
+from tests.support import export_graphs as graphs
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64" or shutil.which("cc") is None, reason="needs cc for x86-64")

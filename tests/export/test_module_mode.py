@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import graphs
-import linux
 import numpy as np
 import onnx
 import pytest
@@ -15,6 +13,8 @@ import models
 import rillet
 from rillet.driver.compiler import compile_to_bytes
 from rillet.targets import Target, get, host
+from tests.support import export_graphs as graphs
+from tests.support import linux_programs as linux
 
 NETWORKS = ("mnist_cnn", "ds_cnn", "resnet_8", "mobilenet_v1_025", "fc_autoencoder")
 TARGETS = ("host", "aarch64", "riscv64gcv")

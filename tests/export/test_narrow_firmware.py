@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import firmware
 import numpy as np
 import onnx
 import pytest
@@ -12,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import rillet
+from tests.support import firmware
 
 STEPS, COLUMNS, BLOCK = 96, 40, 32
 

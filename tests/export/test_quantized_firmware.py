@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import firmware
 import numpy as np
 import onnx
 import pytest
-import quantized
-from quantized import Graph
 
 import models
 import rillet
 from benchmarks import quantized_models
+from tests.support import firmware
+from tests.support import quantized_graphs as quantized
+from tests.support.quantized_graphs import Graph
 
 TARGETS = ["cortex-m4", "cortex-m55", "riscv32imf"]
 # Instructions for each multiply-accumulate, at most; bytes of the arena and of the kernels, at most.

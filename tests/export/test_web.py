@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import graphs
 import numpy as np
 import onnx
 import pytest
@@ -18,6 +17,7 @@ from rillet.codegen.cpu.object_code import llvm, object_file
 from rillet.codegen.cpu.object_code.stack import stack_bytes
 from rillet.errors import CompileError
 from rillet.targets import get
+from tests.support import export_graphs as graphs
 
 NETWORKS = ("mnist_cnn", "ds_cnn", "resnet_8", "mobilenet_v1_025", "fc_autoencoder")
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conformance import suite
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import rillet
 from rillet.ir import dtypes
+from tests.conformance import suite
 
 Dims = Sequence[int | str]
 Sizes = Mapping[str, int]

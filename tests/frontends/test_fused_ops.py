@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contrib import assert_close, contrib_model, run_both
 from onnx import TensorProto, helper
 
 import rillet
 from rillet.errors import CompileError, UnsupportedError
+from tests.support.contrib_models import assert_close, contrib_model, run_both
 
 _RANDOM = np.random.default_rng(4)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from contrib import assert_close, contrib_model, run_both
 
 import rillet
 from rillet.errors import CompileError, UnsupportedError
+from tests.support.contrib_models import assert_close, contrib_model, run_both
 
 ROWS, COLUMNS, BLOCK = 10, 64, 16
 INDICES = np.array([[1, 3, 0], [9, -1, -10]])

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contrib import assert_close, contrib_model, run_both
 
 import rillet
 from rillet.errors import CompileError, RunError, UnsupportedError
 from rillet.frontends.onnx import import_model
+from tests.support.contrib_models import assert_close, contrib_model, run_both
 
 _RANDOM = np.random.default_rng(9)
 HEADS, GROUPS, WIDTH = 6, 2, 16

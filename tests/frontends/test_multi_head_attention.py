@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contrib import assert_close, contrib_model, run_both
 
 import rillet
 from rillet.errors import CompileError, RunError, UnsupportedError
+from tests.support.contrib_models import assert_close, contrib_model, run_both
 
 _RANDOM = np.random.default_rng(6)
 HEADS, WIDTH = 3, 8

@@ -11,10 +11,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from onnx_models import model, single
 
 from rillet.errors import CompileError, UnsupportedError
 from rillet.frontends.onnx import coverage, import_model, importer
+from tests.support.onnx_models import model, single
 
 X = {"x": ("float32", (2, 3))}
 

@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 from onnx import TensorProto, helper
-from onnx_models import assert_matches, model, ops_of, single
 
 from rillet.frontends.onnx import import_model
+from tests.support.onnx_models import assert_matches, model, ops_of, single
 
 F32 = np.float32
 

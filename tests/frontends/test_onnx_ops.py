@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx_models import assert_matches, single
+
+from tests.support.onnx_models import assert_matches, single
 
 
 def f32(*shape: int, seed: int = 0) -> np.ndarray:

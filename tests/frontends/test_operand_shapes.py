@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contrib import contrib_model
 
 import rillet
 from rillet.errors import CompileError, RunError
 from rillet.frontends.onnx import import_model
+from tests.support.contrib_models import contrib_model
 
 _RANDOM = np.random.default_rng(17)
 

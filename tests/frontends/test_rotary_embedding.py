@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contrib import assert_close, contrib_model, run_both
 
 import rillet
 from rillet.errors import CompileError, RunError, UnsupportedError
+from tests.support.contrib_models import assert_close, contrib_model, run_both
 
 _RANDOM = np.random.default_rng(8)
 ANGLES = _RANDOM.uniform(-3, 3, (20, 4)).astype(np.float32)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto
-from string_models import INT, STRING, single, texts
 
 import rillet
+from tests.support.string_models import INT, STRING, single, texts
 
 # --- numbers as text ---
 

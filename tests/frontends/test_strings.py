@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from string_models import INT, STRING, compiled, model, single, texts
 
 import rillet
 from rillet import onnx_backend
 from rillet.cli import main
+from tests.support.string_models import INT, STRING, compiled, model, single, texts
 
 WORDS = ["", "a", "Straße", "日本", "AB ab", "\U00010400x", "é\u2003b", "b"]
 

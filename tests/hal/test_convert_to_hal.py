@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 import pytest
-from flow_text import Executable, module
-from ir_check import check, lower
 
 from rillet import hal, schedule
 from rillet.errors import CompileError
 from rillet.hal import convert_to_hal
 from rillet.ir import Program
 from rillet.ir.passes import Pass
+from tests.support.flow_text import FlowKernel, module
+from tests.support.ir_check import check, lower
 
-F = Executable("tensor<8xf32>", ("tensor<8xf32>",))
-ROWS = Executable("tensor<?xf32>, index", ("tensor<?xf32>",), ((1,),))
+F = FlowKernel("tensor<8xf32>", ("tensor<8xf32>",))
+ROWS = FlowKernel("tensor<?xf32>, index", ("tensor<?xf32>",), ((1,),))
 STATIC = module(
     {"unused": F, "f": F},
     """
@@ -111,7 +111,7 @@ def test_control_flow_becomes_branches() -> None:
     ("text", "message"),
     [
         ("func.func @main(%c: index) { scf.execute_region { scf.yield }\n return }", "'scf.execute_region' is left"),
-        ("module { module @executables {} }", "'builtin.module' is left in the module"),
+        ("module { module @kernels {} }", "'builtin.module' is left in the module"),
     ],
 )
 def test_spec(text: str, message: str) -> None:

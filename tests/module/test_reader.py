@@ -25,11 +25,11 @@ def test_what_was_written_is_read_back() -> None:
     assert contents.exports == exports
     assert (contents.int_globals, contents.ref_globals) == (0, 4)
     assert contents.stats == {"macs": 1 << 40, "code_bytes": 7}
-    [executable] = contents.executables
-    assert (executable.target, executable.arch, executable.features) == ("x86-64-v3", "x86_64", ("avx2", "fma"))
-    assert executable.entries == ("f", "g")
-    offset = executable.place.offset
-    assert bytes(memory[offset : offset + executable.place.length]) == b"kernels"
+    [library] = contents.libraries
+    assert (library.target, library.arch, library.features) == ("x86-64-v3", "x86_64", ("avx2", "fma"))
+    assert library.entries == ("f", "g")
+    offset = library.place.offset
+    assert bytes(memory[offset : offset + library.place.length]) == b"kernels"
     [segment] = contents.constants
     assert segment.offset == module_file(image, libraries).pieces[-1][0]
     assert bytes(memory[segment.offset : segment.offset + array.nbytes]) == array.tobytes()

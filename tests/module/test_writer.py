@@ -47,9 +47,9 @@ def test_segments_are_aligned_and_complete() -> None:
     data = written(image(segment, Segment(64, ((0, a),))), [library(b"k" * 100)])
     file = module_file(image(segment, Segment(64, ((0, a),))), [library(b"k" * 100)])
     assert len(data) == file.size
-    (executable, _), (first, _), (second, _), (third, _) = file.pieces
-    assert executable % 64 == 0
-    assert data[executable : executable + 100] == b"k" * 100
+    (code, _), (first, _), (second, _), (third, _) = file.pieces
+    assert code % 64 == 0
+    assert data[code : code + 100] == b"k" * 100
     assert first % 4096 == 0
     assert third % 4096 == 0
     assert data[first : first + 20] == a.tobytes()

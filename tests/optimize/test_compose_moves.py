@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from frontends.interpreter import evaluate
-from optimize import graphs
-from optimize.graphs import Graph
 
 from rillet import optimize
 from rillet.ir import Program
 from rillet.ir.structured import copy_permutation, walk
+from tests.support import optimize_graphs as graphs
+from tests.support.onnx_interpreter import evaluate
+from tests.support.optimize_graphs import Graph
 
 Build = Callable[[Graph, str], str | list[str]]
 

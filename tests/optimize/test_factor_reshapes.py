@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from frontends.interpreter import evaluate
-from optimize import graphs
-from optimize.graphs import Graph
 
 from rillet import optimize
 from rillet.ir import Program
 from rillet.ir.structured import copy_permutation, walk
 from rillet.optimize.layouts.factor_reshapes import common_axes
+from tests.support import optimize_graphs as graphs
+from tests.support.onnx_interpreter import evaluate
+from tests.support.optimize_graphs import Graph
 
 Build = Callable[[Graph, str], str]
 SHAPE = (2, 6, 5, 4)

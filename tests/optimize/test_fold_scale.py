@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from optimize.graphs import Graph, program
 
 from rillet import optimize
 from rillet.ir.structured import structured, walk
+from tests.support.optimize_graphs import Graph, program
 
 
 def elementwise(build, shape) -> int:  # type: ignore[no-untyped-def]

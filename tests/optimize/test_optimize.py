@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from frontends.interpreter import evaluate
-from optimize import graphs
 
 from rillet import optimize
 from rillet.ir.structured import copy_permutation, structured, walk
+from tests.support import optimize_graphs as graphs
+from tests.support.onnx_interpreter import evaluate
 
 CASES = {
     "residual": (graphs.residual, (1, 3, 32, 32), (1, 3, 32, 32)),

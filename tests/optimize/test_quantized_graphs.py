@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import quantized
 from onnx import TensorProto
-from quantized import Graph
 from torch_mlir import ir
 
 from rillet import dispatch, optimize
@@ -15,6 +13,8 @@ from rillet.ir import Program
 from rillet.ir.contraction import is_multiply_add
 from rillet.ir.rewrite import is_defined_by
 from rillet.ir.structured import Structured, structured, walk
+from tests.support import quantized_graphs as quantized
+from tests.support.quantized_graphs import Graph
 
 
 def optimized(build: quantized.Build, shape: tuple[int | str, ...], element: int = TensorProto.FLOAT) -> Program:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from ir_check import lower
 
 from rillet import optimize
 from rillet.ir import Program
 from rillet.ir.structured import walk
 from rillet.optimize import assertions
+from tests.support.ir_check import lower
 
 ADD = """
     %e = tensor.empty(%d) : tensor<?xf32>

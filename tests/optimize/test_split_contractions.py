@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from frontends.interpreter import evaluate
-from optimize import graphs
-from optimize.graphs import Graph
 
 from rillet.ir.contraction import contraction
 from rillet.ir.structured import copy_permutation, structured, walk
 from rillet.optimize.layouts import sink_reshapes, sink_transposes
+from tests.support import optimize_graphs as graphs
+from tests.support.onnx_interpreter import evaluate
+from tests.support.optimize_graphs import Graph
 
 Build = Callable[[Graph, str], str | Sequence[str]]
 

@@ -6,10 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import quantized
-from frontends.interpreter import evaluate
-from optimize import graphs
-from optimize.graphs import Graph
 from torch_mlir import ir
 
 from rillet import optimize
@@ -17,6 +13,10 @@ from rillet.frontends.onnx import import_model
 from rillet.ir import Program
 from rillet.ir.contraction import contraction
 from rillet.ir.structured import structured, walk
+from tests.support import optimize_graphs as graphs
+from tests.support import quantized_graphs as quantized
+from tests.support.onnx_interpreter import evaluate
+from tests.support.optimize_graphs import Graph
 
 Build = Callable[[Graph, str], str]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from frontends.interpreter import evaluate
-from optimize import graphs
-from optimize.graphs import Graph
 
 from rillet import optimize
 from rillet.ir.contraction import contraction
 from rillet.ir.structured import copy_permutation, structured, walk
+from tests.support import optimize_graphs as graphs
+from tests.support.onnx_interpreter import evaluate
+from tests.support.optimize_graphs import Graph
 
 SHAPE = (1, 16, 6, 5)
 PIXELS = 6 * 5

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import assembler
 import pytest
+
+from tests.support import bytecode_assembler as assembler
 
 
 @pytest.fixture(scope="session")

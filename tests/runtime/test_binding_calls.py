@@ -9,13 +9,13 @@ import sys
 import threading
 from pathlib import Path
 
-import assembler as a
 import numpy as np
 import pytest
 
 import rillet
 from rillet.ir.image import Segment
 from rillet.runtime import Module, load
+from tests.support import bytecode_assembler as a
 
 
 @pytest.fixture(params=[1, 2], ids=["sync", "task"])
@@ -38,7 +38,7 @@ def test_declarations(add: Module) -> None:
     assert add.inputs[0].dtype == np.float32 and add.inputs[0].shape == (1000,)
     assert add.outputs[0].name == "z"
     assert add.stats["macs"] == 12
-    assert add.targets == ["test"] and add.executables[0]["selected"]
+    assert add.targets == ["test"] and add.libraries[0]["selected"]
     assert repr(add) == "<rillet.Module (x: float32[1000], y: float32[1000]) -> (z: float32[1000])>"
 
 

@@ -14,13 +14,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import assembler as a
 import numpy as np
 import pytest
 
 from rillet import LoadError, SaveError
 from rillet.runtime import load, read_facts
 from rillet.support import files
+from tests.support import bytecode_assembler as a
 
 X = np.arange(4, dtype=np.float32)
 
@@ -134,7 +134,7 @@ def test_the_best_variant_that_fits_is_chosen(elf: bytes) -> None:
         a.library(elf, target="x86-64", features=("sse2",)),
     ]
     module = load(a.module(a.static_add(4), *variants))
-    assert [e["selected"] for e in module.executables] == [False, True, False]
+    assert [e["selected"] for e in module.libraries] == [False, True, False]
 
 
 def test_a_file_for_another_cpu(elf: bytes) -> None:

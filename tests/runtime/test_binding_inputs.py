@@ -5,13 +5,13 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-import assembler as a
 import ml_dtypes
 import numpy as np
 import pytest
 
 from rillet import RunError
 from rillet.runtime import Module, load
+from tests.support import bytecode_assembler as a
 
 
 @pytest.fixture(scope="module")

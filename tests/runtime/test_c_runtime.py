@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from build_folder import build_folder
+
+from tests.support.build_folder import build_folder
 
 RUNTIME = Path(__file__).parents[2] / "runtime"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import assembler as a
 import pytest
-from test_session import run, runner
+
+from tests.runtime.test_session import run, runner
+from tests.support import bytecode_assembler as a
 
 __all__ = ["runner"]
 

@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import assembler as a
 import numpy as np
 import pytest
 
 import rillet
+from tests.support import bytecode_assembler as a
 
 _LONG = 1 << 40  # hours
 

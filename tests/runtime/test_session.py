@@ -7,14 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import assembler as a
 import onnx
 import pytest
-from build_folder import build_folder
 from onnx import TensorProto, helper
 
 import rillet
 from rillet.ir.image import EntryFacts
+from tests.support import bytecode_assembler as a
+from tests.support.build_folder import build_folder
 
 RUNTIME = Path(__file__).parents[2] / "runtime"
 

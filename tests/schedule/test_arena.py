@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import networks
 import pytest
-from flow_text import Executable, module
-from ir_check import check, lower, main_text
 from torch_mlir import ir
 
 from rillet import schedule
 from rillet.ir import Program
+from tests.support import networks
+from tests.support.flow_text import FlowKernel, module
+from tests.support.ir_check import check, lower, main_text
 
 
 def attribute(program: Program, name: str) -> int:
@@ -34,7 +34,7 @@ def test_mobilenet_needs_its_two_largest_neighbours() -> None:
 
 def test_static_ranges() -> None:
     text = module(
-        {"f": Executable("tensor<8xf32>", ("tensor<8xf32>",)), "g": Executable("tensor<8xf32>", ("tensor<100xf32>",))},
+        {"f": FlowKernel("tensor<8xf32>", ("tensor<8xf32>",)), "g": FlowKernel("tensor<8xf32>", ("tensor<100xf32>",))},
         """
         // CHECK: %[[SIZE:.*]] = arith.constant 960 : index
         // CHECK: %[[ARENA:.*]] = "stream.alloc"(%[[SIZE]]) {lifetime = "transient"}
@@ -49,7 +49,7 @@ def test_static_ranges() -> None:
           return %4 : tensor<100xf32>
         }
         func.func private @h(tensor<100xf32>, tensor<100xf32>) -> tensor<100xf32>
-            attributes {flow.executable = @executables::@f}
+            attributes {flow.kernel = @kernels::@f}
         """,
     )
     # While %3 is computed from %2, %1 waits: 448 + 64 + 448, each rounded up to 64 bytes.
@@ -59,8 +59,8 @@ def test_static_ranges() -> None:
 
 
 def test_sizes_of_one_extent_share_an_arena() -> None:
-    grow = Executable("tensor<?x4xf32>, index", ("tensor<?x8xf32>",), ((1,),))
-    shrink = Executable("tensor<?x8xf32>, index", ("tensor<?x4xf32>",), ((1,),))
+    grow = FlowKernel("tensor<?x4xf32>, index", ("tensor<?x8xf32>",), ((1,),))
+    shrink = FlowKernel("tensor<?x8xf32>, index", ("tensor<?x4xf32>",), ((1,),))
     text = module(
         {"grow": grow, "shrink": shrink},
         """

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from flow_text import Executable, module
-from ir_check import check, lower, main_text
-
 from rillet import hal, schedule, vm
 from rillet.vm import encode
+from tests.support.flow_text import FlowKernel, module
+from tests.support.ir_check import check, lower, main_text
 
-F = Executable("tensor<?xf32>, index", ("tensor<?xf32>",), ((1,),))
+F = FlowKernel("tensor<?xf32>, index", ("tensor<?xf32>",), ((1,),))
 TEXT = module(
     {"f": F},
     """

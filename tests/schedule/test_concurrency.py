@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import networks
-from flow_text import Executable, module
-from ir_check import check, lower, main_text
-
 from rillet import schedule
 from rillet.schedule.concurrency import Buffer, Command, order
+from tests.support import networks
+from tests.support.flow_text import FlowKernel, module
+from tests.support.ir_check import check, lower, main_text
 
-F = Executable("tensor<8xf32>", ("tensor<8xf32>",))
-G = Executable("tensor<8xf32>, tensor<8xf32>", ("tensor<8xf32>",))
+F = FlowKernel("tensor<8xf32>", ("tensor<8xf32>",))
+G = FlowKernel("tensor<8xf32>, tensor<8xf32>", ("tensor<8xf32>",))
 
 
 def test_independent_dispatches_share_a_wave() -> None:
@@ -16,10 +15,10 @@ def test_independent_dispatches_share_a_wave() -> None:
         {"f": F, "g": G},
         """
         // CHECK: stream.execute
-        // CHECK-NEXT: entry = @executables::@f
-        // CHECK-NEXT: entry = @executables::@f
+        // CHECK-NEXT: entry = @kernels::@f
+        // CHECK-NEXT: entry = @kernels::@f
         // CHECK-NEXT: stream.barrier
-        // CHECK-NEXT: entry = @executables::@g
+        // CHECK-NEXT: entry = @kernels::@g
         // CHECK-NEXT: })
         func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
           %0 = func.call @f(%x) : (tensor<8xf32>) -> tensor<8xf32>
@@ -34,15 +33,15 @@ def test_independent_dispatches_share_a_wave() -> None:
 
 def test_the_host_waits_only_for_what_it_reads() -> None:
     text = module(
-        {"f": F, "count": Executable("tensor<8xf32>", ("tensor<i64>",))},
+        {"f": F, "count": FlowKernel("tensor<8xf32>", ("tensor<i64>",))},
         """
         // CHECK: "stream.load"(%[[INPUT:.*]], %c0) {dtype = 7
         // CHECK: stream.execute
-        // CHECK: entry = @executables::@f
-        // CHECK: entry = @executables::@count
+        // CHECK: entry = @kernels::@f
+        // CHECK: entry = @kernels::@count
         // CHECK: "stream.load"(%{{.*}}, %c0) {dtype = 7
         // CHECK: stream.execute
-        // CHECK: entry = @executables::@g
+        // CHECK: entry = @kernels::@g
         func.func @main(%x: tensor<8xf32>, %k: tensor<i64>) -> (tensor<8xf32>) {
           %c0 = arith.constant 0 : index
           %0 = func.call @f(%x) : (tensor<8xf32>) -> tensor<8xf32>
@@ -53,7 +52,7 @@ def test_the_host_waits_only_for_what_it_reads() -> None:
           %5 = func.call @g(%0, %4) : (tensor<8xf32>, i64) -> tensor<8xf32>
           return %5 : tensor<8xf32>
         }
-        func.func private @g(tensor<8xf32>, i64) -> tensor<8xf32> attributes {flow.executable = @executables::@g}
+        func.func private @g(tensor<8xf32>, i64) -> tensor<8xf32> attributes {flow.kernel = @kernels::@g}
         """,
     )
     check(main_text(lower(text, schedule.passes(), until="concurrency")), text)

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
-from flow_text import Executable, module
-from ir_check import check, lower, main_text
 from torch_mlir import ir
 
 from rillet import schedule
+from tests.support.flow_text import FlowKernel, module
+from tests.support.ir_check import check, lower, main_text
 
 
 def test_equal_contents_share_bytes() -> None:
@@ -14,7 +14,7 @@ def test_equal_contents_share_bytes() -> None:
     b = rng.standard_normal(100).astype(np.float32)
     names = {"a": "tensor<3x5xf32>", "b": "tensor<100xf32>", "c": "tensor<15xf32>"}
     text = module(
-        {"f": Executable("tensor<3x5xf32>, tensor<100xf32>, tensor<15xf32>", ("tensor<8xf32>",))},
+        {"f": FlowKernel("tensor<3x5xf32>, tensor<100xf32>, tensor<15xf32>", ("tensor<8xf32>",))},
         """
         // CHECK: %[[S:.*]] = "stream.segment"() {ordinal = 0 : i64}
         // CHECK: "stream.dispatch"(%[[S]], %[[S]], %[[S]], %{{.*}}, %c0, %c64, %c0, %c0, %c60, %c400, %c60, %c32)

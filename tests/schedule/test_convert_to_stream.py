@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flow_text import Executable, module
-from ir_check import check, lower, main_text
 
 from rillet import schedule
 from rillet.errors import CompileError
+from tests.support.flow_text import FlowKernel, module
+from tests.support.ir_check import check, lower, main_text
 
-F = Executable("tensor<8xf32>", ("tensor<8xf32>",))
+F = FlowKernel("tensor<8xf32>", ("tensor<8xf32>",))
 
 
 def assert_converts(text: str, **constants: np.ndarray) -> None:
@@ -19,7 +19,7 @@ def assert_converts(text: str, **constants: np.ndarray) -> None:
 def test_dispatch_scalars_and_constants() -> None:
     assert_converts(
         module(
-            {"f": Executable("tensor<8xf32>, tensor<4xf32>, i32, i1, f32, index", ("tensor<8xf32>",))},
+            {"f": FlowKernel("tensor<8xf32>, tensor<4xf32>, i32, i1, f32, index", ("tensor<8xf32>",))},
             """
             // CHECK: "stream.view_check"(%arg0) {argument = 0 : i64, dims = array<i64: 8>, dtype = 1 : i64}
             // CHECK: %[[X:.*]] = "stream.import_view"(%arg0)
@@ -27,7 +27,7 @@ def test_dispatch_scalars_and_constants() -> None:
             // CHECK: %[[Y:.*]] = "stream.alloc"(%c32) {lifetime = "external"}
             // CHECK: "stream.dispatch"(%c-3_i64, %c1_i64, %c1069547520_i64, %c7_i64, %[[X]], %[[W]], %[[Y]],
             // CHECK-SAME: %c0, %c0, %c0, %c32, %c16, %c32)
-            // CHECK-SAME: access = ["read", "read", "write"], entry = @executables::@f
+            // CHECK-SAME: access = ["read", "read", "write"], entry = @kernels::@f
             // CHECK: "stream.export_view"(%[[Y]], %c8) {dtype = 1 : i64
             func.func @main(%x: tensor<8xf32> {rillet.name = "x"}) -> tensor<8xf32> {
               %w = ml_program.global_load_const @w : tensor<4xf32>
@@ -141,7 +141,7 @@ def test_splats_small_and_large() -> None:
 
 
 def test_updates_in_place_start_as_copies() -> None:
-    put = Executable("tensor<?xf32>, tensor<f32>, index, index", ("tensor<?xf32>",), ((3,),), tied=(0, 0))
+    put = FlowKernel("tensor<?xf32>, tensor<f32>, index, index", ("tensor<?xf32>",), ((3,),), tied=(0, 0))
     assert_converts(
         module(
             {"put": put},
@@ -207,7 +207,7 @@ def test_what_dispatch_should_have_removed(body: str, message: str) -> None:
 
 def test_a_result_without_its_extents() -> None:
     text = module(
-        {"f": Executable("tensor<8xf32>", ("tensor<?xf32>",))},
+        {"f": FlowKernel("tensor<8xf32>", ("tensor<?xf32>",))},
         """
         func.func @main(%x: tensor<8xf32>) -> tensor<?xf32> {
           %0 = func.call @f(%x) : (tensor<8xf32>) -> tensor<?xf32>
@@ -215,5 +215,5 @@ def test_a_result_without_its_extents() -> None:
         }
         """,
     )
-    with pytest.raises(CompileError, match="result 0 of executable 'f' lacks"):
+    with pytest.raises(CompileError, match="result 0 of kernel 'f' lacks"):
         lower(text, schedule.passes(), until="convert-to-stream")

@@ -1,18 +1,17 @@
 from __future__ import annotations
 
-from flow_text import Executable, module
-from ir_check import check, lower, main_text
-
 from rillet import schedule
+from tests.support.flow_text import FlowKernel, module
+from tests.support.ir_check import check, lower, main_text
 
-F = Executable("tensor<8xf32>", ("tensor<8xf32>",))
-ADD = Executable("tensor<8xf32>, tensor<8xf32>", ("tensor<8xf32>",), may_alias=(0, 0, 0, 1))
-PUT = Executable("tensor<8xf32>, tensor<f32>, index", ("tensor<8xf32>",), tied=(0, 0))
-EXECUTABLES = {"f": F, "add": ADD, "put": PUT}
+F = FlowKernel("tensor<8xf32>", ("tensor<8xf32>",))
+ADD = FlowKernel("tensor<8xf32>, tensor<8xf32>", ("tensor<8xf32>",), may_alias=(0, 0, 0, 1))
+PUT = FlowKernel("tensor<8xf32>, tensor<f32>, index", ("tensor<8xf32>",), tied=(0, 0))
+KERNELS = {"f": F, "add": ADD, "put": PUT}
 
 
 def assert_schedules(main: str, until: str = "in-place-after-loops") -> None:
-    text = module(EXECUTABLES, main)
+    text = module(KERNELS, main)
     check(main_text(lower(text, schedule.passes(), until=until)), text)
 
 
@@ -21,11 +20,11 @@ def test_a_result_takes_the_memory_of_a_dying_argument() -> None:
     assert_schedules(
         """
         // CHECK: %[[A:.*]] = "stream.alloc"(%c32) {lifetime = "transient"}
-        // CHECK: "stream.dispatch"(%{{.*}}, %[[A]], {{.*}} entry = @executables::@f
+        // CHECK: "stream.dispatch"(%{{.*}}, %[[A]], {{.*}} entry = @kernels::@f
         // CHECK: %[[B:.*]] = "stream.alloc"(%c32) {lifetime = "external"}
-        // CHECK: "stream.dispatch"(%[[A]], %[[B]], {{.*}} entry = @executables::@f
-        // CHECK: "stream.dispatch"(%[[A]], %[[B]], %[[B]], {{.*}} entry = @executables::@add
-        // CHECK: "stream.dispatch"(%[[A]], {{.*}} entry = @executables::@f
+        // CHECK: "stream.dispatch"(%[[A]], %[[B]], {{.*}} entry = @kernels::@f
+        // CHECK: "stream.dispatch"(%[[A]], %[[B]], %[[B]], {{.*}} entry = @kernels::@add
+        // CHECK: "stream.dispatch"(%[[A]], {{.*}} entry = @kernels::@f
         // CHECK: "stream.export_view"(%[[B]]
         func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
           %0 = func.call @f(%x) : (tensor<8xf32>) -> tensor<8xf32>
@@ -141,8 +140,8 @@ def test_a_carried_value_that_is_read_after_its_update_is_copied() -> None:
         """
         // CHECK: scf.for
         // CHECK: stream.copy
-        // CHECK: entry = @executables::@put
-        // CHECK: entry = @executables::@f
+        // CHECK: entry = @kernels::@put
+        // CHECK: entry = @kernels::@f
         func.func @main(%x: tensor<8xf32>, %v: tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>) {
           %c0 = arith.constant 0 : index
           %c1 = arith.constant 1 : index

@@ -12,13 +12,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from c_kernels import library
-from flow_text import Executable, module
-from ir_check import lower
 
 from rillet import hal, schedule, vm
 from rillet.module import CompiledLibrary, write_module
 from rillet.runtime import load
+from tests.support.c_kernels import library
+from tests.support.flow_text import FlowKernel, module
+from tests.support.ir_check import lower
 
 KERNELS = """
 #define X(n) BINDING(int32_t, n)
@@ -140,17 +140,17 @@ class Generator:
         return Value(f"{name}#{result}", a.factor, (first, second)[result])
 
 
-def executables(generator: Generator) -> dict[str, Executable]:
+def kernel_texts(generator: Generator) -> dict[str, FlowKernel]:
     found = {}
     for factor in (1, 2, 3):
         t, one = generator.type(factor), generator.type(1)
         dims = lambda position, count=1: ((position,),) * count if generator.dynamic else ()  # noqa: E731
-        found[f"add_{factor}"] = Executable(f"{t}, {t}, index", (t,), dims(2), may_alias=(0, 0, 0, 1))
-        found[f"step_{factor}"] = Executable(f"{t}, index", (t,), dims(1), may_alias=(0, 0))
-        found[f"twin_{factor}"] = Executable(f"{t}, index", (t, t), dims(1, 2), may_alias=(1, 0))
-        found[f"put_{factor}"] = Executable(f"{t}, {t}, index", (t,), dims(2), tied=(0, 0))
+        found[f"add_{factor}"] = FlowKernel(f"{t}, {t}, index", (t,), dims(2), may_alias=(0, 0, 0, 1))
+        found[f"step_{factor}"] = FlowKernel(f"{t}, index", (t,), dims(1), may_alias=(0, 0))
+        found[f"twin_{factor}"] = FlowKernel(f"{t}, index", (t, t), dims(1, 2), may_alias=(1, 0))
+        found[f"put_{factor}"] = FlowKernel(f"{t}, {t}, index", (t,), dims(2), tied=(0, 0))
         if factor == 1:
-            found["fold_1"] = Executable(f"{generator.type(2)}, index", (one,), dims(1))
+            found["fold_1"] = FlowKernel(f"{generator.type(2)}, index", (one,), dims(1))
     return found
 
 
@@ -175,11 +175,11 @@ def test_random_program(seed: int, dynamic: bool) -> None:
     head += [f"%n1 = {n1}", "%n2 = arith.addi %n1, %n1 : index", "%n3 = arith.addi %n2, %n1 : index"]
     types = ", ".join(g.type(v.factor) for v in results)
     body = "\n".join([*head, *g.lines, f"return {', '.join(v.name for v in results)} : {types}"])
-    text = module(executables(g), f"func.func @main({arguments}) -> ({types}) {{\n{body}\n}}")
+    text = module(kernel_texts(g), f"func.func @main({arguments}) -> ({types}) {{\n{body}\n}}")
     for kernel in SIGNATURES:  # one kernel serves all sizes
         for factor in (1, 2, 3):
-            text = text.replace(f"@executables::@{kernel}_{factor}", f"@executables::@{kernel}")
-    names = "\n".join(f"    module @{kernel} attributes {{flow.executable}} {{}}" for kernel in SIGNATURES)
+            text = text.replace(f"@kernels::@{kernel}_{factor}", f"@kernels::@{kernel}")
+    names = "\n".join(f"    module @{kernel} attributes {{flow.kernel}} {{}}" for kernel in SIGNATURES)
     text = text.replace(text[text.index("    module @add_1") : text.index("\n  }\n")], names)
     image = vm.encode(lower(text, [*schedule.passes(), *hal.passes(), *vm.passes()]))
     memory = write_module(image, [kernels()])

@@ -220,8 +220,8 @@ func.func @main(%a: tensor<2048x16xf32>, %b: tensor<16x2048xf32>, %c: tensor<204
 def test_a_choice_that_cannot_be_compiled_is_left_to_the_model(tmp_path: Path) -> None:
     """All rows of a chain at once would take more scratch memory than a kernel may have."""
     host = targets.get("host")
-    _, executables = compiler.lower(CHAIN, host)
-    ((name, text),) = [(name, text) for name, text in executables if name.startswith("chain")]
+    _, kernel_texts = compiler.lower(CHAIN, host)
+    ((name, text),) = [(name, text) for name, text in kernel_texts if name.startswith("chain")]
     whole = dataclasses.replace(ENTRY, knobs=Knobs(row_tiles=1 << 24))
     Record({record.key(name, text, host): whole}).save(tmp_path / "named.json")
     with pytest.warns(RuntimeWarning, match=f"kernel {name} cannot be compiled as tuned and is compiled as the cost"):

@@ -77,11 +77,11 @@ def search(host: targets.Target, cache: Path, monkeypatch: pytest.MonkeyPatch) -
 
         monkeypatch.setattr(measure, "kernel_times", kernel_times)
         monkeypatch.setattr(measure, "call_times", lambda modules, *_: [2e-3, 1e-3][: len(modules)])
-        image, executables = compiler.lower(MODEL_TEXT, host)
+        image, kernel_texts = compiler.lower(MODEL_TEXT, host)
         inputs = [np.full((96, 64), 0.5, np.float32), np.full((64, 128), 0.25, np.float32)]
         with Search(
             image,
-            executables,
+            kernel_texts,
             host,
             lambda module: inputs,
             library_of=compiler.library_of,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from flow_text import Executable, module
-from ir_check import check, lower
 
 from rillet import hal, schedule, vm
 from rillet.errors import CompileError
@@ -12,8 +10,10 @@ from rillet.ir import Program
 from rillet.ir.image import Image
 from rillet.vm.bytecode import ImportTable, encode_function
 from rillet.vm.disassemble import decode, disassemble
+from tests.support.flow_text import FlowKernel, module
+from tests.support.ir_check import check, lower
 
-F = Executable("tensor<8xf32>", ("tensor<8xf32>",))
+F = FlowKernel("tensor<8xf32>", ("tensor<8xf32>",))
 
 
 def compiled(main: str) -> Image:

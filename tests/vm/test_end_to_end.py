@@ -6,28 +6,28 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from c_kernels import load_program
-from flow_text import Executable, module
-from ir_check import lower
 
 from rillet import hal, schedule, vm
 from rillet.errors import RunError
 from rillet.runtime import Module
+from tests.support.c_kernels import load_program
+from tests.support.flow_text import FlowKernel, module
+from tests.support.ir_check import lower
 
 ROWS = "tensor<?x4xf32>"
-EXECUTABLES = {
-    "matmul": Executable("tensor<4x8xf32>, tensor<8x8xf32>, f32", ("tensor<4x8xf32>",)),
-    "sum": Executable("tensor<4x8xf32>, tensor<4x8xf32>", ("tensor<4x8xf32>",), may_alias=(0, 0, 0, 1)),
-    "increment": Executable(f"{ROWS}, index", (ROWS,), ((1,),)),
-    "add": Executable(f"{ROWS}, {ROWS}, index", (ROWS,), ((2,),), may_alias=(0, 0, 0, 1)),
-    "widen": Executable(f"{ROWS}, index", ("tensor<?x8xf32>",), ((1,),)),
-    "narrow": Executable("tensor<?x8xf32>, index", (ROWS,), ((1,),)),
-    "put": Executable("tensor<?xf32>, tensor<f32>, index, index", ("tensor<?xf32>",), ((3,),), tied=(0, 0)),
-    "twice": Executable("tensor<f32>", ("tensor<f32>",)),
-    "count": Executable(f"{ROWS}, index", ("tensor<i64>",)),
-    "compress": Executable(f"{ROWS}, index, index", ("tensor<?xf32>",), ((2,),)),
-    "append": Executable("tensor<?xf32>, index, index", ("tensor<?xf32>",), ((2,),)),
-    "fail": Executable("tensor<f32>", ("tensor<f32>",)),
+KERNELS = {
+    "matmul": FlowKernel("tensor<4x8xf32>, tensor<8x8xf32>, f32", ("tensor<4x8xf32>",)),
+    "sum": FlowKernel("tensor<4x8xf32>, tensor<4x8xf32>", ("tensor<4x8xf32>",), may_alias=(0, 0, 0, 1)),
+    "increment": FlowKernel(f"{ROWS}, index", (ROWS,), ((1,),)),
+    "add": FlowKernel(f"{ROWS}, {ROWS}, index", (ROWS,), ((2,),), may_alias=(0, 0, 0, 1)),
+    "widen": FlowKernel(f"{ROWS}, index", ("tensor<?x8xf32>",), ((1,),)),
+    "narrow": FlowKernel("tensor<?x8xf32>, index", (ROWS,), ((1,),)),
+    "put": FlowKernel("tensor<?xf32>, tensor<f32>, index, index", ("tensor<?xf32>",), ((3,),), tied=(0, 0)),
+    "twice": FlowKernel("tensor<f32>", ("tensor<f32>",)),
+    "count": FlowKernel(f"{ROWS}, index", ("tensor<i64>",)),
+    "compress": FlowKernel(f"{ROWS}, index, index", ("tensor<?xf32>",), ((2,),)),
+    "append": FlowKernel("tensor<?xf32>, index, index", ("tensor<?xf32>",), ((2,),)),
+    "fail": FlowKernel("tensor<f32>", ("tensor<f32>",)),
 }
 SIGNATURES = {
     "matmul": (3, 1), "sum": (3, 0), "increment": (2, 1), "add": (3, 1), "widen": (2, 1), "narrow": (2, 1),
@@ -71,7 +71,7 @@ KERNEL(fail) { return 1; }
 
 
 def build(main: str, types: dict[str, str] | None = None, threads: int = 1, **constants: np.ndarray) -> Module:
-    used = {name: e for name, e in EXECUTABLES.items() if f"@{name}(" in main}
+    used = {name: e for name, e in KERNELS.items() if f"@{name}(" in main}
     text = module(used, main, types)
     program = lower(text, [*schedule.passes(), *hal.passes(), *vm.passes()], constants=constants)
     vm.check(program)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from c_kernels import load_program
-from ir_check import lower
 
 from rillet import hal, schedule, vm
 from rillet.errors import CompileError
 from rillet.runtime import Module
+from tests.support.c_kernels import load_program
+from tests.support.ir_check import lower
 
 INTERESTING = (0, 1, -1, 2, -2, 3, 7, -7, 100, -128, 127, 255, 1 << 20)
 

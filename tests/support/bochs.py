@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rillet.codegen import CompiledExecutable
+from rillet.codegen import CompiledKernel
 from rillet.codegen.cache import default_directory
 from rillet.codegen.cpu.object_code.link import link_embedded_elf
 from rillet.export import objects, runtime_library
@@ -74,7 +74,7 @@ class KernelCase:
     ``like``: what is in the memory of those before.
     """
 
-    kernel: CompiledExecutable
+    kernel: CompiledKernel
     target: Target
     inputs: Sequence[np.ndarray]
     like: Sequence[np.ndarray]

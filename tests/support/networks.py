@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flow_text import Executable, module
+from tests.support.flow_text import FlowKernel, module
 
 
 @dataclass(frozen=True)
@@ -19,17 +19,17 @@ def f32(*dims: int) -> str:
 
 @dataclass
 class Network:
-    """Builds ``@main`` dispatch by dispatch; equal signatures share an executable."""
+    """Builds ``@main`` dispatch by dispatch; equal signatures share a kernel."""
 
-    executables: dict[str, Executable] = field(default_factory=dict)
+    kernel_texts: dict[str, FlowKernel] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
 
     def dispatch(self, operands: list[Tensor], type_: str, *, may_alias: bool = False) -> Tensor:
         types = [t.type for t in operands]
         pairs = tuple(n for i, t in enumerate(types) if may_alias and t == type_ for n in (0, i))
-        executable = Executable(", ".join(types), (type_,), may_alias=pairs)
-        name = next((n for n, e in self.executables.items() if e == executable), f"e{len(self.executables)}")
-        self.executables[name] = executable
+        kernel_text = FlowKernel(", ".join(types), (type_,), may_alias=pairs)
+        name = next((n for n, e in self.kernel_texts.items() if e == kernel_text), f"e{len(self.kernel_texts)}")
+        self.kernel_texts[name] = kernel_text
         result = Tensor(f"%v{len(self.lines)}", type_)
         arguments = ", ".join(t.name for t in operands)
         self.lines.append(f"    {result.name} = func.call @{name}({arguments}) : ({', '.join(types)}) -> {type_}")
@@ -38,7 +38,7 @@ class Network:
     def text(self, source: Tensor, result: Tensor) -> str:
         body = "\n".join(self.lines)
         main = f"  func.func @main({source.name}: {source.type}) -> {result.type} {{\n{body}\n"
-        return module(self.executables, f"{main}    return {result.name} : {result.type}\n  }}")
+        return module(self.kernel_texts, f"{main}    return {result.name} : {result.type}\n  }}")
 
 
 def mobilenet_v2() -> str:

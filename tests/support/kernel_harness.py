@@ -1,4 +1,4 @@
-"""Compiles one executable, links it into a shared library and runs its whole grid on numpy arrays."""
+"""Compiles one kernel, links it into a shared library and runs its whole grid on numpy arrays."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import bochs
 import numpy as np
 import ziglang
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, CompiledExecutable, compile_executable
+from rillet.codegen import CodegenOptions, CompiledKernel, compile_kernel
 from rillet.codegen.cpu.object_code.llvm import emit_object
 from rillet.targets import Target
+from tests.support import bochs
 
 # Runs the whole grid, so that ctypes does not cost a call for each workgroup.
 _DRIVER = """
@@ -76,14 +76,14 @@ _HOST = os.environ.get("RILLET_KERNELS_FOR", "host")
 
 
 class Kernel:
-    """A compiled and loaded executable. One for an x86-64 processor that this machine is not runs under Bochs."""
+    """A compiled and loaded kernel. One for an x86-64 processor that this machine is not runs under Bochs."""
 
     def __init__(self, text: str, target: Target | str = "host", options: CodegenOptions | None = None):
         name = _HOST if target == "host" else target
         self.target = targets.get(name) if isinstance(name, str) else name
-        self.executable: CompiledExecutable = compile_executable(text, self.target, options)
-        self._library = _load(self.executable, self.target)
-        self._local = aligned(max(1, self.executable.local_memory_size))
+        self.compiled: CompiledKernel = compile_kernel(text, self.target, options)
+        self._library = _load(self.compiled, self.target)
+        self._local = aligned(max(1, self.compiled.local_memory_size))
         self._is_emulated = not set(self.target.features) <= set(targets.host().features)
 
     def grid(self, constants: Sequence[int] = ()) -> tuple[int, int, int]:
@@ -108,7 +108,7 @@ class Kernel:
         return int(self._library.kernel_all(ctypes.byref(state), *grid))
 
     def _emulate(self, arrays: Sequence[np.ndarray], slots: Sequence[int]) -> int:
-        case = bochs.KernelCase(self.executable, self.target, [], arrays, slots)
+        case = bochs.KernelCase(self.compiled, self.target, [], arrays, slots)
         with tempfile.TemporaryDirectory() as folder:
             (found,) = bochs.run([case], bochs.WITH_AVX512, Path(folder))
         if isinstance(found, bochs.Failure):
@@ -139,10 +139,10 @@ def aligned(size: int) -> np.ndarray:
     return raw[start : start + size]
 
 
-def executable(name: str, arguments: str, results: str, body: str, attributes: str = "") -> str:
-    """The text of an executable ``@name``."""
+def kernel_text(name: str, arguments: str, results: str, body: str, attributes: str = "") -> str:
+    """The text of a kernel ``@name``."""
     return (
-        f"builtin.module @{name} attributes {{flow.executable}} {{\n"
+        f"builtin.module @{name} attributes {{flow.kernel}} {{\n"
         f"func.func @{name}({arguments}) -> ({results}) {attributes} {{\n{body}\n}}\n}}\n"
     )
 
@@ -158,12 +158,12 @@ def _slot(value: int | float) -> int:
     return int(value)
 
 
-def _load(executable: CompiledExecutable, target: Target) -> ctypes.CDLL:
-    table = _DRIVER.replace("NAME", executable.name)
+def _load(compiled: CompiledKernel, target: Target) -> ctypes.CDLL:
+    table = _DRIVER.replace("NAME", compiled.name)
     linker = str(Path(ziglang.__file__).parent / "zig")
     with tempfile.TemporaryDirectory() as folder:
         objects = [Path(folder) / "kernel.o", Path(folder) / "table.o"]
-        objects[0].write_bytes(executable.object)
+        objects[0].write_bytes(compiled.object)
         objects[1].write_bytes(emit_object(table, target))
         library = Path(folder) / "kernel.so"
         command = [linker, "ld.lld", "-shared", "-nostdlib", "--no-undefined", "-znoexecstack"]

@@ -1,4 +1,4 @@
-"""Kernels written in C as an embedded ELF, for host programs whose executables no compiler has made."""
+"""Kernels written in C as an embedded ELF, for host programs whose kernels no compiler has made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rillet.ir import Program
 from rillet.module import CompiledLibrary, write_module
 from rillet.runtime import Module, load
 
-_INCLUDE = Path(__file__).parents[1] / "runtime" / "include"
+_INCLUDE = Path(__file__).parents[2] / "runtime" / "include"
 _PRELUDE = """
 #include "rillet/executable.h"
 #define BINDING(type, n) ((type*)state->bindings[n])

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rillet.codegen import CodegenOptions, compile_executable
+from rillet.codegen import CodegenOptions, compile_kernel
 from rillet.codegen.cpu.object_code import elf
 from rillet.driver.compiler import lower_until
-from rillet.driver.kernels import executables
+from rillet.driver.kernels import kernel_texts
 from rillet.targets import Target
 
 _LABEL = re.compile(r"(\.LBB\w+):")
@@ -146,7 +146,7 @@ def _access(instruction: Instruction, syntax: _Syntax) -> str:
 
 @dataclass(frozen=True)
 class Listing:
-    """A compiled executable: its assembly and the size of its code."""
+    """A compiled kernel: its assembly and the size of its code."""
 
     name: str
     target: Target
@@ -160,10 +160,10 @@ class Listing:
 
 
 def listings(source: bytes, target: Target) -> list[Listing]:
-    """Every executable of an ONNX model, compiled for ``target``."""
+    """Every kernel of an ONNX model, compiled for ``target``."""
     found = []
-    for name, text in executables(lower_until(source, "dispatch", target=target)):
-        compiled = compile_executable(text, target, CodegenOptions(keep_intermediates=True))
+    for name, text in kernel_texts(lower_until(source, "dispatch", target=target)):
+        compiled = compile_kernel(text, target, CodegenOptions(keep_intermediates=True))
         size = elf.sizes(compiled.object).text
         found.append(Listing(name, target, compiled.strategy, compiled.assembly, size))
     return found

@@ -1,4 +1,4 @@
-"""Writes flow modules as text: declarations of executables around a given ``@main``."""
+"""Writes flow modules as text: declarations of kernels around a given ``@main``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Executable:
+class FlowKernel:
     """A signature: types of arguments (tensors, then scalars) and of results.
 
     ``dims`` gives for each result the positions of the arguments that hold its dynamic extents.
@@ -25,7 +25,7 @@ class Executable:
             positions = self.dims[number] if self.dims else ()
             text = f" {{flow.dims = array<i64: {', '.join(map(str, positions))}>}}" if positions else ""
             results.append(result + text)
-        attributes = [f"flow.executable = @executables::@{name}"]
+        attributes = [f"flow.kernel = @kernels::@{name}"]
         if self.tied:
             attributes.append(f"flow.tied = array<i64: {', '.join(map(str, self.tied))}>")
         if self.may_alias:
@@ -34,12 +34,12 @@ class Executable:
         return f"  func.func private @{name}{signature} attributes {{{', '.join(attributes)}}}"
 
 
-def module(executables: Mapping[str, Executable], main: str, constants: Mapping[str, str] | None = None) -> str:
-    """A module with empty executables, their declarations, external globals of the given types, and ``main``."""
-    inner = "\n".join(f"    module @{name} attributes {{flow.executable}} {{}}" for name in executables)
-    declarations = "\n".join(e.declaration(name) for name, e in executables.items())
+def module(kernel_texts: Mapping[str, FlowKernel], main: str, constants: Mapping[str, str] | None = None) -> str:
+    """A module with empty kernels, their declarations, external globals of the given types, and ``main``."""
+    inner = "\n".join(f"    module @{name} attributes {{flow.kernel}} {{}}" for name in kernel_texts)
+    declarations = "\n".join(e.declaration(name) for name, e in kernel_texts.items())
     globals_ = "\n".join(
         f"  ml_program.global private @{name}(#ml_program.extern<{type_}>) : {type_}"
         for name, type_ in (constants or {}).items()
     )
-    return f"module {{\n  module @executables {{\n{inner}\n  }}\n{declarations}\n{globals_}\n{main}\n}}\n"
+    return f"module {{\n  module @kernels {{\n{inner}\n  }}\n{declarations}\n{globals_}\n{main}\n}}\n"

@@ -17,7 +17,7 @@ from rillet.ir.structured import walk
 
 
 def inlined(program: Program) -> Program:
-    """The same program with every call replaced by the executable's body and every ``flow`` operation by a tensor
+    """The same program with every call replaced by the kernel's body and every ``flow`` operation by a tensor
     operation.
     """
     with program.context, ir.Location.unknown():
@@ -34,7 +34,7 @@ def inlined(program: Program) -> Program:
                 old.replace_all_uses_with(new)
             op.erase()
         for op in list(program.module.body.operations):
-            is_declaration = op.operation.name == "func.func" and "flow.executable" in op.operation.attributes
+            is_declaration = op.operation.name == "func.func" and "flow.kernel" in op.operation.attributes
             if is_declaration or op.operation.name == "builtin.module":
                 op.operation.erase()
     program.module.operation.verify()

@@ -62,7 +62,8 @@ def assert_matches(
 ) -> None:
     """Run the model through the frontend and through ONNX Runtime and compare."""
     import onnxruntime
-    from interpreter import evaluate
+
+    from tests.support.onnx_interpreter import evaluate
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rillet.codegen import CompiledExecutable
+from rillet.codegen import CompiledKernel
 from rillet.targets import Target
 
 _INCLUDE = Path(__file__).parents[2] / "runtime" / "include"
@@ -29,7 +29,7 @@ class Emulator:
         """Whether the emulator is installed."""
         return shutil.which(self.qemu) is not None
 
-    def run(self, kernel: CompiledExecutable, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(self, kernel: CompiledKernel, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """What the bindings hold after all workgroups; raises ``CalledProcessError`` when one fails."""
         program = self._link(kernel)
         header = np.array([kernel.local_memory_size, len(arrays)], np.uint64).tobytes()
@@ -41,7 +41,7 @@ class Emulator:
             start += array.nbytes
         return found
 
-    def _link(self, kernel: CompiledExecutable) -> Path:
+    def _link(self, kernel: CompiledKernel) -> Path:
         code, program = self._folder / f"{kernel.name}.o", self._folder / kernel.name
         code.write_bytes(kernel.object)
         zig = [sys.executable, "-m", "ziglang", "cc", "-target", self._triple, "-std=c11", "-O1", "-static"]

@@ -1,11 +1,12 @@
-"""Texts of executables around one root, and their references, for the tests of the fast kernels."""
+"""Texts of kernels around one root, and their references, for the tests of the fast kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from harness import executable
+
+from tests.support.kernel_harness import kernel_text
 
 PACK = 16
 
@@ -75,7 +76,7 @@ def narrow_product(m: int, n: int, blocks: int, block: int) -> str:
 }} -> {result}
 return %0 : {result}"""
     arguments = f"%a: {left}, %q: {words}, %s: {scales}, %z: {zeros}"
-    return executable("narrow", arguments, result, body)
+    return kernel_text("narrow", arguments, result, body)
 
 
 def zero_init(result: str, element: str = "f32", dynamic: str = "") -> str:
@@ -107,7 +108,7 @@ def matmul(m: int, n: int, k: int) -> str:
     right = tensor((-(-n // PACK), k, PACK))
     maps = ("m, k", f"n floordiv {PACK}, k, n mod {PACK}", "m, n")
     body = zero_init(result) + reduction(result, left, right, "m, n, k", maps, "ppr") + bias_relu(result, 2, bias)
-    return executable("matmul", f"%a: {left}, %b: {right}, %bias: {bias}", result, f"{body}\nreturn %1 : {result}")
+    return kernel_text("matmul", f"%a: {left}, %b: {right}, %bias: {bias}", result, f"{body}\nreturn %1 : {result}")
 
 
 def batched(shapes: tuple[str, str, str], maps: tuple[str, str, str], dims: str = "", extents: str = "") -> str:
@@ -119,7 +120,7 @@ def batched(shapes: tuple[str, str, str], maps: tuple[str, str, str], dims: str 
     body = zero_init(result, dynamic=dynamic)
     body += reduction(result, left, right, "b, m, n, k", maps, "pppr")
     arguments = f"%a: {left}{attributes[0]}, %b: {right}{attributes[1]}{scalars}"
-    return executable("batched", arguments, f"{result}{attributes[2]}", f"{body}\nreturn %0 : {result}")
+    return kernel_text("batched", arguments, f"{result}{attributes[2]}", f"{body}\nreturn %0 : {result}")
 
 
 def conv2d(
@@ -156,7 +157,7 @@ def conv2d(
 }} {{flow.adds_nothing}} : {argument} to {left}
 {body.replace("%a", "%padded")}"""
     body += bias_relu(result, 4, bias)
-    text = executable("conv", f"%a: {argument}, %b: {right}, %bias: {bias}", result, f"{body}\nreturn %1 : {result}")
+    text = kernel_text("conv", f"%a: {argument}, %b: {right}, %bias: {bias}", result, f"{body}\nreturn %1 : {result}")
     return text, shape
 
 
@@ -185,7 +186,7 @@ def depthwise(
     maps = (f"n, h * {stride} + i * {dilation}, w * {stride} + j * {dilation}, c", "i, j, c", "n, h, w, c")
     body = zero_init(result) + reduction(result, left, right, "n, h, w, c, i, j", maps, "pppprr")
     body += bias_relu(result, 4, bias) + f"\nreturn %1 : {result}"
-    return executable("depthwise", f"%a: {left}, %b: {right}, %bias: {bias}", result, body), shape
+    return kernel_text("depthwise", f"%a: {left}, %b: {right}, %bias: {bias}", result, body), shape
 
 
 def depthwise_reference(x: np.ndarray, w: np.ndarray, stride: int, dilation: int) -> np.ndarray:
