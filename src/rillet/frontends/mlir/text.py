@@ -1,169 +1,34 @@
-"""The MLIR frontend: linalg, TOSA or StableHLO text becomes the tensor form by upstream's own conversions."""
+"""MLIR text becomes the tensor form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import linalg
-from torch_mlir.passmanager import PassManager
 
 from rillet.errors import CompileError, advice
 from rillet.frontends.arguments import checked_shapes
-from rillet.ir import Constants, Program, constants, dtypes, make_context
-
-_TOSA = "func.func(tosa-optional-decompositions,tosa-infer-shapes,tosa-make-broadcastable,tosa-to-linalg-named,"
-_TOSA += "tosa-layerwise-constant-fold,tosa-make-broadcastable,tosa-to-linalg,tosa-to-arith,tosa-to-tensor,tosa-to-scf)"
-_STABLEHLO = "chlo-legalize-to-stablehlo,stablehlo-legalize-to-linalg"
-
-_CONVERSIONS = {"tosa": f"builtin.module({_TOSA})", "stablehlo": f"builtin.module(func.func({_STABLEHLO}))"}
+from rillet.frontends.mlir import dialects
+from rillet.frontends.mlir.importer import import_module
+from rillet.ir import Program, make_context
 
 
 def import_text(text: str, inputs: Mapping[str, Sequence[int | str]] | None = None) -> Program:
     """Parse MLIR text and bring it to the tensor form.
 
-    The function to compile is ``@main``, or the only public one. Raises ``CompileError`` when the text does not parse
-    or verify, has no such function, or takes or returns something other than ranked tensors.
+    Raises ``CompileError`` when the text does not parse or verify, for ``inputs``, and as ``import_module`` does.
     """
     if checked_shapes(inputs):
         what = advice("inputs=", "--shape")
         raise CompileError(f"{what} cannot override shapes of MLIR: change the function's types instead")
+    return import_module(parse(text))
+
+
+def parse(text: str) -> ir.Module:
+    """The module that MLIR text holds, in a context of its own that knows every dialect of the frontend."""
     context = make_context()
-    _load_stablehlo(context)
+    dialects.load(context)
     try:
-        module = ir.Module.parse(text, context)
+        return ir.Module.parse(text, context)
     except ir.MLIRError as error:
         raise CompileError(f"the MLIR text is invalid: {error}") from error
-    program = Program(module, Constants())
-    with context, ir.Location.unknown():
-        used = {op.name.partition(".")[0] for op in _walk(module.operation)}
-        for dialect, pipeline in _CONVERSIONS.items():
-            if dialect in used:
-                _run(module, pipeline)
-        _run(module, "builtin.module(inline,func.func(linalg-generalize-named-ops),canonicalize,lower-affine,cse)")
-        _restore_fills(module)
-        main = _rename_entry(module)
-        _annotate(main)
-        _externalize(program)
-    return program
-
-
-def _run(module: ir.Module, pipeline: str) -> None:
-    try:
-        PassManager.parse(pipeline).run(module.operation)
-    except ir.MLIRError as error:
-        raise CompileError(f"the MLIR module cannot be brought to linalg form: {error}") from error
-
-
-def _restore_fills(module: ir.Module) -> None:
-    """Turn generics that only spread a scalar back into ``linalg.fill``, the one named op of the tensor form."""
-    for op in list(_walk(module.operation)):
-        if op.name != "linalg.generic" or len(op.operands) != 2 or isinstance(op.operands[0].type, ir.ShapedType):
-            continue
-        body = op.regions[0].blocks[0]
-        if len(body.operations) != 1 or body.operations[0].operands[0] != body.arguments[0]:
-            continue
-        with ir.InsertionPoint(op), op.location:
-            op.results[0].replace_all_uses_with(linalg.fill(op.operands[0], outs=[op.operands[1]]))
-        op.erase()
-
-
-def _rename_entry(module: ir.Module) -> ir.Operation:
-    functions = [op for op in module.body.operations if op.operation.name == "func.func"]
-    public = [f for f in functions if "sym_visibility" not in f.attributes]
-    named = [f for f in public if f.attributes["sym_name"].value == "main"]
-    entry = named or public
-    if len(entry) != 1:
-        names = ", ".join(f.attributes["sym_name"].value for f in public) or "none"
-        raise CompileError(
-            f"the MLIR module needs a public function @main, or exactly one public function; found: {names}"
-        )
-    entry[0].attributes["sym_name"] = ir.StringAttr.get("main")
-    return entry[0].operation
-
-
-def _annotate(main: ir.Operation) -> None:
-    """Give arguments and results the names and dtypes that the module file records."""
-    type_ = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-    for kind, key, types in (("argument", "arg_attrs", type_.inputs), ("result", "res_attrs", type_.results)):
-        given = main.attributes[key] if key in main.attributes else [()] * len(types)
-        old = [{named.name: named.attr for named in attributes} for attributes in given]
-        attributes = []
-        for ordinal, (tensor, known) in enumerate(zip(types, old, strict=True)):
-            if not isinstance(tensor, ir.RankedTensorType):
-                raise CompileError(
-                    f"{kind} {ordinal} of @main is {tensor}; only ranked tensors can cross a module's edge"
-                )
-            fields = {name: value for name, value in known.items() if name.startswith("rillet.")}
-            fields.setdefault("rillet.name", ir.StringAttr.get(f"{kind}{ordinal}"))
-            fields.setdefault("rillet.dtype", ir.StringAttr.get(_dtype_name(tensor.element_type)))
-            attributes.append(ir.DictAttr.get(fields))
-        main.attributes[key] = ir.ArrayAttr.get(attributes)
-
-
-def _dtype_name(element: ir.Type) -> str:
-    for candidate in dtypes.by_code.values():
-        # Signless integers are read as signed: MLIR does not say, and int8/int64 are what numpy users expect.
-        if candidate.mlir == str(element) and not candidate.name.startswith("uint"):
-            return candidate.name
-    raise CompileError(f"element type {element} cannot cross a module's edge")
-
-
-def _externalize(program: Program) -> None:
-    """Replace non-splat dense constants by external globals."""
-    blobs: dict[str, bytes] | None = None
-    for op in list(_walk(program.module.operation)):
-        if op.name != "arith.constant" or not isinstance(op.results[0].type, ir.RankedTensorType):
-            continue
-        attribute = op.attributes["value"]
-        if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
-            continue
-        tensor = ir.RankedTensorType(op.results[0].type)
-        if isinstance(attribute, ir.DenseElementsAttr):
-            array = np.array(attribute)
-        else:
-            blobs = _resources(program.module) if blobs is None else blobs
-            array = _resource_array(attribute, tensor, blobs)
-        with ir.InsertionPoint(op), op.location:
-            op.results[0].replace_all_uses_with(constants.constant(program, array))
-        op.erase()
-
-
-def _resources(module: ir.Module) -> dict[str, bytes]:
-    """The dense resources of a module, read from its printed form (the bindings have no accessor)."""
-    text = module.operation.get_asm(enable_debug_info=False)
-    _, _, section = text.rpartition("dialect_resources:")
-    blobs = {}
-    for line in section.splitlines():
-        name, separator, value = line.strip().rstrip(",").partition(': "0x')
-        if separator:
-            blobs[name.strip('"')] = bytes.fromhex(value.rstrip('"'))[4:]  # the first word is the alignment
-    return blobs
-
-
-def _resource_array(attribute: ir.Attribute, tensor: ir.RankedTensorType, blobs: dict[str, bytes]) -> np.ndarray:
-    name = str(attribute).removeprefix("dense_resource<").partition(">")[0].strip('"')
-    if name not in blobs:
-        raise CompileError(f"constant dense_resource<{name}> has no data in the MLIR text")
-    dtype = dtypes.by_name[_dtype_name(tensor.element_type)].numpy
-    try:
-        return np.frombuffer(blobs[name], dtype=dtype).reshape(tensor.shape)
-    except ValueError as error:
-        raise CompileError(f"constant dense_resource<{name}> does not hold a {tensor}: {error}") from error
-
-
-def _walk(op: ir.Operation) -> Iterator[ir.Operation]:
-    for region in op.regions:
-        for block in region:
-            for inner in block.operations:
-                yield inner.operation
-                yield from _walk(inner.operation)
-
-
-def _load_stablehlo(context: ir.Context) -> None:
-    from torch_mlir._mlir_libs import _stablehlo
-
-    _stablehlo.register_stablehlo_passes()
-    with context:
-        _stablehlo.register_dialect(context)
