@@ -33,7 +33,7 @@ SIGNATURES = {
     "matmul": (3, 1), "sum": (3, 0), "increment": (2, 1), "add": (3, 1), "widen": (2, 1), "narrow": (2, 1),
     "put": (3, 2), "twice": (2, 0), "count": (2, 1), "compress": (2, 2), "append": (2, 2), "fail": (2, 0),
 }  # fmt: skip
-KERNELS = """
+SOURCES = """
 KERNEL(matmul) {
   union { int64_t bits; float value; } bias = {C(0)};
   for (int i = 0; i < 4; i++)
@@ -75,7 +75,7 @@ def build(main: str, types: dict[str, str] | None = None, threads: int = 1, **co
     text = module(used, main, types)
     program = lower(text, [*schedule.passes(), *hal.passes(), *vm.passes()], constants=constants)
     vm.check(program)
-    kernels = "".join(f"KERNEL({part}" for part in KERNELS.split("KERNEL(")[1:] if part.split(")")[0] in used)
+    kernels = "".join(f"KERNEL({part}" for part in SOURCES.split("KERNEL(")[1:] if part.split(")")[0] in used)
     return load_program(program, kernels, SIGNATURES, threads)
 
 
