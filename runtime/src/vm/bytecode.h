@@ -1,4 +1,4 @@
-// The bytecode's opcodes and how their operands are laid out. docs/architecture.md, section 5, is the reference.
+// The bytecode's opcodes and how their operands are laid out. docs/reference/bytecode.md is the reference.
 #ifndef RILLET_VM_BYTECODE_H_
 #define RILLET_VM_BYTECODE_H_
 

@@ -1,4 +1,4 @@
-"""Code generation: one kernel (text) becomes one object file. See docs/architecture.md, sections 3 and 4."""
+"""Code generation: one kernel (text) becomes one object file. See docs/reference/flow-form.md and kernel-abi.md."""
 
 from rillet.codegen.cpu.compile import compile_kernel
 from rillet.codegen.result import CodegenOptions, CompiledKernel

@@ -18,7 +18,7 @@ class CodegenOptions:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """One kernel as an object file that defines hidden ``name`` and ``name__count`` (docs/architecture.md, §4)."""
+    """One kernel as an object file that defines hidden ``name`` and ``name__count`` (docs/reference/kernel-abi.md)."""
 
     name: str
     object: bytes

@@ -1,4 +1,4 @@
-"""The flow dialect: a host program of dispatches over tensors (docs/architecture.md, section 3).
+"""The flow dialect: a host program of dispatches over tensors (docs/reference/flow-form.md).
 
 Annotations are evaluated by the dialect machinery, so this file has no ``from __future__ import annotations``.
 """

@@ -1,7 +1,7 @@
 """The hal dialect: one operation for each call a host program makes into the runtime's device layer.
 
 Operations carry their import's name with the dots after ``hal`` as underscores: ``hal.cmd_bind`` is ``hal.cmd.bind``
-(docs/architecture.md, section 5).
+(docs/reference/hal.md).
 
 Annotations are evaluated by the dialect machinery, so this file has no ``from __future__ import annotations``.
 """

@@ -1,4 +1,4 @@
-"""The vm dialect: one operation for each instruction of the bytecode (docs/architecture.md, section 5).
+"""The vm dialect: one operation for each instruction of the bytecode (docs/reference/bytecode.md).
 
 Integers of every width, booleans and the bits of f64 are ``i64``; every object is a ``!vm.ref``. Branches are
 upstream's ``cf.br`` and ``cf.cond_br``, functions ``func.func`` with ``func.return``.
@@ -16,7 +16,7 @@ from torch_mlir.dialects.ext import Operand, Result
 I64 = ir.IntegerType[64]
 Bool = ir.IntegerType[1]
 
-# The opcodes of docs/architecture.md, section 5, by operation name. Control flow has no operation here.
+# The opcodes of docs/reference/bytecode.md, by operation name. Control flow has no operation here.
 TRAP, CONST, MOV, MOV_REF, NULL_REF, BRANCH, BRANCH_IF, CALL, RETURN = range(9)
 GLOBAL_LOAD, GLOBAL_STORE, GLOBAL_LOAD_REF, GLOBAL_STORE_REF, CMP_NULL = range(9, 14)
 _INTEGER = "add sub mul div_s div_u rem_s rem_u and or xor shl shr_s shr_u min_s max_s floordiv ceildiv"

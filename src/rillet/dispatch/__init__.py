@@ -1,6 +1,4 @@
-"""Dispatch formation: tensor form → host program of dispatches (``flow``) and kernels (docs/architecture.md,
-section 3).
-"""
+"""Dispatch formation: tensor form → host program of dispatches (``flow``) and kernels (docs/reference/flow-form.md)."""
 
 from __future__ import annotations
 

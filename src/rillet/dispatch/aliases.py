@@ -1,4 +1,4 @@
-"""Finds results that may overwrite an argument: ``flow.may_alias`` (docs/architecture.md, section 3).
+"""Finds results that may overwrite an argument: ``flow.may_alias`` (docs/reference/flow-form.md).
 
 An argument qualifies when exactly one operation reads it, at the position of the result's element that comes out of it,
 and no other result has elements that come out of it at other positions, for which kernels may read it again: so every

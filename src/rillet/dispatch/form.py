@@ -1,4 +1,4 @@
-"""What holds after dispatch formation (docs/architecture.md, section 3)."""
+"""What holds after dispatch formation (docs/reference/flow-form.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Moves each marked region into a kernel of its own and calls it from the host program (docs/architecture.md,
-section 3).
+"""Moves each marked region into a kernel of its own and calls it from the host program (docs/reference/flow-form.md).
 
 Members are moved, not copied. What a region reads becomes an argument, except constants and tensors made out of
 nothing, which each kernel makes for itself. Extents of tensors at the kernel's edge become scalar arguments.

@@ -1,8 +1,8 @@
 """Static mode: bytecode linked into the program beside the kernels, run by the C runtime without a heap.
 
 The folder's one function, its header and its example are those of C mode; behind it stands the runtime's session with
-the program as a module file in read-only memory, whose library names the library of kernels (docs/architecture.md,
-section 7).
+the program as a module file in read-only memory, which names the library of kernels
+(docs/reference/runtime.md).
 """
 
 from __future__ import annotations

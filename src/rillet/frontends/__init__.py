@@ -1,1 +1,1 @@
-"""Frontends: each turns a model format into the tensor form (docs/architecture.md, section 2)."""
+"""Frontends: each turns a model format into the tensor form (docs/reference/tensor-form.md)."""

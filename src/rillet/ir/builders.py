@@ -1,4 +1,4 @@
-"""Builds the structured ops of the tensor form (docs/architecture.md, section 2) at the current insertion point.
+"""Builds the structured ops of the tensor form (docs/reference/tensor-form.md) at the current insertion point.
 
 Everything here takes and returns plain MLIR values. An *extent* is an ``int`` when it is known and an ``index`` value
 when it is not; a list of extents mixes both, as ``tensor.empty`` and friends do. Indexing maps are given as one

@@ -1,4 +1,4 @@
-"""Constants in the tensor form: splats inline, the rest external globals (docs/architecture.md, section 2)."""
+"""Constants in the tensor form: splats inline, the rest external globals (docs/reference/tensor-form.md)."""
 
 from __future__ import annotations
 

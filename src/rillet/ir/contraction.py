@@ -149,7 +149,7 @@ def _product(view: Structured) -> ir.Operation | None:
 
 
 def is_interleaved(map_: Map) -> bool:
-    """Whether steps of the reduction lie side by side in packed panels (docs/architecture.md, section 3)."""
+    """Whether steps of the reduction lie side by side in packed panels (docs/reference/flow-form.md)."""
     return sum(isinstance(e, ir.AffineModExpr) for e in map_) > 1
 
 

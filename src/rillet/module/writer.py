@@ -1,4 +1,4 @@
-"""The module file (docs/architecture.md, section 6): header, FlatBuffer, aligned segments."""
+"""The module file (docs/reference/module-file.md): header, FlatBuffer, aligned segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimization of the tensor form: folding, layouts, cleanup (docs/architecture.md, section 2)."""
+"""Optimization of the tensor form: folding, layouts, cleanup (docs/reference/tensor-form.md)."""
 
 from __future__ import annotations
 

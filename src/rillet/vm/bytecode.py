@@ -1,4 +1,4 @@
-"""Encoding of vm functions as bytecode (docs/architecture.md, section 5)."""
+"""Encoding of vm functions as bytecode (docs/reference/bytecode.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytecode as text, one instruction a line (docs/architecture.md, section 5)."""
+"""Bytecode as text, one instruction a line (docs/reference/bytecode.md)."""
 
 from __future__ import annotations
 

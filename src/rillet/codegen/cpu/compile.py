@@ -24,7 +24,7 @@ def compile_kernel(text: str, target: Target, options: CodegenOptions | None = N
     """Compile the printed ``builtin.module @name attributes {flow.kernel} {...}`` of one kernel.
 
     The same text, target and options always give the same bytes. Raises ``CompileError`` when the kernel is not
-    in the form of docs/architecture.md, section 3, or holds something no strategy takes.
+    in the form of docs/reference/flow-form.md, or holds something no strategy takes.
     """
     options = options or CodegenOptions()
     with thread_context(), ir.Location.unknown():

@@ -1,7 +1,7 @@
 """The kernel being built: its two functions, what the kernel's values are inside them, loops and scratch memory.
 
 A kernel module holds ``@NAME__body(bindings, scalars, workgroup x, y, z, scratch) -> i32`` and ``@NAME__grid(scalars)
--> (index, index, index)``. ``codegen.llvm`` wraps them in the C ABI of docs/architecture.md, section 4.
+-> (index, index, index)``. ``codegen.llvm`` wraps them in the C ABI of docs/reference/kernel-abi.md.
 
 In memory bool is a byte (0 or 1), ``index`` is ``i64``, and types narrower than a byte take one byte each.
 """

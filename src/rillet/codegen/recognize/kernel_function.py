@@ -94,7 +94,7 @@ class Generic:
 
 
 class KernelFunction:
-    """One kernel (docs/architecture.md, section 3). Raises ``CompileError`` when the function is not in that
+    """One kernel (docs/reference/flow-form.md). Raises ``CompileError`` when the function is not in that
     form."""
 
     def __init__(self, module: ir.Module, knobs: Knobs = MODEL):

@@ -19,7 +19,7 @@ from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
-ADDS_NOTHING = "flow.adds_nothing"  # on a pad: see docs/architecture.md, "Padded operands"
+ADDS_NOTHING = "flow.adds_nothing"  # on a pad: see docs/reference/flow-form.md, "Padded operands"
 _RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"})
 
 

@@ -1,4 +1,4 @@
-"""Packs the right-hand sides of contractions into column panels (docs/architecture.md, section 3, "Packed right-hand
+"""Packs the right-hand sides of contractions into column panels (docs/reference/flow-form.md, "Packed right-hand
 sides").
 
 A constant is packed now, in numpy, once for all its users. A computed one is packed by a dispatch of its own where

@@ -1,6 +1,6 @@
 """Sums of products of 8-bit integers by instructions that take several steps of the reduction at once.
 
-The packed right-hand side holds a *group* of steps of a column together (docs/architecture.md, section 3). Left-hand
+The packed right-hand side holds a *group* of steps of a column together (docs/reference/flow-form.md). Left-hand
 rows are read where they lie, if whole groups lie there and the instruction takes them as they are; else row tiles are
 copied to scratch first. What instructions there are is part of the target's description.
 """

@@ -1,6 +1,6 @@
 """Links kernel objects into one embedded ELF: a shared object without libc, dynamic linker or symbolic relocations.
 
-Its only export is ``rlt_executable_query``, which returns the table of entries (docs/architecture.md, section 4).
+Its only export is ``rlt_executable_query``, which returns the table of entries (docs/reference/kernel-abi.md).
 """
 
 from __future__ import annotations

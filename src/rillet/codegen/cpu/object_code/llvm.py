@@ -16,7 +16,7 @@ from rillet.codegen.cpu.object_code import mve, object_file
 from rillet.errors import CompileError
 from rillet.targets import Target
 
-# The state structure of docs/architecture.md, section 4; LLVM lays it out for the target.
+# The state structure of docs/reference/kernel-abi.md; LLVM lays it out for the target.
 _STATE = "{ ptr, ptr, [3 x i32], i32, ptr, iSIZE }"
 
 _FUNCTION = 'attributes #900 = {{ noinline nounwind{size} "no-builtins" "frame-pointer"="none" }}'
