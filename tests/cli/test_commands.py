@@ -117,7 +117,7 @@ def test_inspect_and_targets_give_facts(artifact, capsys):
     assert main(["inspect", str(artifact), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["inputs"][0] == {"name": "argument0", "dtype": "float32", "shape": [2, 3]}
-    assert facts["kernels"][0]["selected"]
+    assert facts["libraries"][0]["selected"]
     assert main(["targets", "--json"]) == 0
     assert "x86-64-v3" in [t["name"] for t in json.loads(capsys.readouterr().out)]
 
@@ -132,7 +132,7 @@ def test_several_variants_share_a_file_and_the_best_one_is_chosen(source, capsys
         main(["compile", str(source), "--target", "x86-64-v2", "--target", "x86-64-v3", "--target", "x86-64-v4"]) == 0
     )
     assert main(["inspect", str(source.with_suffix(".rlm")), "--json"]) == 0
-    variants = json.loads(capsys.readouterr().out.partition("{")[2].join(["{", ""]))["kernels"]
+    variants = json.loads(capsys.readouterr().out.partition("{")[2].join(["{", ""]))["libraries"]
     assert [v["target"] for v in variants] == ["x86-64-v4", "x86-64-v3", "x86-64-v2"]
     assert sum(v["selected"] for v in variants) == 1
     assert main(["run", str(source.with_suffix(".rlm"))]) == 0

