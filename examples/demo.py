@@ -31,7 +31,7 @@ _FILES = (
     "Makefile",
     "runtime/CMakeLists.txt",
     "src/rillet/errors.py",
-    "runtime/include/rillet/executable.h",
+    "runtime/include/rillet/kernel_abi.h",
     "examples/demo.py",
 )
 

@@ -78,7 +78,7 @@ def segment(w: Writer, offset: int, data: bytes, crc32: int) -> int:
     return w.table(("Uint64", offset), ("Uint64", len(data)), ("Uint32", crc32))
 
 
-def executable(w: Writer, target: str, features: list[str], offset: int, image: bytes) -> int:
+def library(w: Writer, target: str, features: list[str], offset: int, image: bytes) -> int:
     segment_at = segment(w, offset, image, zlib.crc32(image))
     features_at = w.strings(features)
     entries_at = w.strings(["matmul", "softmax"])
@@ -106,14 +106,14 @@ def metadata(constant_offsets: list[int], image_offsets: list[int]) -> bytes:
     code = w.scalars(INIT_CODE + MAIN_CODE, 2, "PrependUint16")
     placed = zip(constant_offsets, CONSTANTS, strict=True)
     constants = w.offsets([segment(w, at, data, zlib.crc32(data)) for at, data in placed])
-    executables = w.offsets([
-        executable(w, "x86-64-v3", ["avx2", "fma"], image_offsets[0], IMAGES[0]),
-        executable(w, "x86-64-v2", [], image_offsets[1], IMAGES[1]),
+    libraries = w.offsets([
+        library(w, "x86-64-v3", ["avx2", "fma"], image_offsets[0], IMAGES[0]),
+        library(w, "x86-64-v2", [], image_offsets[1], IMAGES[1]),
     ])  # fmt: skip
     stats = w.offsets([w.table(w.string("arena_bytes"), ("Int64", 4096)), w.table(w.string("macs"), ("Int64", -1))])
     root = w.table(
         w.string("test writer"), ("offset", imports), ("offset", functions), ("offset", exports), ("offset", code),
-        ("Uint32", 0), ("Uint32", 1), ("offset", constants), ("offset", executables), ("offset", stats),
+        ("Uint32", 0), ("Uint32", 1), ("offset", constants), ("offset", libraries), ("offset", stats),
     )  # fmt: skip
     w.builder.Finish(root, file_identifier=b"RLM1")
     return bytes(w.builder.Output())

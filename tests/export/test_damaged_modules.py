@@ -26,7 +26,7 @@ MUTANTS = 200
 _MAIN = """#include "rillet/arena.h"
 #include "rillet/session.h"
 #include "semihosting.h"
-extern const rlt_executable_library_t* dense_kernels(uint32_t abi_version);
+extern const rlt_kernel_table_t* dense_kernels(uint32_t abi_version);
 static _Alignas(64) uint8_t module[65536];
 static _Alignas(64) uint8_t memory[65536];
 static _Alignas(64) float x[12];

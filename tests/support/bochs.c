@@ -13,7 +13,7 @@
 #include "disk.h"
 #include "printer.h"
 #include "rillet/arena.h"
-#include "rillet/executable_loader.h"
+#include "rillet/library_loader.h"
 #include "rillet/session.h"
 
 enum { MODULE, KERNEL };
@@ -61,7 +61,7 @@ static rlt_status_t run_module(const void* file, uint64_t length, rlt_error_t* e
   return status;
 }
 
-static rlt_status_t run_grid(const rlt_executable_entry_t* entry, rlt_dispatch_state_t* state) {
+static rlt_status_t run_grid(const rlt_kernel_entry_t* entry, rlt_dispatch_state_t* state) {
   entry->workgroup_count(state->constants, state->workgroup_count);
   uint32_t id[3];
   for (id[2] = 0; id[2] < state->workgroup_count[2]; ++id[2]) {
@@ -76,7 +76,7 @@ static rlt_status_t run_grid(const rlt_executable_entry_t* entry, rlt_dispatch_s
 
 static rlt_status_t run_kernel(const void* elf, uint64_t length, rlt_error_t* error) {
   rlt_allocator_t allocator = rlt_arena_allocator(&arena);
-  rlt_executable_t* executable = NULL;
+  rlt_library_t* library = NULL;
   void *bindings[MOST], *scratch = NULL;
   uint64_t lengths[MOST];
   rlt_dispatch_state_t state = {.bindings = bindings};
@@ -92,17 +92,17 @@ static rlt_status_t run_kernel(const void* elf, uint64_t length, rlt_error_t* er
     status = rlt_allocator_allocate_aligned(allocator, lengths[i] + 1, 64, error, &bindings[i]);
     if (status == RLT_OK) memcpy(bindings[i], data, lengths[i]);
   }
-  if (status == RLT_OK) status = rlt_embedded_elf_load(elf, length, allocator, error, &executable);
+  if (status == RLT_OK) status = rlt_embedded_elf_load(elf, length, allocator, error, &library);
   if (status != RLT_OK) return status;
-  state.local_memory_size = executable->local_memory_size;
+  state.local_memory_size = library->local_memory_size;
   status = rlt_allocator_allocate_aligned(allocator, state.local_memory_size + 1, 64, error, &scratch);
   state.local_memory = scratch;
-  if (status == RLT_OK) status = run_grid(executable->library->entries, &state);
+  if (status == RLT_OK) status = run_grid(library->table->entries, &state);
   if (status == RLT_OK) {
     print_number(RLT_OK), print_number(state.binding_count - inputs);
     for (uint32_t i = inputs; i < state.binding_count; ++i) print_part(bindings[i], lengths[i]);
   }
-  rlt_executable_release(executable);
+  rlt_library_release(library);
   return status;
 }
 

@@ -30,7 +30,7 @@ def compile_kernels(folder: Path) -> bytes:
     source = ["-c", str(_RUNTIME / "tests" / "hal" / "kernels.c"), f"-I{_RUNTIME / 'include'}", "-o", str(obj)]
     subprocess.run([*zig, "cc", *target, *flags, *source], check=True)
     link = ["-shared", "-nostdlib", "--no-undefined", "--hash-style=sysv", "--gc-sections", "--build-id=none"]
-    link += ["-z", "max-page-size=4096", "-z", "norelro", "-z", "noexecstack", "-s", "-e", "rlt_executable_query"]
+    link += ["-z", "max-page-size=4096", "-z", "norelro", "-z", "noexecstack", "-s", "-e", "rlt_kernel_query"]
     subprocess.run([*zig, "ld.lld", *link, "--no-eh-frame-hdr", str(obj), "-o", str(elf)], check=True)
     return elf.read_bytes()
 

@@ -17,7 +17,7 @@ from rillet.runtime import Module, load
 
 _INCLUDE = Path(__file__).parents[2] / "runtime" / "include"
 _PRELUDE = """
-#include "rillet/executable.h"
+#include "rillet/kernel_abi.h"
 #define BINDING(type, n) ((type*)state->bindings[n])
 #define F(n) BINDING(float, n)
 #define C(n) (state->constants[n])
@@ -34,10 +34,10 @@ def library(source: str, entries: Sequence[str], signatures: Mapping[str, tuple[
     """
     rows = ", ".join(f'{{"{n}", {n}, one, {signatures[n][0]}, {signatures[n][1]}, 0, 0}}' for n in entries)
     table = f"""
-static const rlt_executable_entry_t entries[] = {{ {rows} }};
-static const rlt_executable_library_t library = {{RLT_EXECUTABLE_ABI_VERSION, {len(entries)}, entries}};
-__attribute__((visibility("default"))) const rlt_executable_library_t* rlt_executable_query(uint32_t version) {{
-  return version == RLT_EXECUTABLE_ABI_VERSION ? &library : 0;
+static const rlt_kernel_entry_t entries[] = {{ {rows} }};
+static const rlt_kernel_table_t table = {{RLT_KERNEL_ABI_VERSION, {len(entries)}, entries}};
+__attribute__((visibility("default"))) const rlt_kernel_table_t* rlt_kernel_query(uint32_t version) {{
+  return version == RLT_KERNEL_ABI_VERSION ? &table : 0;
 }}
 """
     with tempfile.TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ __attribute__((visibility("default"))) const rlt_executable_library_t* rlt_execu
         target = ["-target", f"{platform.machine()}-linux-none", f"-I{_INCLUDE}"]
         _run([*zig, "cc", *target, *flags, "-c", str(code), "-o", str(obj)])
         link = ["-shared", "-nostdlib", "--no-undefined", "--hash-style=sysv", "--build-id=none", "--no-eh-frame-hdr"]
-        link += ["-z", "max-page-size=4096", "-z", "norelro", "-z", "noexecstack", "-s", "-e", "rlt_executable_query"]
+        link += ["-z", "max-page-size=4096", "-z", "norelro", "-z", "noexecstack", "-s", "-e", "rlt_kernel_query"]
         _run([*zig, "ld.lld", *link, str(obj), "-o", str(elf)])
         return CompiledLibrary("test", platform.machine(), (), 0, elf.read_bytes(), list(entries))
 

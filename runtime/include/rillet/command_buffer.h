@@ -10,7 +10,7 @@
 #define RILLET_COMMAND_BUFFER_H_
 
 #include "rillet/buffer.h"
-#include "rillet/executable_loader.h"
+#include "rillet/library_loader.h"
 
 RLT_BEGIN_DECLS
 
@@ -37,7 +37,7 @@ typedef struct rlt_command_t {
   rlt_atomic_uint32_t learned[4];  // what a driver remembers about the command between executions; 0 at first
   union {
     struct {
-      const rlt_executable_entry_t* entry;
+      const rlt_kernel_entry_t* entry;
       uint32_t first_constant;  // in the command buffer's constants
       uint32_t workgroup_count[3];
     } dispatch;
@@ -72,15 +72,15 @@ typedef struct rlt_command_buffer_t {
   uint32_t constant_count, constant_capacity;
   uint32_t pending_binding, pending_constant;  // first of the next dispatch
   uint32_t local_memory_size;                  // the most any dispatch needs
-  rlt_executable_t* executable;                // retained; that of all dispatches
+  rlt_library_t* library;                // retained; that of all dispatches
 } rlt_command_buffer_t;
 
 extern const rlt_object_type_t rlt_command_buffer_type;
 
 // Starts recording against tables of `slot_count` buffers (at most RLT_COMMAND_BUFFER_MAX_SLOTS). Dispatches call entries
-// of `executable` (retained; NULL when there are none).
+// of `library` (retained; NULL when there are none).
 enum { RLT_COMMAND_BUFFER_MAX_SLOTS = 65535 };
-rlt_status_t rlt_command_buffer_create(uint32_t slot_count, rlt_executable_t* executable, rlt_allocator_t allocator,
+rlt_status_t rlt_command_buffer_create(uint32_t slot_count, rlt_library_t* library, rlt_allocator_t allocator,
                                        rlt_error_t* error, rlt_command_buffer_t** out_commands);
 
 // Appends push constants for the next dispatch.

@@ -51,7 +51,7 @@ void rlt_device_initialize(rlt_device_t* device, const rlt_device_vtable_t* vtab
 typedef struct rlt_dispatch_observer_t {
   void* self;
   uint64_t (*begin)(void* self);
-  void (*end)(void* self, const rlt_executable_entry_t* entry, uint64_t begun);
+  void (*end)(void* self, const rlt_kernel_entry_t* entry, uint64_t begun);
 } rlt_dispatch_observer_t;
 
 // Executes in order on the calling thread; needs no operating system. `observer` may be NULL, and is copied.

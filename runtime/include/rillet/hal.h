@@ -6,7 +6,7 @@
 #include "rillet/buffer.h"
 #include "rillet/command_buffer.h"
 #include "rillet/device.h"
-#include "rillet/executable_loader.h"
+#include "rillet/library_loader.h"
 #include "rillet/semaphore.h"
 #include "rillet/vm.h"
 
@@ -17,7 +17,7 @@ typedef struct rlt_hal_module_t rlt_hal_module_t;
 
 typedef struct rlt_hal_module_params_t {
   rlt_device_t* device;            // retained
-  rlt_executable_t* executable;    // retained; NULL for a module without kernels
+  rlt_library_t* library;    // retained; NULL for a module without kernels
   rlt_buffer_t* const* constants;  // retained; buffers of the constant segments
   uint32_t constant_count;
   // Text for errors: names of the inputs, and the messages of the program's checks, by ordinal. Either may be NULL, and

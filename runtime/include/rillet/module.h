@@ -20,8 +20,8 @@ enum {
   RLT_MODULE_MAX_RANK = 64,        // dimensions of an input or output
 };
 
-// How an executable is stored.
-enum { RLT_EXECUTABLE_EMBEDDED_ELF = 0, RLT_EXECUTABLE_SYSTEM_LIBRARY = 1, RLT_EXECUTABLE_STATIC = 2 };
+// How a library is stored.
+enum { RLT_LIBRARY_EMBEDDED_ELF = 0, RLT_LIBRARY_SYSTEM = 1, RLT_LIBRARY_STATIC = 2 };
 
 // An array of strings, or of another kind of element, inside the file.
 typedef struct rlt_module_vector_t {
@@ -34,7 +34,7 @@ typedef struct rlt_module_view_t {
   const uint8_t* data;
   size_t length;
   const char* producer;
-  rlt_module_vector_t imports, functions, exports, code, constants, executables, stats, entry_facts;
+  rlt_module_vector_t imports, functions, exports, code, constants, libraries, stats, entry_facts;
   rlt_module_vector_t messages;  // rlt_module_string: what checks of the program say when they fail
   uint32_t int_globals, ref_globals;
 } rlt_module_view_t;
@@ -57,15 +57,15 @@ typedef struct rlt_module_export_t {
   rlt_module_vector_t inputs, outputs;  // rlt_module_tensor
 } rlt_module_export_t;
 
-typedef struct rlt_module_executable_t {
+typedef struct rlt_module_library_t {
   const char* target;            // e.g. "x86-64-v3"
   const char* arch;              // e.g. "x86_64"
   rlt_module_vector_t features;  // rlt_module_string: CPU features that must be present
   rlt_module_vector_t entries;   // rlt_module_string: entry names in ordinal order
-  rlt_module_bytes_t image;      // empty when format is RLT_EXECUTABLE_STATIC
+  rlt_module_bytes_t image;      // empty when format is RLT_LIBRARY_STATIC
   uint32_t crc32;                // of the image
   uint8_t format;
-} rlt_module_executable_t;
+} rlt_module_library_t;
 
 typedef struct rlt_module_stat_t {
   const char* key;
@@ -82,12 +82,12 @@ typedef struct rlt_module_entry_facts_t {
 // none) and fills *out.
 // Fails with RLT_INVALID_ARGUMENT (alignment), RLT_DATA_LOSS (not a module, truncated, or corrupt: the message says
 // what and where) or RLT_INCOMPATIBLE (another version of the format). The bytecode itself is verified by
-// rlt_vm_module_create, the bytes of an executable by rlt_module_check_executable, those of constants by
+// rlt_vm_module_create, the bytes of a library by rlt_module_check_library, those of constants by
 // rlt_module_check_constants.
 rlt_status_t rlt_module_open(const void* data, size_t length, rlt_error_t* error, rlt_module_view_t* out);
 
-// Compares an executable's image with its checksum; call before loading it. Fails with RLT_DATA_LOSS.
-rlt_status_t rlt_module_check_executable(const rlt_module_view_t* module, uint32_t index, rlt_error_t* error);
+// Compares a library's image with its checksum; call before loading it. Fails with RLT_DATA_LOSS.
+rlt_status_t rlt_module_check_library(const rlt_module_view_t* module, uint32_t index, rlt_error_t* error);
 
 // Compares every constant with its checksum, which reads all of them. Fails with RLT_DATA_LOSS.
 rlt_status_t rlt_module_check_constants(const rlt_module_view_t* module, rlt_error_t* error);
@@ -97,7 +97,7 @@ rlt_vm_import_t rlt_module_import(const rlt_module_view_t* module, uint32_t inde
 rlt_vm_function_t rlt_module_function(const rlt_module_view_t* module, uint32_t index);
 rlt_module_export_t rlt_module_export(const rlt_module_view_t* module, uint32_t index);
 rlt_module_bytes_t rlt_module_constant(const rlt_module_view_t* module, uint32_t index);
-rlt_module_executable_t rlt_module_executable(const rlt_module_view_t* module, uint32_t index);
+rlt_module_library_t rlt_module_library(const rlt_module_view_t* module, uint32_t index);
 rlt_module_stat_t rlt_module_stat(const rlt_module_view_t* module, uint32_t index);
 rlt_module_entry_facts_t rlt_module_entry_facts(const rlt_module_view_t* module, uint32_t index);
 

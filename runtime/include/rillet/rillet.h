@@ -7,7 +7,7 @@
 #include "rillet/atomics.h"
 #include "rillet/code_memory.h"
 #include "rillet/config.h"
-#include "rillet/executable.h"
+#include "rillet/kernel_abi.h"
 #include "rillet/hal.h"
 #include "rillet/module.h"
 #include "rillet/object.h"

@@ -36,7 +36,7 @@ typedef struct rlt_session_options_t {
 
 // Loads the module in `length` bytes at `data` (a multiple of RLT_MODULE_DATA_ALIGNMENT), which must stay unchanged until
 // `owner_release(owner)` (may be NULL) is called; that happens once, also when this fails. `options` may be NULL. Fails
-// with what reading, verifying and loading fail with; RLT_INCOMPATIBLE when no executable fits this processor.
+// with what reading, verifying and loading fail with; RLT_INCOMPATIBLE when no library fits this processor.
 rlt_status_t rlt_session_create(const void* data, size_t length, void* owner, void (*owner_release)(void* owner),
                                 const rlt_session_options_t* options, rlt_allocator_t allocator, rlt_error_t* error,
                                 rlt_session_t** out_session);
@@ -55,8 +55,8 @@ void rlt_session_release(rlt_session_t* session);
 // What the file holds.
 const rlt_module_view_t* rlt_session_module(const rlt_session_t* session);
 
-// The ordinal of the executable that was chosen for this processor; UINT32_MAX when the module has none.
-uint32_t rlt_session_executable(const rlt_session_t* session);
+// The ordinal of the library that was chosen for this processor; UINT32_MAX when the module has none.
+uint32_t rlt_session_library(const rlt_session_t* session);
 
 // The ordinal of an export. RLT_NOT_FOUND when there is none of that name.
 rlt_status_t rlt_session_find_export(const rlt_session_t* session, const char* name, rlt_error_t* error,

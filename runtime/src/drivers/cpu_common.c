@@ -31,7 +31,7 @@ void rlt_cpu_resolve(const rlt_command_buffer_t* commands, rlt_buffer_t* const* 
 
 static int run_dispatch(const rlt_command_buffer_t* commands, const rlt_command_t* command, void* const* addresses,
                         void* local_memory, uint64_t begin, uint64_t end) {
-  const rlt_executable_entry_t* entry = command->dispatch.entry;
+  const rlt_kernel_entry_t* entry = command->dispatch.entry;
   const uint32_t* grid = command->dispatch.workgroup_count;
   rlt_dispatch_state_t state;
   state.bindings = addresses + command->first_binding;
@@ -90,13 +90,13 @@ int rlt_cpu_run(const rlt_command_buffer_t* commands, const rlt_command_t* comma
 
 rlt_status_t rlt_cpu_kernel_error(const rlt_command_buffer_t* commands, const rlt_command_t* command, int code,
                                   rlt_error_t* error) {
-  const rlt_executable_entry_t* entry = command->dispatch.entry;
+  const rlt_kernel_entry_t* entry = command->dispatch.entry;
   if (code == RLT_DISPATCH_OUT_OF_BOUNDS) {
     rlt_error_set(error, RLT_TRAP, "an index in the data is out of bounds (in kernel '%s')", entry->name);
   } else {
     rlt_error_set(error, RLT_TRAP, "failed with code %d (in kernel '%s')", code, entry->name);
   }
-  if (error) error->entry = (uint32_t)(entry - commands->executable->library->entries) + 1;
+  if (error) error->entry = (uint32_t)(entry - commands->library->table->entries) + 1;
   return RLT_TRAP;
 }
 

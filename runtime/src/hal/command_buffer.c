@@ -5,7 +5,7 @@
 
 static void command_buffer_destroy(rlt_object_t* object) {
   rlt_command_buffer_t* commands = (rlt_command_buffer_t*)object;
-  rlt_executable_release(commands->executable);
+  rlt_library_release(commands->library);
   rlt_allocator_free(commands->allocator, commands->commands);
   rlt_allocator_free(commands->allocator, commands->bindings);
   rlt_allocator_free(commands->allocator, commands->constants);
@@ -14,7 +14,7 @@ static void command_buffer_destroy(rlt_object_t* object) {
 
 const rlt_object_type_t rlt_command_buffer_type = {"hal.cmd", command_buffer_destroy};
 
-rlt_status_t rlt_command_buffer_create(uint32_t slot_count, rlt_executable_t* executable, rlt_allocator_t allocator,
+rlt_status_t rlt_command_buffer_create(uint32_t slot_count, rlt_library_t* library, rlt_allocator_t allocator,
                                        rlt_error_t* error, rlt_command_buffer_t** out_commands) {
   *out_commands = NULL;
   if (slot_count > RLT_COMMAND_BUFFER_MAX_SLOTS) {
@@ -29,8 +29,8 @@ rlt_status_t rlt_command_buffer_create(uint32_t slot_count, rlt_executable_t* ex
   commands->allocator = allocator;
   commands->slot_count = slot_count;
   commands->slots = (rlt_slot_t*)(commands + 1);
-  rlt_executable_retain(executable);
-  commands->executable = executable;
+  rlt_library_retain(library);
+  commands->library = library;
   *out_commands = commands;
   return RLT_OK;
 }
@@ -114,11 +114,11 @@ rlt_status_t rlt_command_buffer_bind(rlt_command_buffer_t* commands, uint32_t bi
 
 rlt_status_t rlt_command_buffer_dispatch(rlt_command_buffer_t* commands, uint32_t entry_ordinal, rlt_error_t* error) {
   RLT_RETURN_IF_ERROR(check_recording(commands, error));
-  const uint32_t entry_count = commands->executable ? commands->executable->library->entry_count : 0;
+  const uint32_t entry_count = commands->library ? commands->library->table->entry_count : 0;
   if (entry_ordinal >= entry_count) {
     return rlt_error_set(error, RLT_OUT_OF_RANGE, "dispatch entry %u is not below %u", entry_ordinal, entry_count);
   }
-  const rlt_executable_entry_t* entry = &commands->executable->library->entries[entry_ordinal];
+  const rlt_kernel_entry_t* entry = &commands->library->table->entries[entry_ordinal];
   const uint32_t binding_count = commands->binding_count - commands->pending_binding;
   const uint32_t constant_count = commands->constant_count - commands->pending_constant;
   if (binding_count != entry->binding_count || constant_count != entry->constant_count) {

@@ -13,7 +13,7 @@ static const int64_t MAX_TENSOR_BYTES = INT64_C(1) << 55;
 struct rlt_hal_module_t {
   rlt_allocator_t allocator;
   rlt_device_t* device;
-  rlt_executable_t* executable;
+  rlt_library_t* library;
   const char* (*input_name)(void* self, int64_t argument);
   const char* (*message)(void* self, int64_t ordinal);
   void* text_self;
@@ -228,7 +228,7 @@ static rlt_status_t hal_cmd_create(void* self, const rlt_vm_call_t* call, rlt_er
   const rlt_hal_module_t* module = (const rlt_hal_module_t*)self;
   CHECK_RANGE(0, "the number of slots", UINT32_MAX);
   rlt_command_buffer_t* commands = NULL;
-  RLT_RETURN_IF_ERROR(rlt_command_buffer_create((uint32_t)call->int_arguments[0], module->executable,
+  RLT_RETURN_IF_ERROR(rlt_command_buffer_create((uint32_t)call->int_arguments[0], module->library,
                                                 module->allocator, error, &commands));
   call->ref_results[0] = &commands->base;
   return RLT_OK;
@@ -350,8 +350,8 @@ rlt_status_t rlt_hal_module_create(const rlt_hal_module_params_t* params, rlt_al
   module->text_self = params->text_self;
   rlt_device_retain(params->device);
   module->device = params->device;
-  rlt_executable_retain(params->executable);
-  module->executable = params->executable;
+  rlt_library_retain(params->library);
+  module->library = params->library;
   module->constant_count = params->constant_count;
   for (uint32_t i = 0; i < params->constant_count; ++i) {
     rlt_buffer_retain(params->constants[i]);
@@ -364,7 +364,7 @@ rlt_status_t rlt_hal_module_create(const rlt_hal_module_params_t* params, rlt_al
 void rlt_hal_module_destroy(rlt_hal_module_t* module) {
   if (!module) return;
   for (uint32_t i = 0; i < module->constant_count; ++i) rlt_buffer_release(module->constants[i]);
-  rlt_executable_release(module->executable);
+  rlt_library_release(module->library);
   rlt_device_release(module->device);
   rlt_allocator_free(module->allocator, module);
 }

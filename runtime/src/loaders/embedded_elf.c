@@ -5,7 +5,7 @@
 #include "base/checked_math.h"
 #include "base/strings.h"
 #include "rillet/code_memory.h"
-#include "rillet/executable_loader.h"
+#include "rillet/library_loader.h"
 
 // The parts of the ELF format that are used, under the names of the System V ABI. Numbers of the width of an address are
 // 64-bit in ELF-64 and 32-bit in ELF-32, whose segments have their flags elsewhere.
@@ -248,22 +248,22 @@ static rlt_status_t protect(const image_t* image, uint8_t* base, rlt_error_t* er
 static void free_image(void* handle, size_t handle_size) { rlt_code_memory_free(handle, handle_size); }
 
 static rlt_status_t load_into(const image_t* image, const uint8_t* data, uint8_t* base, rlt_allocator_t allocator,
-                              rlt_error_t* error, rlt_executable_t** out_executable) {
+                              rlt_error_t* error, rlt_library_t** out_library) {
   for (int i = 0; i < image->load_count; ++i) {
     const elf_segment_t* load = &image->loads[i];
     memcpy(base + load->p_vaddr, data + load->p_offset, load->p_filesz);
   }
   RLT_RETURN_IF_ERROR(relocate(image, base, error));
   RLT_RETURN_IF_ERROR(protect(image, base, error));
-  rlt_executable_query_fn_t query = NULL;
+  rlt_kernel_query_fn_t query = NULL;
   const void* entry = base + image->entry;
   memcpy(&query, &entry, sizeof(query));
-  return rlt_executable_create(query, free_image, base, image->size, allocator, error, out_executable);
+  return rlt_library_create(query, free_image, base, image->size, allocator, error, out_library);
 }
 
 rlt_status_t rlt_embedded_elf_load(const uint8_t* data, size_t size, rlt_allocator_t allocator, rlt_error_t* error,
-                                   rlt_executable_t** out_executable) {
-  *out_executable = NULL;
+                                   rlt_library_t** out_library) {
+  *out_library = NULL;
   image_t image;
   memset(&image, 0, sizeof(image));
   image.page_size = (elf_word_t)rlt_code_memory_page_size();
@@ -274,7 +274,7 @@ rlt_status_t rlt_embedded_elf_load(const uint8_t* data, size_t size, rlt_allocat
     return rlt_error_set(error, RLT_OUT_OF_MEMORY, "no memory for a kernel library of %llu bytes",
                          (unsigned long long)image.size);
   }
-  const rlt_status_t status = load_into(&image, data, (uint8_t*)base, allocator, error, out_executable);
+  const rlt_status_t status = load_into(&image, data, (uint8_t*)base, allocator, error, out_library);
   if (status != RLT_OK) free_image(base, (size_t)image.size);
   return status;
 }

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rillet/executable_loader.h"
+#include "rillet/library_loader.h"
 
 // `file` stays open as long as the library is loaded: the linker takes two libraries with one path for the same, and the
 // path of a memory file is its number.
@@ -44,8 +44,8 @@ static bool write_all(int file, const uint8_t* data, size_t size) {
 }
 
 rlt_status_t rlt_system_library_load(const uint8_t* data, size_t size, rlt_allocator_t allocator, rlt_error_t* error,
-                                     rlt_executable_t** out_executable) {
-  *out_executable = NULL;
+                                     rlt_library_t** out_library) {
+  *out_library = NULL;
   char path[256];
   const int file = open_file(path, sizeof(path));
   if (file < 0) {
@@ -66,15 +66,15 @@ rlt_status_t rlt_system_library_load(const uint8_t* data, size_t size, rlt_alloc
     close(file);
     return rlt_error_set(error, RLT_INCOMPATIBLE, "cannot load the kernel library: %s", dlerror());
   }
-  const void* symbol = dlsym(library, "rlt_executable_query");
+  const void* symbol = dlsym(library, "rlt_kernel_query");
   if (!symbol) {
     close_library(library, (size_t)file);
-    return rlt_error_set(error, RLT_DATA_LOSS, "the kernel library does not export rlt_executable_query");
+    return rlt_error_set(error, RLT_DATA_LOSS, "the kernel library does not export rlt_kernel_query");
   }
-  rlt_executable_query_fn_t query = NULL;
+  rlt_kernel_query_fn_t query = NULL;
   memcpy(&query, &symbol, sizeof(query));
-  const rlt_status_t status = rlt_executable_create(query, close_library, library, (size_t)file, allocator, error,
-                                                    out_executable);
+  const rlt_status_t status = rlt_library_create(query, close_library, library, (size_t)file, allocator, error,
+                                                 out_library);
   if (status != RLT_OK) close_library(library, (size_t)file);
   return status;
 }

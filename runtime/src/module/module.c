@@ -48,18 +48,18 @@ static const fb_field_t k_segment_fields[] = {SCALAR("offset", 8), SCALAR("lengt
 static const fb_table_t k_segment = TABLE_TYPE("Segment", k_segment_fields);
 
 enum {
-  EXECUTABLE_TARGET,
-  EXECUTABLE_FORMAT,
-  EXECUTABLE_ARCH,
-  EXECUTABLE_FEATURES,
-  EXECUTABLE_SEGMENT,
-  EXECUTABLE_ENTRIES
+  LIBRARY_TARGET,
+  LIBRARY_FORMAT,
+  LIBRARY_ARCH,
+  LIBRARY_FEATURES,
+  LIBRARY_SEGMENT,
+  LIBRARY_ENTRIES
 };
-static const fb_field_t k_executable_fields[] = {
+static const fb_field_t k_library_fields[] = {
     STRING("target"),    SCALAR("format", 1),
     STRING("arch"),      STRINGS("features"),
     {"segment", FB_TABLE, 0, &k_segment}, STRINGS("entries")};
-static const fb_table_t k_executable = TABLE_TYPE("Executable", k_executable_fields);
+static const fb_table_t k_library = TABLE_TYPE("Library", k_library_fields);
 
 enum { STAT_KEY, STAT_VALUE };
 static const fb_field_t k_stat_fields[] = {STRING("key"), SCALAR("value", 8)};
@@ -78,7 +78,7 @@ enum {
   MODULE_INT_GLOBALS,
   MODULE_REF_GLOBALS,
   MODULE_CONSTANTS,
-  MODULE_EXECUTABLES,
+  MODULE_LIBRARIES,
   MODULE_STATS,
   MODULE_ENTRY_FACTS,
   MODULE_MESSAGES
@@ -86,7 +86,7 @@ enum {
 static const fb_field_t k_module_fields[] = {
     STRING("producer"),        TABLES("imports", k_import),      TABLES("functions", k_function),
     TABLES("exports", k_export), SCALARS("code", 2),             SCALAR("int_globals", 4),
-    SCALAR("ref_globals", 4),  TABLES("constants", k_segment),   TABLES("executables", k_executable),
+    SCALAR("ref_globals", 4),  TABLES("constants", k_segment),   TABLES("libraries", k_library),
     TABLES("stats", k_stat),   TABLES("entry_facts", k_facts),   STRINGS("messages")};
 static const fb_table_t k_module = TABLE_TYPE("Module", k_module_fields);
 
@@ -146,21 +146,21 @@ rlt_module_bytes_t rlt_module_constant(const rlt_module_view_t* module, uint32_t
   return get_segment(module, get_table(module->constants, index));
 }
 
-rlt_module_executable_t rlt_module_executable(const rlt_module_view_t* module, uint32_t index) {
-  const uint8_t* table = get_table(module->executables, index);
-  rlt_module_executable_t executable = {
-      .target = rlt_fb_string(table, EXECUTABLE_TARGET),
-      .arch = rlt_fb_string(table, EXECUTABLE_ARCH),
-      .features = get_vector(table, EXECUTABLE_FEATURES),
-      .entries = get_vector(table, EXECUTABLE_ENTRIES),
+rlt_module_library_t rlt_module_library(const rlt_module_view_t* module, uint32_t index) {
+  const uint8_t* table = get_table(module->libraries, index);
+  rlt_module_library_t library = {
+      .target = rlt_fb_string(table, LIBRARY_TARGET),
+      .arch = rlt_fb_string(table, LIBRARY_ARCH),
+      .features = get_vector(table, LIBRARY_FEATURES),
+      .entries = get_vector(table, LIBRARY_ENTRIES),
       .image = {module->data, 0},
-      .format = (uint8_t)rlt_fb_scalar(table, EXECUTABLE_FORMAT, 1),
+      .format = (uint8_t)rlt_fb_scalar(table, LIBRARY_FORMAT, 1),
   };
-  const uint8_t* segment = rlt_fb_table(table, EXECUTABLE_SEGMENT);
-  if (!segment) return executable;
-  executable.image = get_segment(module, segment);
-  executable.crc32 = (uint32_t)rlt_fb_scalar(segment, SEGMENT_CRC32, 4);
-  return executable;
+  const uint8_t* segment = rlt_fb_table(table, LIBRARY_SEGMENT);
+  if (!segment) return library;
+  library.image = get_segment(module, segment);
+  library.crc32 = (uint32_t)rlt_fb_scalar(segment, SEGMENT_CRC32, 4);
+  return library;
 }
 
 rlt_module_stat_t rlt_module_stat(const rlt_module_view_t* module, uint32_t index) {
@@ -253,14 +253,14 @@ static rlt_status_t check_functions(const rlt_module_view_t* module, rlt_error_t
   return RLT_OK;
 }
 
-// All executables are the same program for different processors, so their entries are the same, in the same order.
-static rlt_status_t check_same_entries(rlt_module_vector_t first, const rlt_module_executable_t* other,
+// All libraries are the same program for different processors, so their entries are the same, in the same order.
+static rlt_status_t check_same_entries(rlt_module_vector_t first, const rlt_module_library_t* other,
                                        rlt_error_t* error) {
   bool same = first.count == other->entries.count;
   for (uint32_t i = 0; same && i < first.count; ++i) {
     same = rlt_string_equal(rlt_module_string(first, i), rlt_module_string(other->entries, i));
   }
-  return same ? RLT_OK : corrupt(error, "executables with different entries", other->target);
+  return same ? RLT_OK : corrupt(error, "libraries with different entries", other->target);
 }
 
 static rlt_status_t check_segments(const rlt_module_view_t* module, uint64_t metadata_end, rlt_error_t* error) {
@@ -268,23 +268,23 @@ static rlt_status_t check_segments(const rlt_module_view_t* module, uint64_t met
     RLT_RETURN_IF_ERROR(check_segment(module, get_table(module->constants, i), metadata_end,
                                       RLT_MODULE_DATA_ALIGNMENT, "constant", i, error));
   }
-  for (uint32_t i = 0; i < module->executables.count; ++i) {
+  for (uint32_t i = 0; i < module->libraries.count; ++i) {
     // The segment first: the accessor below already forms a pointer to its bytes.
-    const uint8_t* segment = rlt_fb_table(get_table(module->executables, i), EXECUTABLE_SEGMENT);
+    const uint8_t* segment = rlt_fb_table(get_table(module->libraries, i), LIBRARY_SEGMENT);
     if (segment) {
       RLT_RETURN_IF_ERROR(
-          check_segment(module, segment, metadata_end, RLT_MODULE_DATA_ALIGNMENT, "executable", i, error));
+          check_segment(module, segment, metadata_end, RLT_MODULE_DATA_ALIGNMENT, "library", i, error));
     }
-    rlt_module_executable_t executable = rlt_module_executable(module, i);
-    if (executable.format > RLT_EXECUTABLE_STATIC) {
+    rlt_module_library_t library = rlt_module_library(module, i);
+    if (library.format > RLT_LIBRARY_STATIC) {
       return rlt_error_set(error, RLT_INCOMPATIBLE,
-                           "executable %u (%s) has format %u, which this runtime does not know", i,
-                           executable.target, executable.format);
+                           "library %u (%s) has format %u, which this runtime does not know", i,
+                           library.target, library.format);
     }
-    if (executable.image.length == 0 && executable.format != RLT_EXECUTABLE_STATIC) {
-      return corrupt(error, "an executable without its image", executable.target);
+    if (library.image.length == 0 && library.format != RLT_LIBRARY_STATIC) {
+      return corrupt(error, "a library without its image", library.target);
     }
-    RLT_RETURN_IF_ERROR(check_same_entries(rlt_module_executable(module, 0).entries, &executable, error));
+    RLT_RETURN_IF_ERROR(check_same_entries(rlt_module_library(module, 0).entries, &library, error));
   }
   return RLT_OK;
 }
@@ -341,7 +341,7 @@ rlt_status_t rlt_module_open(const void* data, size_t length, rlt_error_t* error
       .exports = get_vector(root, MODULE_EXPORTS),
       .code = get_vector(root, MODULE_CODE),
       .constants = get_vector(root, MODULE_CONSTANTS),
-      .executables = get_vector(root, MODULE_EXECUTABLES),
+      .libraries = get_vector(root, MODULE_LIBRARIES),
       .stats = get_vector(root, MODULE_STATS),
       .entry_facts = get_vector(root, MODULE_ENTRY_FACTS),
       .messages = get_vector(root, MODULE_MESSAGES),
@@ -364,10 +364,10 @@ rlt_status_t rlt_module_check_constants(const rlt_module_view_t* module, rlt_err
   return RLT_OK;
 }
 
-rlt_status_t rlt_module_check_executable(const rlt_module_view_t* module, uint32_t index, rlt_error_t* error) {
-  rlt_module_executable_t executable = rlt_module_executable(module, index);
-  if (executable.image.length == 0) return RLT_OK;
-  if (rlt_crc32(0, executable.image.data, (size_t)executable.image.length) == executable.crc32) return RLT_OK;
-  return rlt_error_set(error, RLT_DATA_LOSS, "the file is corrupt: the checksum of executable %u (%s) does not match",
-                       index, executable.target);
+rlt_status_t rlt_module_check_library(const rlt_module_view_t* module, uint32_t index, rlt_error_t* error) {
+  rlt_module_library_t library = rlt_module_library(module, index);
+  if (library.image.length == 0) return RLT_OK;
+  if (rlt_crc32(0, library.image.data, (size_t)library.image.length) == library.crc32) return RLT_OK;
+  return rlt_error_set(error, RLT_DATA_LOSS, "the file is corrupt: the checksum of library %u (%s) does not match",
+                       index, library.target);
 }

@@ -72,13 +72,13 @@ static const char* format_name(uint8_t format) {
 static PyObject* libraries(const rlt_module_view_t* module, uint32_t selected) {
   PyObject* list = PyList_New(0);
   bool complete = list != NULL;
-  for (uint32_t i = 0; complete && i < module->executables.count; ++i) {
-    const rlt_module_executable_t executable = rlt_module_executable(module, i);
+  for (uint32_t i = 0; complete && i < module->libraries.count; ++i) {
+    const rlt_module_library_t library = rlt_module_library(module, i);
     complete = append(
-        list, Py_BuildValue("{sNsNsssNsNsKsO}", "target", text(executable.target), "arch", text(executable.arch),
-                            "format", format_name(executable.format), "features", strings(executable.features),
-                            "entries", strings(executable.entries), "bytes",
-                            (unsigned long long)executable.image.length, "selected", i == selected ? Py_True : Py_False));
+        list, Py_BuildValue("{sNsNsssNsNsKsO}", "target", text(library.target), "arch", text(library.arch),
+                            "format", format_name(library.format), "features", strings(library.features),
+                            "entries", strings(library.entries), "bytes",
+                            (unsigned long long)library.image.length, "selected", i == selected ? Py_True : Py_False));
   }
   return finish(list, complete);
 }
@@ -119,14 +119,14 @@ static PyObject* constants(const rlt_module_view_t* module) {
 PyObject* native_module_facts(PyObject* self, PyObject* unused) {
   (void)unused;
   const rlt_session_t* session = ((native_module_t*)self)->session;
-  return native_view_facts(rlt_session_module(session), rlt_session_executable(session));
+  return native_view_facts(rlt_session_module(session), rlt_session_library(session));
 }
 
-PyObject* native_view_facts(const rlt_module_view_t* module, uint32_t executable) {
+PyObject* native_view_facts(const rlt_module_view_t* module, uint32_t library) {
   PyObject* facts = PyDict_New();
   const bool complete = facts && set(facts, "producer", text(module->producer)) &&
                         set(facts, "exports", exports(module)) &&
-                        set(facts, "libraries", libraries(module, executable)) &&
+                        set(facts, "libraries", libraries(module, library)) &&
                         set(facts, "stats", stats(module)) && set(facts, "constants", constants(module)) &&
                         set(facts, "entry_facts", entry_facts(module));
   return finish(facts, complete);

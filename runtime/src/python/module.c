@@ -184,13 +184,13 @@ static PyObject* inspect(PyObject* native, PyObject* arguments) {
   Py_BEGIN_ALLOW_THREADS
   status = rlt_module_open(in_place ? buffer.buf : copy, (size_t)buffer.len, &error, &view);
   if (status == RLT_OK && verified) status = rlt_module_check_constants(&view, &error);
-  for (uint32_t i = 0; status == RLT_OK && verified && i < view.executables.count; ++i) {
-    status = rlt_module_check_executable(&view, i, &error);
+  for (uint32_t i = 0; status == RLT_OK && verified && i < view.libraries.count; ++i) {
+    status = rlt_module_check_library(&view, i, &error);
   }
   if (status == RLT_OK) {
     const rlt_cpu_features_t cpu = rlt_cpu_features_detect();
     rlt_error_t ignored = {0};
-    if (rlt_executable_select(&view, &cpu, &ignored, &selected) != RLT_OK) selected = UINT32_MAX;
+    if (rlt_library_select(&view, &cpu, &ignored, &selected) != RLT_OK) selected = UINT32_MAX;
   }
   Py_END_ALLOW_THREADS
   PyObject* facts = NULL;

@@ -66,11 +66,11 @@ PyObject* native_result_create(native_state_t* state, rlt_buffer_view_t* view);
 
 extern PyType_Spec native_result_spec;
 
-// Module.facts() -> dict: exports, executables, statistics and sizes.
+// Module.facts() -> dict: exports, libraries, statistics and sizes.
 PyObject* native_module_facts(PyObject* self, PyObject* unused);
 
-// The same of any checked file; `executable` is the one that is selected.
-PyObject* native_view_facts(const rlt_module_view_t* module, uint32_t executable);
+// The same of any checked file; `library` is the one that is selected.
+PyObject* native_view_facts(const rlt_module_view_t* module, uint32_t library);
 
 // Module.bind(array_type, exports): what invoke makes results of.
 PyObject* native_module_bind(PyObject* self, PyObject* arguments);

@@ -25,7 +25,7 @@ struct rlt_session_t {
   rlt_allocator_t allocator;
   file_t* file;
   rlt_module_view_t module;
-  uint32_t executable;
+  uint32_t library;
   rlt_hal_module_t* hal;
   rlt_vm_module_t* vm;
 };
@@ -62,7 +62,7 @@ void rlt_session_release(rlt_session_t* session) {
 
 const rlt_module_view_t* rlt_session_module(const rlt_session_t* session) { return &session->module; }
 
-uint32_t rlt_session_executable(const rlt_session_t* session) { return session->executable; }
+uint32_t rlt_session_library(const rlt_session_t* session) { return session->library; }
 
 static void release_file(void* owner, void* data) {
   (void)data;
@@ -90,18 +90,18 @@ static rlt_status_t create_device(const rlt_session_options_t* options, rlt_allo
   return rlt_cpu_device_create(options->thread_count, options->observer, allocator, error, out_device);
 }
 
-static rlt_status_t load_executable(rlt_session_t* session, rlt_static_libraries_t libraries, rlt_error_t* error,
-                                    rlt_executable_t** out_executable) {
-  *out_executable = NULL;
-  if (session->module.executables.count == 0) return RLT_OK;
+static rlt_status_t load_library(rlt_session_t* session, rlt_static_libraries_t libraries, rlt_error_t* error,
+                                 rlt_library_t** out_library) {
+  *out_library = NULL;
+  if (session->module.libraries.count == 0) return RLT_OK;
   const rlt_cpu_features_t cpu = rlt_cpu_features_detect();
-  RLT_RETURN_IF_ERROR(rlt_executable_select(&session->module, &cpu, error, &session->executable));
-  RLT_RETURN_IF_ERROR(rlt_executable_load(&session->module, session->executable, libraries, session->allocator, error,
-                                          out_executable));
-  const rlt_module_executable_t declared = rlt_module_executable(&session->module, session->executable);
-  if (declared.entries.count == (*out_executable)->library->entry_count) return RLT_OK;
+  RLT_RETURN_IF_ERROR(rlt_library_select(&session->module, &cpu, error, &session->library));
+  RLT_RETURN_IF_ERROR(rlt_library_load(&session->module, session->library, libraries, session->allocator, error,
+                                       out_library));
+  const rlt_module_library_t declared = rlt_module_library(&session->module, session->library);
+  if (declared.entries.count == (*out_library)->table->entry_count) return RLT_OK;
   return rlt_error_set(error, RLT_DATA_LOSS, "the module declares %u kernels, but its library has %u",
-                       declared.entries.count, (*out_executable)->library->entry_count);
+                       declared.entries.count, (*out_library)->table->entry_count);
 }
 
 // The input's name as the module's only export declares it.
@@ -129,7 +129,7 @@ static rlt_status_t load_parts(rlt_session_t* session, const rlt_session_options
   params->message = check_message;
   params->text_self = &session->module;
   RLT_RETURN_IF_ERROR(wrap_constants(session, constants, error));
-  RLT_RETURN_IF_ERROR(load_executable(session, options->static_libraries, error, &params->executable));
+  RLT_RETURN_IF_ERROR(load_library(session, options->static_libraries, error, &params->library));
   RLT_RETURN_IF_ERROR(create_device(options, session->allocator, error, &params->device));
   return rlt_hal_module_create(params, session->allocator, error, &session->hal);
 }
@@ -142,7 +142,7 @@ static rlt_status_t load(rlt_session_t* session, const rlt_session_options_t* op
   memset(&params, 0, sizeof(params));
   const rlt_status_t status = load_parts(session, options, &params, (rlt_buffer_t**)constants, error);
   rlt_device_release(params.device);
-  rlt_executable_release(params.executable);
+  rlt_library_release(params.library);
   for (uint32_t i = 0; i < params.constant_count; ++i) rlt_buffer_release(((rlt_buffer_t**)constants)[i]);
   rlt_allocator_free(session->allocator, constants);
   RLT_RETURN_IF_ERROR(status);
@@ -185,7 +185,7 @@ rlt_status_t rlt_session_create(const void* data, size_t length, void* owner, vo
   rlt_object_initialize(&session->base, &session_type);
   session->allocator = allocator;
   session->file = file;
-  session->executable = UINT32_MAX;
+  session->library = UINT32_MAX;
   status = data ? rlt_module_open(data, length, error, &session->module) : null_error("data", error);
   if (!options) options = &defaults;
   if (status == RLT_OK && options->check_constants) status = rlt_module_check_constants(&session->module, error);

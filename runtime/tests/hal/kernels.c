@@ -1,5 +1,5 @@
 // Kernels for the tests of the runtime, as the compiler would emit them.
-#include "rillet/executable.h"
+#include "rillet/kernel_abi.h"
 
 // Bindings x, y, z; constant n: z[i] = x[i] + y[i], 256 elements a workgroup.
 static int add(const rlt_dispatch_state_t* state, const uint32_t id[3]) {
@@ -62,16 +62,16 @@ static int negate(const rlt_dispatch_state_t* state, const uint32_t id[3]) {
   return 0;
 }
 
-static const rlt_executable_entry_t entries[] = {
+static const rlt_kernel_entry_t entries[] = {
     {"add", add, add_count, 3, 1, 0, 0},
     {"gather", gather, one, 3, 2, 0, 0},
     {"grid", grid, grid_count, 1, 0, 4096, 0},
     {"negate", negate, one, 1, 1, 0, 0},
 };
 
-static const rlt_executable_library_t library = {RLT_EXECUTABLE_ABI_VERSION, sizeof(entries) / sizeof(entries[0]),
+static const rlt_kernel_table_t table = {RLT_KERNEL_ABI_VERSION, sizeof(entries) / sizeof(entries[0]),
                                                  entries};
 
-__attribute__((visibility("default"))) const rlt_executable_library_t* rlt_executable_query(uint32_t abi_version) {
-  return abi_version == RLT_EXECUTABLE_ABI_VERSION ? &library : 0;
+__attribute__((visibility("default"))) const rlt_kernel_table_t* rlt_kernel_query(uint32_t abi_version) {
+  return abi_version == RLT_KERNEL_ABI_VERSION ? &table : 0;
 }

@@ -2,10 +2,10 @@
 #ifndef RILLET_TESTS_HAL_KERNELS_H_
 #define RILLET_TESTS_HAL_KERNELS_H_
 
-#include "rillet/executable.h"
+#include "rillet/kernel_abi.h"
 
 enum { ENTRY_ADD, ENTRY_GATHER, ENTRY_GRID, ENTRY_NEGATE, ENTRY_COUNT };
 
-const rlt_executable_library_t* rlt_executable_query(uint32_t abi_version);
+const rlt_kernel_table_t* rlt_kernel_query(uint32_t abi_version);
 
 #endif  // RILLET_TESTS_HAL_KERNELS_H_

@@ -6,20 +6,20 @@
 #include "harness.h"
 #include "rillet/hal.h"
 
-static inline rlt_executable_t* make_executable(void) {
+static inline rlt_library_t* make_library(void) {
   rlt_error_t error;
-  rlt_executable_t* executable = NULL;
-  CHECK_OK(rlt_executable_create(rlt_executable_query, NULL, NULL, 0, rlt_allocator_system(), &error, &executable));
-  CHECK_INT(executable->local_memory_size, 4096);
-  return executable;
+  rlt_library_t* library = NULL;
+  CHECK_OK(rlt_library_create(rlt_kernel_query, NULL, NULL, 0, rlt_allocator_system(), &error, &library));
+  CHECK_INT(library->local_memory_size, 4096);
+  return library;
 }
 
 static inline rlt_command_buffer_t* make_commands(uint32_t slot_count) {
   rlt_error_t error;
-  rlt_executable_t* executable = make_executable();
+  rlt_library_t* library = make_library();
   rlt_command_buffer_t* commands = NULL;
-  CHECK_OK(rlt_command_buffer_create(slot_count, executable, rlt_allocator_system(), &error, &commands));
-  rlt_executable_release(executable);
+  CHECK_OK(rlt_command_buffer_create(slot_count, library, rlt_allocator_system(), &error, &commands));
+  rlt_library_release(library);
   return commands;
 }
 

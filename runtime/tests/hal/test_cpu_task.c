@@ -59,11 +59,11 @@ static void note_count(const int64_t* constants, uint32_t count[3]) {
   count[1] = count[2] = 1;
 }
 
-static const rlt_executable_library_t* query_notes(uint32_t abi_version) {
-  static const rlt_executable_entry_t entry = {"note", note_thread, note_count, 1, 2, 0, 0};
-  static const rlt_executable_library_t library = {RLT_EXECUTABLE_ABI_VERSION, 1, &entry};
+static const rlt_kernel_table_t* query_notes(uint32_t abi_version) {
+  static const rlt_kernel_entry_t entry = {"note", note_thread, note_count, 1, 2, 0, 0};
+  static const rlt_kernel_table_t table = {RLT_KERNEL_ABI_VERSION, 1, &entry};
   (void)abi_version;
-  return &library;
+  return &table;
 }
 
 enum { NOTES = 4 };
@@ -71,12 +71,12 @@ enum { NOTES = 4 };
 // Executes the notes `warm` times, then `repeats` times or until another thread ran one; true in that case.
 static bool other_threads_run(int64_t nanoseconds, int warm, int repeats) {
   rlt_error_t error;
-  rlt_executable_t* executable = NULL;
+  rlt_library_t* library = NULL;
   rlt_command_buffer_t* commands = NULL;
   pthread_t threads[NOTES];
   const int64_t constants[2] = {NOTES, nanoseconds};
-  CHECK_OK(rlt_executable_create(query_notes, NULL, NULL, 0, rlt_allocator_system(), &error, &executable));
-  CHECK_OK(rlt_command_buffer_create(1, executable, rlt_allocator_system(), &error, &commands));
+  CHECK_OK(rlt_library_create(query_notes, NULL, NULL, 0, rlt_allocator_system(), &error, &library));
+  CHECK_OK(rlt_command_buffer_create(1, library, rlt_allocator_system(), &error, &commands));
   CHECK_OK(rlt_command_buffer_constants(commands, 2, constants, &error));
   CHECK_OK(bind(commands, 0, 0, RLT_ACCESS_WRITE, 0, sizeof(threads), &error));
   CHECK_OK(rlt_command_buffer_dispatch(commands, 0, &error));
@@ -89,7 +89,7 @@ static bool other_threads_run(int64_t nanoseconds, int warm, int repeats) {
   }
   rlt_buffer_release(table[0]);
   rlt_command_buffer_release(commands);
-  rlt_executable_release(executable);
+  rlt_library_release(library);
   return seen;
 }
 
@@ -122,22 +122,22 @@ static void four_pieces(const int64_t* constants, uint32_t count[3]) {
   count[1] = count[2] = 1;
 }
 
-static const rlt_executable_library_t* query_slow(uint32_t abi_version) {
-  static const rlt_executable_entry_t entry = {"slow", slow_elsewhere, four_pieces, 1, 0, 0, 0};
-  static const rlt_executable_library_t library = {RLT_EXECUTABLE_ABI_VERSION, 1, &entry};
+static const rlt_kernel_table_t* query_slow(uint32_t abi_version) {
+  static const rlt_kernel_entry_t entry = {"slow", slow_elsewhere, four_pieces, 1, 0, 0, 0};
+  static const rlt_kernel_table_t table = {RLT_KERNEL_ABI_VERSION, 1, &entry};
   (void)abi_version;
-  return &library;
+  return &table;
 }
 
 static void test_what_takes_longer_shared_stays_on_the_caller(void) {
   rlt_error_t error;
-  rlt_executable_t* executable = NULL;
+  rlt_library_t* library = NULL;
   rlt_command_buffer_t* commands = NULL;
   char memory[8];
   caller = pthread_self();
   CHECK_OK(rlt_cpu_task_device_create(2, rlt_allocator_system(), &error, &device));
-  CHECK_OK(rlt_executable_create(query_slow, NULL, NULL, 0, rlt_allocator_system(), &error, &executable));
-  CHECK_OK(rlt_command_buffer_create(1, executable, rlt_allocator_system(), &error, &commands));
+  CHECK_OK(rlt_library_create(query_slow, NULL, NULL, 0, rlt_allocator_system(), &error, &library));
+  CHECK_OK(rlt_command_buffer_create(1, library, rlt_allocator_system(), &error, &commands));
   CHECK_OK(bind(commands, 0, 0, RLT_ACCESS_WRITE, 0, sizeof(memory), &error));
   CHECK_OK(rlt_command_buffer_dispatch(commands, 0, &error));
   CHECK_OK(rlt_command_buffer_end(commands, &error));
@@ -149,7 +149,7 @@ static void test_what_takes_longer_shared_stays_on_the_caller(void) {
   CHECK(atomic_load(&elsewhere) < 500 * 4 / 10);
   rlt_buffer_release(table[0]);
   rlt_command_buffer_release(commands);
-  rlt_executable_release(executable);
+  rlt_library_release(library);
   rlt_device_release(device);
 }
 

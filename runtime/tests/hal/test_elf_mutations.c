@@ -1,6 +1,6 @@
 // The ELF loader on damaged files: it must refuse them or load them, never read or write outside of them. What a mutated
 // library would do when called is not its business, so nothing is called here: the loader is compiled into this test with
-// a rlt_executable_create that only looks at the entry point.
+// a rlt_library_create that only looks at the entry point.
 #define _DEFAULT_SOURCE  // before the first system header
 #include "harness.h"
 #include "loaders/embedded_elf.c"
@@ -10,12 +10,12 @@ enum { MUTATIONS = 10000, HEADERS = 64 + 10 * 56 };
 static rlt_error_t error;
 static int loaded;
 
-rlt_status_t rlt_executable_create(rlt_executable_query_fn_t query, void (*unload)(void* handle, size_t handle_size),
-                                   void* handle, size_t handle_size, rlt_allocator_t allocator, rlt_error_t* out_error,
-                                   rlt_executable_t** out_executable) {
+rlt_status_t rlt_library_create(rlt_kernel_query_fn_t query, void (*unload)(void* handle, size_t handle_size),
+                                void* handle, size_t handle_size, rlt_allocator_t allocator, rlt_error_t* out_error,
+                                rlt_library_t** out_library) {
   (void)allocator;
   (void)out_error;
-  *out_executable = NULL;
+  *out_library = NULL;
   uintptr_t entry = 0;
   memcpy(&entry, &query, sizeof(entry));
   CHECK(entry >= (uintptr_t)handle && entry < (uintptr_t)handle + handle_size);
@@ -28,8 +28,8 @@ static rlt_status_t load_exactly(const uint8_t* data, size_t size) {
   uint8_t* copy = malloc(size ? size : 1);  // of exactly this size, for AddressSanitizer
   memcpy(copy, data, size);
   memset(&error, 0, sizeof(error));
-  rlt_executable_t* executable = NULL;
-  const rlt_status_t status = rlt_embedded_elf_load(copy, size, rlt_allocator_system(), &error, &executable);
+  rlt_library_t* library = NULL;
+  const rlt_status_t status = rlt_embedded_elf_load(copy, size, rlt_allocator_system(), &error, &library);
   CHECK((status == RLT_OK) == (error.message[0] == '\0'));
   free(copy);
   return status;

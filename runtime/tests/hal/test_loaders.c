@@ -1,5 +1,5 @@
 #include "harness.h"
-#include "rillet/executable_loader.h"
+#include "rillet/library_loader.h"
 
 static rlt_error_t error;
 
@@ -13,10 +13,10 @@ static uint8_t* read_kernels(size_t* size) {
 }
 
 // Calls the entry "negate" of a loaded library.
-static void check_callable(const rlt_executable_t* executable) {
-  CHECK_INT(executable->library->entry_count, 4);
-  CHECK_INT(executable->local_memory_size, 4096);
-  const rlt_executable_entry_t* entry = &executable->library->entries[3];
+static void check_callable(const rlt_library_t* library) {
+  CHECK_INT(library->table->entry_count, 4);
+  CHECK_INT(library->local_memory_size, 4096);
+  const rlt_kernel_entry_t* entry = &library->table->entries[3];
   CHECK(strcmp(entry->name, "negate") == 0);
   int8_t values[3] = {1, -2, 3};
   void* bindings[1] = {values};
@@ -29,49 +29,49 @@ static void check_callable(const rlt_executable_t* executable) {
 static void test_embedded_elf(void) {
   size_t size = 0;
   uint8_t* data = read_kernels(&size);
-  rlt_executable_t* executable = NULL;
-  CHECK_OK(rlt_embedded_elf_load(data, size, rlt_allocator_system(), &error, &executable));
+  rlt_library_t* library = NULL;
+  CHECK_OK(rlt_embedded_elf_load(data, size, rlt_allocator_system(), &error, &library));
   free(data);
-  check_callable(executable);
-  rlt_executable_release(executable);
+  check_callable(library);
+  rlt_library_release(library);
 }
 
 static void test_system_library(void) {
   size_t size = 0;
   uint8_t* data = read_kernels(&size);
-  rlt_executable_t *first = NULL, *second = NULL;
+  rlt_library_t *first = NULL, *second = NULL;
   CHECK_OK(rlt_system_library_load(data, size, rlt_allocator_system(), &error, &first));
   CHECK_OK(rlt_system_library_load(data, size, rlt_allocator_system(), &error, &second));
   check_callable(first);
   check_callable(second);
-  CHECK(first->library != second->library);
-  rlt_executable_release(first);
-  rlt_executable_release(second);
+  CHECK(first->table != second->table);
+  rlt_library_release(first);
+  rlt_library_release(second);
   CHECK_FAILS(rlt_system_library_load(data, 100, rlt_allocator_system(), &error, &first), RLT_INCOMPATIBLE,
               "cannot load");
   free(data);
 }
 
-static const rlt_executable_library_t* query_none(uint32_t abi_version) {
+static const rlt_kernel_table_t* query_none(uint32_t abi_version) {
   (void)abi_version;
   return NULL;
 }
 
-static const rlt_executable_library_t* query_empty(uint32_t abi_version) {
-  static const rlt_executable_library_t library = {RLT_EXECUTABLE_ABI_VERSION, 0, NULL};
+static const rlt_kernel_table_t* query_empty(uint32_t abi_version) {
+  static const rlt_kernel_table_t table = {RLT_KERNEL_ABI_VERSION, 0, NULL};
   (void)abi_version;
-  return &library;
+  return &table;
 }
 
 static void test_static_libraries(void) {
   static const rlt_static_library_t table[] = {{"none", query_none}, {"empty", query_empty}};
   const rlt_static_libraries_t libraries = {table, 2};
-  rlt_executable_t* executable = NULL;
-  CHECK_OK(rlt_static_library_load(libraries, "empty", rlt_allocator_system(), &error, &executable));
-  rlt_executable_release(executable);
-  CHECK_FAILS(rlt_static_library_load(libraries, "other", rlt_allocator_system(), &error, &executable), RLT_NOT_FOUND,
+  rlt_library_t* library = NULL;
+  CHECK_OK(rlt_static_library_load(libraries, "empty", rlt_allocator_system(), &error, &library));
+  rlt_library_release(library);
+  CHECK_FAILS(rlt_static_library_load(libraries, "other", rlt_allocator_system(), &error, &library), RLT_NOT_FOUND,
               "no kernel library named 'other'");
-  CHECK_FAILS(rlt_static_library_load(libraries, "none", rlt_allocator_system(), &error, &executable),
+  CHECK_FAILS(rlt_static_library_load(libraries, "none", rlt_allocator_system(), &error, &library),
               RLT_INCOMPATIBLE, "another version of the runtime");
 }
 

@@ -75,12 +75,12 @@ static inline uint64_t view_visit(const rlt_module_view_t* view) {
     rlt_module_bytes_t bytes = rlt_module_constant(view, i);
     for (uint64_t k = 0; k < bytes.length; ++k) sum += bytes.data[k];
   }
-  for (uint32_t i = 0; i < view->executables.count; ++i) {
-    rlt_module_executable_t executable = rlt_module_executable(view, i);
-    sum += strlen(executable.target) + strlen(executable.arch) + executable.format;
-    for (uint32_t k = 0; k < executable.features.count; ++k) sum += strlen(rlt_module_string(executable.features, k));
-    for (uint32_t k = 0; k < executable.entries.count; ++k) sum += strlen(rlt_module_string(executable.entries, k));
-    for (uint64_t k = 0; k < executable.image.length; ++k) sum += executable.image.data[k];
+  for (uint32_t i = 0; i < view->libraries.count; ++i) {
+    rlt_module_library_t library = rlt_module_library(view, i);
+    sum += strlen(library.target) + strlen(library.arch) + library.format;
+    for (uint32_t k = 0; k < library.features.count; ++k) sum += strlen(rlt_module_string(library.features, k));
+    for (uint32_t k = 0; k < library.entries.count; ++k) sum += strlen(rlt_module_string(library.entries, k));
+    for (uint64_t k = 0; k < library.image.length; ++k) sum += library.image.data[k];
   }
   for (uint32_t i = 0; i < view->stats.count; ++i) {
     rlt_module_stat_t stat = rlt_module_stat(view, i);

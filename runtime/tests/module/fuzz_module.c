@@ -119,7 +119,7 @@ static void try_file(const file_t* file, const rlt_vm_native_module_t* natives, 
   ++counts->opened;
   volatile uint64_t sum = view_visit(&view);
   (void)sum;
-  for (uint32_t i = 0; i < view.executables.count; ++i) (void)rlt_module_check_executable(&view, i, &error);
+  for (uint32_t i = 0; i < view.libraries.count; ++i) (void)rlt_module_check_library(&view, i, &error);
   (void)rlt_module_check_constants(&view, &error);
   rlt_vm_module_options_t options = {.step_limit = STEP_LIMIT};
   rlt_vm_module_t* module;

@@ -60,15 +60,15 @@ static void test_everything_is_read(void) {
   memcpy(&fourth, rlt_module_constant(&view, 2).data + 12, sizeof(fourth));
   CHECK(fourth == 4.0f);
 
-  CHECK_INT(view.executables.count, 2);
-  rlt_module_executable_t executable = rlt_module_executable(&view, 0);
-  CHECK(strcmp(executable.target, "x86-64-v3") == 0 && strcmp(executable.arch, "x86_64") == 0);
-  CHECK_INT(executable.features.count, 2);
-  CHECK(strcmp(rlt_module_string(executable.features, 1), "fma") == 0);
-  CHECK(strcmp(rlt_module_string(executable.entries, 1), "softmax") == 0);
-  CHECK(memcmp(executable.image.data, "\x7f" "ELF first", 10) == 0);
-  CHECK_INT(executable.format, RLT_EXECUTABLE_EMBEDDED_ELF);
-  CHECK_INT(rlt_module_executable(&view, 1).features.count, 0);
+  CHECK_INT(view.libraries.count, 2);
+  rlt_module_library_t library = rlt_module_library(&view, 0);
+  CHECK(strcmp(library.target, "x86-64-v3") == 0 && strcmp(library.arch, "x86_64") == 0);
+  CHECK_INT(library.features.count, 2);
+  CHECK(strcmp(rlt_module_string(library.features, 1), "fma") == 0);
+  CHECK(strcmp(rlt_module_string(library.entries, 1), "softmax") == 0);
+  CHECK(memcmp(library.image.data, "\x7f" "ELF first", 10) == 0);
+  CHECK_INT(library.format, RLT_LIBRARY_EMBEDDED_ELF);
+  CHECK_INT(rlt_module_library(&view, 1).features.count, 0);
 
   CHECK(strcmp(rlt_module_stat(&view, 0).key, "arena_bytes") == 0);
   CHECK_INT(rlt_module_stat(&view, 0).value, 4096);
@@ -226,9 +226,9 @@ static void test_contents(void) {
   file_seal(file);
   check_bytes(file.data, file.length, RLT_DATA_LOSS, "too many dimensions (y)");
   free(file.data);
-  check_patched(position(rlt_module_executable(&view, 1).entries.elements) - 4, 1, 4, RLT_DATA_LOSS,
-                "executables with different entries (x86-64-v2)");
-  check_patched(element(rlt_module_executable(&view, 1).entries, 1) + 4, 'S', 1, RLT_DATA_LOSS, "different entries");
+  check_patched(position(rlt_module_library(&view, 1).entries.elements) - 4, 1, 4, RLT_DATA_LOSS,
+                "libraries with different entries (x86-64-v2)");
+  check_patched(element(rlt_module_library(&view, 1).entries, 1) + 4, 'S', 1, RLT_DATA_LOSS, "different entries");
 }
 
 static void test_segments(void) {
@@ -239,29 +239,29 @@ static void test_segments(void) {
   check_patched(field(constant, 0), UINT64_MAX - 4095, 8, RLT_DATA_LOSS, "the file is truncated: constant 0");
   check_patched(field(constant, 0), 4096 + 8, 8, RLT_DATA_LOSS, "constant 0 is at offset 4104");
   check_patched(field(constant, 0), 0, 8, RLT_DATA_LOSS, "constant 0 is at offset 0");
-  size_t executable = element(view.executables, 1);
-  size_t segment_field = field(executable, 4), segment = segment_field + load32(segment_field);
-  check_patched(field(segment, 0), 4096 + 8, 8, RLT_DATA_LOSS, "executable 1 is at offset 4104");
-  check_patched(field(segment, 1), g_sample.length, 8, RLT_DATA_LOSS, "the file is truncated: executable 1");
-  // Leaving the segment out, by its entry in the vtable, which both executables share.
-  check_patched(vtable_of(executable) + 4 + 4 * 2, 0, 2, RLT_DATA_LOSS, "without its image (x86-64-v3)");
+  size_t library = element(view.libraries, 1);
+  size_t segment_field = field(library, 4), segment = segment_field + load32(segment_field);
+  check_patched(field(segment, 0), 4096 + 8, 8, RLT_DATA_LOSS, "library 1 is at offset 4104");
+  check_patched(field(segment, 1), g_sample.length, 8, RLT_DATA_LOSS, "the file is truncated: library 1");
+  // Leaving the segment out, by its entry in the vtable, which both libraries share.
+  check_patched(vtable_of(library) + 4 + 4 * 2, 0, 2, RLT_DATA_LOSS, "without its image (x86-64-v3)");
 }
 
 static void test_formats(void) {
   rlt_module_view_t view = open_good(g_sample);
-  check_patched(field(element(view.executables, 1), 1), 3, 1, RLT_INCOMPATIBLE,
-                "executable 1 (x86-64-v2) has format 3");
+  check_patched(field(element(view.libraries, 1), 1), 3, 1, RLT_INCOMPATIBLE,
+                "library 1 (x86-64-v2) has format 3");
 }
 
 static void test_checksum(void) {
   file_t file = file_create(g_sample.data, g_sample.length);
   rlt_module_view_t view = open_good(file);
   rlt_error_t error;
-  CHECK_OK(rlt_module_check_executable(&view, 0, &error));
-  CHECK_OK(rlt_module_check_executable(&view, 1, &error));
-  file.data[rlt_module_executable(&view, 1).image.data - file.data + 7] ^= 4;
-  CHECK_OK(rlt_module_check_executable(&view, 0, &error));
-  CHECK_FAILS(rlt_module_check_executable(&view, 1, &error), RLT_DATA_LOSS, "checksum of executable 1 (x86-64-v2)");
+  CHECK_OK(rlt_module_check_library(&view, 0, &error));
+  CHECK_OK(rlt_module_check_library(&view, 1, &error));
+  file.data[rlt_module_library(&view, 1).image.data - file.data + 7] ^= 4;
+  CHECK_OK(rlt_module_check_library(&view, 0, &error));
+  CHECK_FAILS(rlt_module_check_library(&view, 1, &error), RLT_DATA_LOSS, "checksum of library 1 (x86-64-v2)");
   CHECK_OK(rlt_module_check_constants(&view, &error));
   file.data[rlt_module_constant(&view, 2).data - file.data + 3] ^= 1;
   CHECK_FAILS(rlt_module_check_constants(&view, &error), RLT_DATA_LOSS, "the checksum of constant 2 does not match");

@@ -160,7 +160,7 @@ def _take(number: int, p: Parameter) -> str:
 
 
 _SOURCE = """extern const uint8_t {name}_module[];
-extern const rlt_executable_library_t* {name}_kernels(uint32_t abi_version);
+extern const rlt_kernel_table_t* {name}_kernels(uint32_t abi_version);
 
 static rlt_arena_t allocator;
 static rlt_session_t* session;

@@ -1,6 +1,6 @@
 """Links kernel objects into one embedded ELF: a shared object without libc, dynamic linker or symbolic relocations.
 
-Its only export is ``rlt_executable_query``, which returns the table of entries (docs/reference/kernel-abi.md).
+Its only export is ``rlt_kernel_query``, which returns the table of entries (docs/reference/kernel-abi.md).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LINK_FLAGS = (
     "-zmax-page-size=4096",
     "--icf=all",
     "-s",
-    "-erlt_executable_query",
+    "-erlt_kernel_query",
     "--no-eh-frame-hdr",
 )
 
@@ -56,7 +56,7 @@ def link_embedded_elf(kernel_texts: Sequence[CompiledKernel], target: Target) ->
         return (folder / "library.so").read_bytes()
 
 
-def table_ir(kernel_texts: Sequence[CompiledKernel], target: Target, *, query: str = "rlt_executable_query") -> str:
+def table_ir(kernel_texts: Sequence[CompiledKernel], target: Target, *, query: str = "rlt_kernel_query") -> str:
     """LLVM IR of the entry table and the query function, which is called ``query``."""
     lines = [f'target triple = "{target.triple}"']
     entries = []

@@ -1,14 +1,14 @@
-// The kernel ABI: what a compiled executable library exports and how its dispatches are called.
+// The kernel ABI: what a kernel library exports and how its kernels are called.
 //
 // Kernels call nothing outside their library, allocate nothing, and use at most 16 KiB of stack.
-#ifndef RILLET_EXECUTABLE_H_
-#define RILLET_EXECUTABLE_H_
+#ifndef RILLET_KERNEL_ABI_H_
+#define RILLET_KERNEL_ABI_H_
 
 #include "rillet/config.h"
 
 RLT_BEGIN_DECLS
 
-#define RLT_EXECUTABLE_ABI_VERSION 1u
+#define RLT_KERNEL_ABI_VERSION 1u
 
 // What one dispatch sees; the same for all of its workgroups but local_memory.
 typedef struct rlt_dispatch_state_t {
@@ -29,24 +29,24 @@ typedef int (*rlt_dispatch_fn_t)(const rlt_dispatch_state_t* state, const uint32
 // Computes the grid from the push constants.
 typedef void (*rlt_workgroup_count_fn_t)(const int64_t* constants, uint32_t workgroup_count[3]);
 
-typedef struct rlt_executable_entry_t {
+typedef struct rlt_kernel_entry_t {
   const char* name;
   rlt_dispatch_fn_t dispatch;
   rlt_workgroup_count_fn_t workgroup_count;
   uint32_t binding_count, constant_count;
   uint32_t local_memory_size;
   uint32_t flags;  // reserved, 0
-} rlt_executable_entry_t;
+} rlt_kernel_entry_t;
 
-typedef struct rlt_executable_library_t {
-  uint32_t abi_version;  // RLT_EXECUTABLE_ABI_VERSION
+typedef struct rlt_kernel_table_t {
+  uint32_t abi_version;  // RLT_KERNEL_ABI_VERSION
   uint32_t entry_count;
-  const rlt_executable_entry_t* entries;
-} rlt_executable_library_t;
+  const rlt_kernel_entry_t* entries;
+} rlt_kernel_table_t;
 
 // The library's only export (in an embedded ELF also its entry point). NULL when it does not speak `abi_version`.
-typedef const rlt_executable_library_t* (*rlt_executable_query_fn_t)(uint32_t abi_version);
+typedef const rlt_kernel_table_t* (*rlt_kernel_query_fn_t)(uint32_t abi_version);
 
 RLT_END_DECLS
 
-#endif  // RILLET_EXECUTABLE_H_
+#endif  // RILLET_KERNEL_ABI_H_
