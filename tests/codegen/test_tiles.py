@@ -6,7 +6,7 @@ import pytest
 
 from rillet import targets
 from rillet.codegen.cpu import cost_model
-from rillet.codegen.cpu.cost_model import Tile
+from rillet.codegen.emit.blocks import Tile
 
 V2, V3, V4, ARM = (targets.get(n) for n in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"))
 

@@ -57,6 +57,11 @@ def padding_value(pad: ir.Operation) -> ir.Value:
     return list(pad.regions[0].blocks[0].operations)[-1].operands[0]
 
 
+def reassociation(op: ir.Operation) -> list[list[int]]:
+    """The axis groups of an expand or collapse."""
+    return [[ir.IntegerAttr(a).value for a in ir.ArrayAttr(g)] for g in ir.ArrayAttr(op.attributes["reassociation"])]
+
+
 def extents(value: ir.Value, known: Known | None = None) -> list[Extent]:
     """The extents of ``value``; emits arithmetic for those that are neither static nor already a value."""
     shape = ir.RankedTensorType(value.type).shape

@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from rillet.codegen.cpu import cost_model
-from rillet.codegen.cpu.cost_model import Tile
+from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.knobs import LIMITS, Choice, Knobs
 from rillet.targets import Target
 

@@ -13,6 +13,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rillet.codegen.emit.blocks import Tile
+from rillet.codegen.emit.memory import LINE_BYTES
 from rillet.codegen.knobs import Knobs
 from rillet.targets import Target
 
@@ -20,7 +22,6 @@ FMA_LATENCY = 4  # cycles from one multiply-add to the next on the same accumula
 LOAD_PORTS = 2  # vector loads a cycle
 ISSUE_WIDTH = 6  # instructions a cycle
 L2_BYTES_PER_CYCLE = 32
-LINE_BYTES = 64  # of a cache
 OVERLAP_LOSS = 0.1  # share of the other resources' time that does not hide behind the busiest one's
 STREAMING_LOSS = 0.15  # that of the time that a panel takes from L2 to L1
 TILE_OVERHEAD = 8  # cycles to set a tile's addresses up and leave its loop
@@ -40,19 +41,6 @@ WORKGROUP_CYCLES = 250_000  # what a workgroup of a long kernel should take
 MANY_WORKGROUPS = 100  # there are more only where each takes ...
 MANY_CYCLES = 1_000_000  # ... this long
 MOST_WORKGROUPS = 4096  # more share the work no better; guessed extents may have a product of any size
-
-
-@dataclass(frozen=True)
-class Tile:
-    """A register tile: ``rows`` x ``vectors`` accumulators of ``lanes`` elements."""
-
-    rows: int
-    vectors: int
-    lanes: int
-
-    @property
-    def columns(self) -> int:
-        return self.vectors * self.lanes
 
 
 @dataclass(frozen=True)

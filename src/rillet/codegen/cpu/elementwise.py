@@ -21,14 +21,16 @@ from rillet.codegen.cpu.caches import read_ahead, streaming
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.epilogue import insertion
-from rillet.codegen.emit.kernel import KernelBuilder, reshape_memref, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.memory import reshape_memref
+from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.emit.transpose import interleave
 from rillet.codegen.emit.vector_loop import Shape, shape_for, vector_loop
+from rillet.codegen.emit.views import PAD_INTERIOR, parts, slice_parameters
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.codegen.recognize.lanes import is_costly
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
-from rillet.codegen.recognize.views import PAD_INTERIOR, parts, slice_parameters
 from rillet.targets import Target
 
 _BLOCK_BYTES = 32 * 1024

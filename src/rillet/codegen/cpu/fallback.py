@@ -12,8 +12,8 @@ from torch_mlir import ir, passmanager
 from torch_mlir.dialects import arith, bufferization, builtin, linalg, tensor
 
 from rillet.codegen import index
-from rillet.codegen.emit.body import constant
 from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.values import constant
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.errors import CompileError
 from rillet.ir import builders

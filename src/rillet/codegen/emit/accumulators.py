@@ -11,13 +11,13 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 
 from rillet.codegen import index
-from rillet.codegen.emit.body import constant
 from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
+from rillet.codegen.recognize.accumulation import QUIET, combinations_of
 from rillet.codegen.recognize.kernel_function import Generic
 
 _LONGEST_SUM = 64
-QUIET = "rillet.quiet"  # on a maximum that need not be NaN where an element is
 
 
 @dataclass(frozen=True)
@@ -120,22 +120,8 @@ def sum_of(type_: ir.Type) -> Combiner:
 
 def combiners_of(generic: Generic) -> list[Combiner] | None:
     """One combiner for each result, or None when a result's body is anything but ``acc op f(inputs)``."""
-    block = generic.body
-    accumulators = list(block.arguments)[len(generic.inputs) :]
-    terminator = list(block.operations)[-1].operation
-    found: list[Combiner] = []
-    for accumulator, yielded in zip(accumulators, terminator.operands, strict=True):
-        owner = yielded.owner
-        if isinstance(owner, ir.Block) or len(list(accumulator.uses)) != 1:
-            return None
-        op = owner.operation if isinstance(owner, ir.OpView) else owner
-        if op.name not in _IDENTITIES or accumulator not in list(op.operands):
-            return None
-        # The accumulator's only use is this op, so f cannot depend on it; nor may another result use this one.
-        if len(list(yielded.uses)) != 1:
-            return None
-        found.append(Combiner(op.name, tuple(op.attributes.items()), _IDENTITIES[op.name]))
-    return found
+    found = combinations_of(generic)
+    return None if found is None else [Combiner(c.op, c.attributes, _IDENTITIES[c.op]) for c in found]
 
 
 def fast_extremum(value: ir.Value, accumulator: ir.Value) -> ir.Value:

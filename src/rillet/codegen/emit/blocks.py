@@ -10,11 +10,23 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 
 from rillet.codegen import index
-from rillet.codegen.cpu.cost_model import Tile
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 
 Span = tuple[Index, Index]  # from, to (exclusive)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A register tile: ``rows`` x ``vectors`` accumulators of ``lanes`` elements."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
 
 
 @dataclass(frozen=True)

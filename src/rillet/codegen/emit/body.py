@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, vector
 
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, is_uniform, to_vector
 from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.values import broadcast
 from rillet.codegen.recognize.kernel_function import Generic
 
 # Reads element ``coordinates`` of a tensor that the body captures; the tensor is a value of the kernel.
@@ -38,24 +38,6 @@ def inline_body(
     inliner = _Inliner(kernel, coordinates, lanes, read)
     inliner.values.update(zip(generic.body.arguments, operands, strict=True))
     return inliner.block(generic.body)
-
-
-def is_vectorizable(generic: Generic) -> bool:
-    """True when the body can be inlined on vectors: no nested regions and no complex numbers."""
-    for op in generic.body.operations:
-        if len(op.operation.regions):
-            return False
-        values = (*op.operation.operands, *op.operation.results)
-        if any(isinstance(v.type, ir.ComplexType) for v in values):
-            return False
-    return True
-
-
-def broadcast(value: ir.Value, lanes: int) -> ir.Value:
-    """``value`` as a vector of ``lanes`` (unchanged when it is one already, or when ``lanes`` is 1)."""
-    if lanes == 1 or isinstance(value.type, ir.VectorType):
-        return value
-    return vector.BroadcastOp(ir.VectorType.get([lanes], value.type), value).result
 
 
 class _Inliner:
@@ -135,15 +117,3 @@ class _Inliner:
                         loc=terminator.location,
                     )
         self.values.update(zip(op.results, clone.results, strict=True))
-
-
-def constant(value: int | float, type_: ir.Type) -> ir.Value:
-    """A constant of a scalar or vector type (a splat)."""
-    element = ir.VectorType(type_).element_type if isinstance(type_, ir.VectorType) else type_
-    scalar = (
-        ir.FloatAttr.get(element, float(value))
-        if isinstance(element, ir.FloatType)
-        else ir.IntegerAttr.get(element, int(value))
-    )
-    attribute = ir.DenseElementsAttr.get_splat(type_, scalar) if isinstance(type_, ir.VectorType) else scalar
-    return arith.ConstantOp(type_, attribute).result

@@ -14,15 +14,16 @@ from torch_mlir.dialects import arith, scf, vector
 from rillet.codegen import coordinates as coords
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane, is_uniform, is_vector
-from rillet.codegen.emit import memory
-from rillet.codegen.emit.body import broadcast, constant, inline_body
+from rillet.codegen.emit import memory, views
+from rillet.codegen.emit.body import inline_body
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.emit.transpose import transpose
+from rillet.codegen.emit.values import broadcast, constant
 from rillet.codegen.index import Index
-from rillet.codegen.recognize import views
 from rillet.codegen.recognize.kernel_function import Generic
 from rillet.errors import CompileError
+from rillet.ir.extents import reassociation
 
 
 class Evaluator:
@@ -314,13 +315,13 @@ class Evaluator:
 
     def _expand_shape(self, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
         extents = self.kernel.extents(op.results[0])
-        source = [self._merge([c[a] for a in group], [extents[a] for a in group]) for group in views.reassociation(op)]
+        source = [self._merge([c[a] for a in group], [extents[a] for a in group]) for group in reassociation(op)]
         return self.at(op.operands[0], source)
 
     def _collapse_shape(self, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
         extents = self.kernel.extents(op.operands[0])
         source: list[Coordinate] = []
-        for x, group in zip(c, views.reassociation(op), strict=True):
+        for x, group in zip(c, reassociation(op), strict=True):
             source += self._split(x, [extents[a] for a in group])
         return self.at(op.operands[0], source)
 

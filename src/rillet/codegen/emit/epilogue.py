@@ -15,15 +15,16 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen import coordinates as coords
 from rillet.codegen import index
-from rillet.codegen.coordinates import Coordinate
+from rillet.codegen.coordinates import Coordinate, Lane
+from rillet.codegen.emit import memory, views
 from rillet.codegen.emit.elements import Evaluator
-from rillet.codegen.emit.kernel import KernelBuilder, reshape_memref
-from rillet.codegen.emit.memory import Buffer
+from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.memory import Buffer, reshape_memref
+from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.index import Index
-from rillet.codegen.recognize import views
 from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.codegen.recognize.linear_access import DYNAMIC, Access, Form, argument_of, loops, substitute_all
-from rillet.ir.extents import segments
+from rillet.ir.extents import reassociation, segments
 
 Forms = tuple[Form, ...]
 
@@ -187,7 +188,7 @@ def _reshaped_forms(op: ir.Operation, source: Forms) -> Forms | None:
     """The forms after a reshape that merges static axes or adds unit axes; None when an axis is split."""
     zero = Form((0,) * len(source[0].coefficients)) if source else Form(())
     shapes = [list(ir.RankedTensorType(v.type).shape) for v in (op.operands[0], op.results[0])]
-    groups = views.reassociation(op)
+    groups = reassociation(op)
     if op.name == "tensor.expand_shape":
         result = [zero] * len(shapes[1])
         for form, group in zip(source, groups, strict=True):
@@ -399,9 +400,6 @@ class Writer:
 
 
 def _fill_run(kernel: KernelBuilder, target: Buffer, start: Index, run: Index, value: ir.Value, lanes: int) -> None:
-    from rillet.codegen.coordinates import Lane
-    from rillet.codegen.emit import memory
-
     whole = index.mul(index.floordiv(run, lanes), lanes)
     if whole != 0:
         splat = vector.BroadcastOp(ir.VectorType.get([lanes], value.type), value).result
@@ -413,6 +411,4 @@ def _fill_run(kernel: KernelBuilder, target: Buffer, start: Index, run: Index, v
 
 
 def _bytes(buffer: Buffer) -> int:
-    from rillet.codegen.emit.kernel import storage_bytes, storage_type
-
     return storage_bytes(storage_type(buffer.element))

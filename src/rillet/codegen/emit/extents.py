@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
 from rillet.codegen import index
-from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit import views
+from rillet.codegen.emit.views import Scalars
 from rillet.codegen.index import Index
-from rillet.codegen.recognize import views
 from rillet.errors import CompileError
+from rillet.ir.extents import reassociation
 
 
-def extents_of(kernel: KernelBuilder, value: ir.Value) -> list[Index]:
+def extents_of(kernel: Scalars, value: ir.Value) -> list[Index]:
     """The extents of a tensor that an op computes. Raises ``CompileError`` for an op that does not say its shape."""
     if isinstance(value.owner, ir.Block):
         raise CompileError(f"kernel @{kernel.function.name}: a loop-carried tensor must have static extents")
@@ -51,19 +53,17 @@ def extents_of(kernel: KernelBuilder, value: ir.Value) -> list[Index]:
         )
     if op.name == "tensor.collapse_shape":
         source = kernel.extents(op.operands[0])
-        return [index.product([source[a] for a in group]) for group in views.reassociation(op)]
+        return [index.product([source[a] for a in group]) for group in reassociation(op)]
     if op.name == "tensor.reshape":
         return _reshape_extents(kernel, op, shape)
     raise CompileError(f"kernel @{kernel.function.name}: the extents of {op.name}'s result are not known")
 
 
-def _reshape_extents(kernel: KernelBuilder, op: ir.Operation, shape: list[int]) -> list[Index]:
+def _reshape_extents(kernel: Scalars, op: ir.Operation, shape: list[int]) -> list[Index]:
     dynamic = ir.ShapedType.get_dynamic_size()
     source = op.operands[1].owner
     if isinstance(source, ir.Block) or source.operation.name != "tensor.from_elements":
         raise CompileError(f"kernel @{kernel.function.name}: tensor.reshape needs its shape as tensor.from_elements")
-    from torch_mlir.dialects import arith
-
     sizes: list[Index] = []
     for extent, operand in zip(shape, source.operation.operands, strict=True):
         if extent != dynamic:

@@ -2,8 +2,6 @@
 
 A kernel module holds ``@NAME__body(bindings, scalars, workgroup x, y, z, scratch) -> i32`` and ``@NAME__grid(scalars)
 -> (index, index, index)``. ``codegen.llvm`` wraps them in the C ABI of docs/reference/kernel-abi.md.
-
-In memory bool is a byte (0 or 1), ``index`` is ``i64``, and types narrower than a byte take one byte each.
 """
 
 from __future__ import annotations
@@ -12,22 +10,19 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, memref, scf
 
 from rillet.codegen import index
+from rillet.codegen.emit.extents import extents_of
+from rillet.codegen.emit.memory import Buffer, reshape_memref
+from rillet.codegen.emit.storage import storage_bytes, storage_type, stored_constant
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.errors import CompileError
-from rillet.ir import dtypes
 from rillet.targets import Target
-
-if TYPE_CHECKING:
-    from rillet.codegen.emit.memory import Buffer
 
 # Scratch a kernel may ask for. A worker owns one block as large as the largest request of the module.
 MAX_LOCAL_MEMORY = 4 * 1024 * 1024
@@ -114,8 +109,6 @@ class KernelBuilder:
 
     def buffer(self, port: Port) -> Buffer:
         """Where an argument or result of the kernel lies (body only)."""
-        from rillet.codegen.emit.memory import Buffer
-
         if port.value in self.tiles:
             return self.tiles[port.value]
         streaming = port.binding in self.streaming
@@ -144,8 +137,7 @@ class KernelBuilder:
         self.module.operation.verify()
         return self.module
 
-    # --- values of the kernel, inside the kernel
-    # -------------------------------------------------------------------
+    # --- values of the kernel ----------------------------------------------------------------------------------------
 
     def argument(self, number: int) -> ir.Value:
         """The memref of tensor argument ``number`` (body only), of the storage type. In a stage it may be a tile only:
@@ -188,13 +180,10 @@ class KernelBuilder:
                 self.scalar(arguments[next(dims)]) if type_.is_dynamic_dim(i) else type_.shape[i]
                 for i in range(type_.rank)
             ]
-        from rillet.codegen.emit.extents import extents_of
-
         derived = extents_of(self, value)
         return [e if type_.is_dynamic_dim(i) else type_.shape[i] for i, e in enumerate(derived)]
 
-    # --- loops and memory
-    # ------------------------------------------------------------------------------------------------
+    # --- loops and memory --------------------------------------------------------------------------------------------
 
     @contextmanager
     def loop(self, lower: Index, upper: Index, step: Index = 1, carried: Sequence[ir.Value] = ()) -> Iterator[Loop]:
@@ -265,14 +254,13 @@ class KernelBuilder:
             memref.GlobalOp(
                 name,
                 type_,
-                initial_value=ir.DenseElementsAttr.get_splat(tensor, _stored(value, element)),
+                initial_value=ir.DenseElementsAttr.get_splat(tensor, stored_constant(value, element)),
                 constant=True,
                 sym_visibility="private",
             )
         return memref.GetGlobalOp(type_, name).result
 
-    # --- internals
-    # ---------------------------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------------------------
 
     def _make_body(self) -> None:
         ports = (*self.function.arguments, *self.function.results)
@@ -321,61 +309,6 @@ class KernelBuilder:
             self.scalar(arguments[next(dims)]) if port.type.is_dynamic_dim(i) else port.type.shape[i]
             for i in range(port.type.rank)
         ]
-
-
-def reshape_memref(base: ir.Value, extents: Sequence[Index]) -> ir.Value:
-    """View the memory at ``base``'s start as a contiguous row-major memref of these extents and the same element
-    type."""
-    dynamic = ir.ShapedType.get_dynamic_size()
-    element = ir.MemRefType(base.type).element_type
-    strides: list[Index] = [1] * len(extents)
-    for axis in range(len(extents) - 2, -1, -1):
-        strides[axis] = index.mul(strides[axis + 1], extents[axis + 1])
-    static_sizes = [e if isinstance(e, int) else dynamic for e in extents]
-    static_strides = [s if isinstance(s, int) else ir.ShapedType.get_dynamic_stride_or_offset() for s in strides]
-    return memref.ReinterpretCastOp(
-        ir.MemRefType.get(static_sizes, element),
-        base,
-        [],
-        [e for e in extents if not isinstance(e, int)],
-        [s for s in strides if not isinstance(s, int)],
-        [0],
-        static_sizes,
-        static_strides,
-    ).result
-
-
-def storage_type(element: ir.Type) -> ir.Type:
-    """The type in which an element lies in memory."""
-    if isinstance(element, ir.IndexType):
-        return ir.IntegerType.get_signless(64)
-    if isinstance(element, ir.IntegerType):
-        return ir.IntegerType.get_signless(max(8, element.width))
-    if isinstance(element, ir.FloatType) and element.width <= 16:
-        # As integers: LLVM moves vectors of small floats about by way of f32 conversions that may be library calls.
-        return ir.IntegerType.get_signless(max(8, element.width))
-    return element
-
-
-def _stored(value: ir.Attribute, stored: ir.Type) -> ir.Attribute:
-    """A scalar constant as its bits, where an element of its type lies in memory as an integer."""
-    type_ = value.type  # type: ignore[attr-defined]
-    if type_ == stored:
-        return value
-    if isinstance(type_, ir.IntegerType):
-        return ir.IntegerAttr.get(stored, ir.IntegerAttr(value).value)
-    narrow = next(t.numpy for t in dtypes.by_code.values() if t.mlir == str(type_))
-    bits = np.array(ir.FloatAttr(value).value, narrow).view(f"i{narrow.itemsize}")
-    return ir.IntegerAttr.get(stored, int(bits))
-
-
-def storage_bytes(stored: ir.Type) -> int:
-    """Bytes of one element of a storage type."""
-    if isinstance(stored, ir.ComplexType):
-        return 2 * storage_bytes(stored.element_type)
-    if isinstance(stored, ir.IntegerType | ir.FloatType):
-        return stored.width // 8
-    raise CompileError(f"elements of type {stored} cannot be stored")
 
 
 def _i32() -> ir.Type:

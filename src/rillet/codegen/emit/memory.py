@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, memref, vector
+from torch_mlir.dialects import arith, memref, scf, vector
 
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane, is_uniform, lane
-from rillet.codegen.emit.body import broadcast, constant
-from rillet.codegen.emit.kernel import storage_bytes, storage_type
+from rillet.codegen.emit.storage import storage_bytes, storage_type
+from rillet.codegen.emit.values import broadcast, constant
 from rillet.codegen.index import Index
 
-_LINE_BYTES = 64
+LINE_BYTES = 64  # of a cache
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,28 @@ class Buffer:
             else:
                 located.append(c if isinstance(origin, int) and origin == 0 else index.sub(c, origin))
         return located
+
+
+def reshape_memref(base: ir.Value, extents: Sequence[Index]) -> ir.Value:
+    """View the memory at ``base``'s start as a contiguous row-major memref of these extents and the same element
+    type."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    element = ir.MemRefType(base.type).element_type
+    strides: list[Index] = [1] * len(extents)
+    for axis in range(len(extents) - 2, -1, -1):
+        strides[axis] = index.mul(strides[axis + 1], extents[axis + 1])
+    static_sizes = [e if isinstance(e, int) else dynamic for e in extents]
+    static_strides = [s if isinstance(s, int) else ir.ShapedType.get_dynamic_stride_or_offset() for s in strides]
+    return memref.ReinterpretCastOp(
+        ir.MemRefType.get(static_sizes, element),
+        base,
+        [],
+        [e for e in extents if not isinstance(e, int)],
+        [s for s in strides if not isinstance(s, int)],
+        [0],
+        static_sizes,
+        static_strides,
+    ).result
 
 
 def load(buffer: Buffer, coordinates: Sequence[Coordinate], lanes: int = 1, mask: ir.Value | None = None) -> ir.Value:
@@ -97,7 +119,7 @@ def store(
     if is_contiguous(where):
         start = [index.value(lane(c, 0)) for c in where]
         if mask is None and buffer.streaming:
-            alignment = min(_LINE_BYTES, lanes * storage_bytes(ir.VectorType(stored.type).element_type))
+            alignment = min(LINE_BYTES, lanes * storage_bytes(ir.VectorType(stored.type).element_type))
             vector.StoreOp(stored, buffer.memref, start, nontemporal=True, alignment=alignment)
         elif mask is None:
             vector.StoreOp(stored, buffer.memref, start)
@@ -110,8 +132,6 @@ def store(
         if mask is None:
             memref.StoreOp(element, buffer.memref, position)
             continue
-        from torch_mlir.dialects import scf
-
         branch = scf.IfOp(vector.extract(mask, [], [n]))
         with ir.InsertionPoint(branch.then_block):
             memref.StoreOp(element, buffer.memref, position)

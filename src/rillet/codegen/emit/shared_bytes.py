@@ -6,7 +6,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, vector
 
 from rillet.codegen import index
-from rillet.codegen.emit.body import constant
+from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
 
 _WORD = 32  # bits

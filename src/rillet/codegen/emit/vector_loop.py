@@ -10,7 +10,8 @@ from torch_mlir.dialects import vector
 
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
-from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.kernel_function import KernelFunction

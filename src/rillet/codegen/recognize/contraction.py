@@ -10,13 +10,11 @@ innermost reduction loop (the scales of blocks of weights).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.codegen.emit.body import broadcast
-from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.codegen.recognize.linear_access import Access, argument_of, packed_axes, padded_access_of, unshared
 from rillet.ir.rewrite import int_constant
@@ -264,47 +262,6 @@ def _is_place(root: Generic, shift: ir.Value, number: int, bits: int) -> bool:
     if loop is None or loop.name != "linalg.index":
         return False
     return ir.IntegerAttr(loop.attributes["dim"]).value == packed[0][1]
-
-
-def factor(
-    kernel: KernelBuilder, root: Generic, value: ir.Value, operands: ir.Value | Mapping[int, ir.Value], lanes: int
-) -> ir.Value:
-    """Compute a factor of the product from its operands' elements (scalars, or ``vector<lanes>``), given by number, or
-    from its only operand's. Of bytes that are shared, the elements are given.
-    """
-    arguments = list(root.body.arguments)
-    number = arguments.index(value) if value in arguments else shared_byte(root, value)
-    if number is not None:
-        return operands[number] if isinstance(operands, Mapping) else operands
-    owner = _owner(value)
-    if owner is None or owner.parent != root.op:
-        return kernel.scalar(value)
-    values = [factor(kernel, root, o, operands, lanes) for o in owner.operands]
-    if len(values) == 1 and shared_byte(root, owner.operands[0]) is not None:
-        return _from_32_bits(values[0], value.type)
-    vectors = any(isinstance(o.type, ir.VectorType) for o in values)
-    if vectors:
-        values = [broadcast(o, lanes) for o in values]
-    type_ = ir.VectorType.get([lanes], value.type) if vectors else value.type
-    attributes = dict(owner.attributes.items())
-    return ir.Operation.create(
-        owner.name, results=[type_], operands=values, attributes=attributes, loc=owner.location
-    ).results[0]
-
-
-def _from_32_bits(value: ir.Value, element: ir.Type) -> ir.Value:
-    """A number in ``vector<n x i32>``, as another type that holds it."""
-    if isinstance(element, ir.FloatType):
-        return convert("arith.sitofp", value, element)
-    width = ir.IntegerType(element).width
-    return value if width == 32 else convert("arith.extsi" if width > 32 else "arith.trunci", value, element)
-
-
-def convert(name: str, value: ir.Value, element: ir.Type) -> ir.Value:
-    """Apply the unary conversion op ``name`` to a scalar or vector."""
-    is_vector = isinstance(value.type, ir.VectorType)
-    type_ = ir.VectorType.get(ir.VectorType(value.type).shape, element) if is_vector else element
-    return ir.Operation.create(name, results=[type_], operands=[value]).results[0]
 
 
 def _owner(value: ir.Value) -> ir.Operation | None:

@@ -6,7 +6,6 @@ from collections.abc import Set
 
 from torch_mlir import ir
 
-from rillet.codegen.emit.body import is_vectorizable
 from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.targets import Target
 
@@ -23,6 +22,17 @@ def lanes_for(function: KernelFunction, target: Target) -> int:
     if any(isinstance(t, ir.ComplexType) for t in types):
         return 1
     return target.lanes(max(_bits(t) for t in types))
+
+
+def is_vectorizable(generic: Generic) -> bool:
+    """True when the body can be computed on vectors: no nested regions and no complex numbers."""
+    for op in generic.body.operations:
+        if len(op.operation.regions):
+            return False
+        values = (*op.operation.operands, *op.operation.results)
+        if any(isinstance(v.type, ir.ComplexType) for v in values):
+            return False
+    return True
 
 
 _CHEAP_MATH = frozenset(

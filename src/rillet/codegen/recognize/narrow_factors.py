@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith
 
-from rillet.codegen.emit.body import constant
 from rillet.codegen.recognize.contraction import Product
 from rillet.codegen.recognize.kernel_function import Generic
 
@@ -20,15 +18,6 @@ class NarrowFactor:
 
     signed: bool
     zero_point: int
-
-    def widened(self, stored: ir.Value) -> ir.Value:
-        """The factor of 8-bit elements (``vector<n x i8>``, or a scalar), in 16 bits."""
-        i16 = ir.IntegerType.get_signless(16)
-        is_vector = isinstance(stored.type, ir.VectorType)
-        type_ = ir.VectorType.get(ir.VectorType(stored.type).shape, i16) if is_vector else i16
-        extend = arith.ExtSIOp if self.signed else arith.ExtUIOp
-        wide = extend(type_, stored).result
-        return arith.SubIOp(wide, constant(self.zero_point, type_)).result if self.zero_point else wide
 
 
 def factors_of(root: Generic, product: Product) -> tuple[NarrowFactor, NarrowFactor] | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from torch_mlir import ir
 
 from rillet.codegen.recognize.kernel_function import Generic, KernelFunction, captures
-from rillet.codegen.recognize.views import reassociation
+from rillet.ir.extents import reassociation
 
 Dimension = int
 

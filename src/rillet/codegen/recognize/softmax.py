@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.codegen.emit.accumulators import QUIET, combiners_of
+from rillet.codegen.recognize.accumulation import QUIET, combinations_of
 from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 
@@ -71,9 +71,9 @@ class _Rows:
     def closed_softmax(self, maximum: Generic) -> ir.Operation | None:
         """The exponential that alone reads the result of a reduction, where it goes nowhere but into marked divisions
         and the sums that they divide by; else None."""
-        combiners = combiners_of(maximum)
+        combinations = combinations_of(maximum)
         generic = self._only_reader(maximum.results[0])
-        if not combiners or combiners[0].op != "arith.maximumf" or generic is None or len(generic.results) != 1:
+        if not combinations or combinations[0].op != "arith.maximumf" or generic is None or len(generic.results) != 1:
             return None
         operations = [op.operation for op in generic.body.operations]
         if len(operations) < 2:
@@ -124,8 +124,8 @@ class _Rows:
         if generic is None or generic.is_parallel or len(generic.results) != 1:
             return None
         loops = {self._dimensions.loop(generic, n) for n in generic.parallel_loops}
-        combiners = combiners_of(generic)
-        if not combiners or combiners[0].op != op or not loops <= self._fixed:
+        combinations = combinations_of(generic)
+        if not combinations or combinations[0].op != op or not loops <= self._fixed:
             return None
         accumulator = list(generic.body.arguments)[-1]
         (element,) = [v for v in _combining(generic).operands if v != accumulator]

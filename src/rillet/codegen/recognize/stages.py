@@ -6,13 +6,15 @@ A stage is one reduction with the point-wise ops it reads; the last stage stores
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TypeVar
 
 from torch_mlir import ir
 
-from rillet.codegen.coordinates import Coordinate
 from rillet.codegen.recognize.kernel_function import Generic, KernelFunction, captures
 from rillet.codegen.recognize.lanes import is_costly
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
+
+Coordinate = TypeVar("Coordinate")
 
 
 class Stages:

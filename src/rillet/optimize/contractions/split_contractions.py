@@ -21,7 +21,7 @@ from torch_mlir import ir
 from rillet.ir import Program, builders, constants
 from rillet.ir.builders import Extent
 from rillet.ir.contraction import contraction
-from rillet.ir.extents import box, extents, kept_axes, same
+from rillet.ir.extents import box, extents, kept_axes, reassociation, same
 from rillet.ir.rewrite import (
     blocks,
     defining,
@@ -34,7 +34,6 @@ from rillet.ir.rewrite import (
 )
 from rillet.ir.shapes import reshape_units
 from rillet.ir.structured import DYNAMIC, Structured, captures, structured, walk
-from rillet.optimize.layouts.layouts import groups_of
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ def _sources(program: Program, op: ir.Operation, cut: _Cut, options: Options) ->
         return [] if _pays(program, view, loop, [len(p) for p in cut.positions], options) else None
     shape = ir.RankedTensorType(op.results[0].type).shape if len(op.results) == 1 else []
     if op.name == "tensor.expand_shape":
-        number, group = next((n, g) for n, g in enumerate(groups_of(op)) if cut.axis in g)
+        number, group = next((n, g) for n, g in enumerate(reassociation(op)) if cut.axis in g)
         if DYNAMIC in (shape[a] for a in group):
             return None
         extent = shape[cut.axis]
@@ -169,7 +168,7 @@ def _sources(program: Program, op: ir.Operation, cut: _Cut, options: Options) ->
         return [(op.operands[0], _Cut(number, tuple(spread)))]
     if op.name == "tensor.collapse_shape":
         source = ir.RankedTensorType(op.operands[0].type).shape
-        solid = [a for a in groups_of(op)[cut.axis] if source[a] != 1]
+        solid = [a for a in reassociation(op)[cut.axis] if source[a] != 1]
         return [(op.operands[0], _Cut(solid[0], cut.positions))] if len(solid) == 1 else None
     return None
 
@@ -228,9 +227,9 @@ def _part(
     shape: list[Extent] = extents(op.results[0])
     shape[axis] = len(positions)
     if op.name == "tensor.expand_shape":
-        return builders.expand_shape(made[op.operands[0]], groups_of(op), shape)
+        return builders.expand_shape(made[op.operands[0]], reassociation(op), shape)
     if op.name == "tensor.collapse_shape":
-        return builders.collapse_shape(made[op.operands[0]], groups_of(op), builders.split(shape)[0])
+        return builders.collapse_shape(made[op.operands[0]], reassociation(op), builders.split(shape)[0])
     view = structured(op)
     assert view is not None
     loop = view.init_maps[0][axis]

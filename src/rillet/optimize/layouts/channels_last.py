@@ -14,7 +14,7 @@ from torch_mlir import ir
 from rillet.ir import Program, builders, constants
 from rillet.ir.builders import Extent
 from rillet.ir.contraction import Contraction
-from rillet.ir.extents import box, extents, margins, mixed, padding_value
+from rillet.ir.extents import box, extents, margins, mixed, padding_value, reassociation
 from rillet.ir.rewrite import (
     CLEANUP,
     blocks,
@@ -35,7 +35,6 @@ from rillet.optimize.layouts.layouts import (
     collapse_runs,
     expand_runs,
     filter_layout,
-    groups_of,
     identity,
     image_layout,
     is_flexible,
@@ -250,7 +249,7 @@ class _Rewriter:
         found = expand_runs(op, layout)
         kept = layout if found is not None else identity(len(layout))
         order = tuple(number for number, _ in found) if found is not None else identity(rank_of(op.operands[0]))
-        groups = [positions for _, positions in found] if found is not None else groups_of(op)
+        groups = [positions for _, positions in found] if found is not None else reassociation(op)
         shape = _permuted(mixed(op, "static_output_shape", list(op.operands)[1:]), kept)
         static = _permuted_type(op.results[0].type, kept).shape
         result = [e if e >= 0 else d for e, d in zip(static, shape, strict=True)]
@@ -263,7 +262,7 @@ class _Rewriter:
         found = collapse_runs(op, present)
         if found is not None and tuple(number for number, _ in found) == layout:
             return builders.collapse_shape(holder, [positions for _, positions in found], shape)
-        groups = groups_of(op)
+        groups = reassociation(op)
         source = tuple(axis for number in layout for axis in groups[number])
         sizes = [len(groups[number]) for number in layout]
         return builders.collapse_shape(self.get(op.operands[0], source), runs(sizes), shape)

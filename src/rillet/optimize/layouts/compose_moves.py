@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.ir import Program, builders
-from rillet.ir.extents import box
+from rillet.ir.extents import box, reassociation
 from rillet.ir.rewrite import CLEANUP, blocks, defining, erase_dead, run_upstream, users
 from rillet.ir.shapes import runs, transpose
 from rillet.ir.structured import DYNAMIC, copy_permutation
 from rillet.optimize.layouts.factor_reshapes import common_axes
-from rillet.optimize.layouts.layouts import groups_of, is_flexible
+from rillet.optimize.layouts.layouts import is_flexible
 
 
 @dataclass(eq=False)
@@ -104,7 +104,7 @@ def _after(move: _Move, op: ir.Operation) -> _Move | None:
     if permutation is not None:
         return _Move(move.source, move.split, tuple(move.axes[axis] for axis in permutation), move.copies + 1)
     if op.name == "tensor.collapse_shape":
-        merged = tuple(tuple(p for axis in group for p in move.axes[axis]) for group in groups_of(op))
+        merged = tuple(tuple(p for axis in group for p in move.axes[axis]) for group in reassociation(op))
         return _Move(move.source, move.split, merged, move.copies)
     return _expanded(move, op) if op.name == "tensor.expand_shape" else _sliced(move, op)
 
@@ -132,7 +132,7 @@ def _expanded(move: _Move, op: ir.Operation) -> _Move | None:
     """An expansion splits the parts of an axis where its own boundaries lie."""
     shape, axes = _shape(op.results[0]), []
     replaced: dict[_Part, tuple[_Part, ...]] = {}
-    for parts, group in zip(move.axes, groups_of(op), strict=True):
+    for parts, group in zip(move.axes, reassociation(op), strict=True):
         common = common_axes([p.size for p in parts], [shape[axis] for axis in group])
         if common is None:
             return None

@@ -13,9 +13,9 @@ from torch_mlir import ir
 
 from rillet.ir import Program, builders
 from rillet.ir.contraction import contraction
+from rillet.ir.extents import reassociation
 from rillet.ir.rewrite import CLEANUP, blocks, defining, erase_dead, run_upstream, users
 from rillet.ir.structured import DYNAMIC, Structured, is_projected, structured, walk
-from rillet.optimize.layouts.layouts import groups_of
 from rillet.optimize.layouts.sink_reshapes import captures_tensor, expand_below
 
 Groups = list[list[int]]
@@ -161,7 +161,7 @@ def _factor(region: _Region) -> None:
                 if (
                     reshape is not None
                     and reshape.name == "tensor.collapse_shape"
-                    and groups_of(reshape) == region.inner
+                    and reassociation(reshape) == region.inner
                 ):
                     expand_below(view, map_, reshape)
                     break

@@ -14,6 +14,7 @@ from torch_mlir import ir
 
 from rillet.ir.constants import global_name
 from rillet.ir.contraction import Contraction, contraction
+from rillet.ir.extents import reassociation
 from rillet.ir.rewrite import defining, users
 from rillet.ir.structured import Map, Structured, copy_permutation, dims_in, structured
 
@@ -196,20 +197,15 @@ def _places(exprs: Sequence[object]) -> dict[int, int]:
     return place
 
 
-def groups_of(op: ir.Operation) -> list[list[int]]:
-    """The reassociation of a ``tensor.expand_shape`` or ``tensor.collapse_shape``."""
-    return [[ir.IntegerAttr(i).value for i in group] for group in op.attributes["reassociation"]]
-
-
 def drops_units(op: ir.Operation) -> bool:
     """Whether a ``tensor.collapse_shape`` only drops axes of extent 1."""
     shape = ir.RankedTensorType(op.operands[0].type).shape
-    return all(sum(shape[axis] != 1 for axis in group) <= 1 for group in groups_of(op))
+    return all(sum(shape[axis] != 1 for axis in group) <= 1 for group in reassociation(op))
 
 
 def expanded(op: ir.Operation, layout: Layout) -> Layout | None:
     """The layout of an expanded value: each group of axes moves as a whole."""
-    groups = groups_of(op)
+    groups = reassociation(op)
     return tuple(axis for group in layout for axis in groups[group])
 
 
@@ -225,14 +221,14 @@ def collapse_runs(op: ir.Operation, layout: Layout) -> list[tuple[int, list[int]
 
     Axes of extent 1 may lie anywhere, since they do not order any elements.
     """
-    return _runs(groups_of(op), ir.RankedTensorType(op.operands[0].type).shape, layout)
+    return _runs(reassociation(op), ir.RankedTensorType(op.operands[0].type).shape, layout)
 
 
 def expand_runs(op: ir.Operation, layout: Layout) -> list[tuple[int, list[int]]] | None:
     """For an expansion whose result has ``layout``: (group, positions in memory) in memory order; None when no
     expansion gives it.
     """
-    return _runs(groups_of(op), ir.RankedTensorType(op.results[0].type).shape, layout)
+    return _runs(reassociation(op), ir.RankedTensorType(op.results[0].type).shape, layout)
 
 
 def _runs(groups: list[list[int]], shape: Sequence[int], layout: Layout) -> list[tuple[int, list[int]]] | None:

@@ -17,7 +17,7 @@ from torch_mlir import ir
 from rillet.ir import Program, builders
 from rillet.ir.builders import Extent
 from rillet.ir.contraction import contraction
-from rillet.ir.extents import extents, multiply
+from rillet.ir.extents import extents, multiply, reassociation
 from rillet.ir.rewrite import blocks, defining, rebuild_generic
 from rillet.ir.shapes import runs
 from rillet.ir.structured import (
@@ -30,7 +30,7 @@ from rillet.ir.structured import (
     structured,
     walk,
 )
-from rillet.optimize.layouts.layouts import drops_units, groups_of, is_flexible
+from rillet.optimize.layouts.layouts import drops_units, is_flexible
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _sink(view: Structured) -> bool:
             continue
         if reshape.name == "tensor.expand_shape" and copy_permutation(view.op) is None:
             # (Transpositions stay in front of the contractions that can absorb them.)
-            plan = _collapsing(view, map_, groups_of(reshape))
+            plan = _collapsing(view, map_, reassociation(reshape))
             if plan is not None:
                 _collapse(plan)
                 return True
@@ -200,7 +200,7 @@ def _expanding(view: Structured, map_: Map, reshape: ir.Operation) -> _Plan:
     inner = extents(reshape.operands[0])
     groups: list[list[int]] = [[] for _ in range(view.loops)]
     sizes: list[Extent] = []
-    axes_of = dict(zip(map_, groups_of(reshape), strict=True))
+    axes_of = dict(zip(map_, reassociation(reshape), strict=True))
     known = _loop_extents(view)
     for loop in range(view.loops):
         parts = [inner[a] for a in axes_of[loop]] if loop in axes_of else [known[loop]]

@@ -10,11 +10,11 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.ir import Program, builders
-from rillet.ir.extents import extents
+from rillet.ir.extents import extents, reassociation
 from rillet.ir.rewrite import blocks, defining, rebuild_generic, renumber_index
 from rillet.ir.shapes import transpose
 from rillet.ir.structured import Structured, copy_permutation, inverse, is_permutation, rename, structured
-from rillet.optimize.layouts.layouts import drops_units, groups_of
+from rillet.optimize.layouts.layouts import drops_units
 
 
 def sink(program: Program) -> bool:
@@ -43,7 +43,7 @@ def _sink_below_collapse(op: ir.Operation) -> bool:
     if copy is None or permutation is None or not drops_units(op):
         return False
     shape = ir.RankedTensorType(op.operands[0].type).shape
-    kept = [permutation[next((a for a in group if shape[a] != 1), group[0])] for group in groups_of(op)]
+    kept = [permutation[next((a for a in group if shape[a] != 1), group[0])] for group in reassociation(op)]
     source = copy.operands[0]
     groups: list[list[int]] = []
     for axis in range(len(shape)):

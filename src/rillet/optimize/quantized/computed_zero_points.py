@@ -15,11 +15,10 @@ from torch_mlir.dialects import arith
 
 from rillet.ir import Program, builders, constants
 from rillet.ir.contraction import contraction
-from rillet.ir.extents import extents
+from rillet.ir.extents import extents, reassociation
 from rillet.ir.rewrite import clone_operations, defining, erase_dead, generic_like, replace, sweep_constants
 from rillet.ir.structured import Structured, is_permutation, is_projected, structured, walk
 from rillet.optimize.folding.evaluate import along, signed, unsigned
-from rillet.optimize.layouts.layouts import groups_of
 from rillet.optimize.quantized.dequantization import dequantization, parameter, widened
 
 _EXTENSIONS = ("arith.extsi", "arith.extui")
@@ -65,7 +64,7 @@ def _shifted(value: ir.Value) -> _Shifted | None:
         if inner is None:
             return None
         shape = ir.RankedTensorType(value.type).shape
-        source = builders.collapse_shape(inner.source, groups_of(owner), shape)
+        source = builders.collapse_shape(inner.source, reassociation(owner), shape)
         return _Shifted(source, inner.is_signed, inner.zero, inner.zero_is_signed)
     view = structured(owner) if owner is not None else None
     if view is None or not view.is_elementwise or len(view.inits) != 1 or len(view.inputs) != 2:

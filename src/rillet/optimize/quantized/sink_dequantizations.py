@@ -19,7 +19,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from rillet.ir import Program, builders, constants
-from rillet.ir.extents import box, extents, margins, mixed, padding_value
+from rillet.ir.extents import box, extents, margins, mixed, padding_value, reassociation
 from rillet.ir.rewrite import blocks, clone_operations, defining, erase_dead, generic_like, rebuild_generic
 from rillet.ir.structured import (
     DYNAMIC,
@@ -31,7 +31,6 @@ from rillet.ir.structured import (
     structured,
 )
 from rillet.optimize.folding.evaluate import along
-from rillet.optimize.layouts.layouts import groups_of
 from rillet.optimize.quantized.dequantization import Dequantization, dequantization, dequantize, same_parameters
 from rillet.optimize.quantized.requantization import clamped
 
@@ -263,7 +262,7 @@ def _expand(program: Program, op: ir.Operation) -> Dequantization | None:
     value = _reshaped(program, op, op.results[0])
     if value is None:
         return None
-    groups, target = groups_of(op), ir.RankedTensorType(op.results[0].type).shape
+    groups, target = reassociation(op), ir.RankedTensorType(op.results[0].type).shape
 
     def parameters(array: np.ndarray) -> np.ndarray:
         shape = [1] * len(target)
@@ -280,7 +279,7 @@ def _collapse(program: Program, op: ir.Operation) -> Dequantization | None:
     value = _reshaped(program, op, op.operands[0])
     if value is None:
         return None
-    groups, before = groups_of(op), ir.RankedTensorType(op.operands[0].type).shape
+    groups, before = reassociation(op), ir.RankedTensorType(op.operands[0].type).shape
 
     def parameters(array: np.ndarray) -> np.ndarray:
         if not groups:  # one element becomes a scalar

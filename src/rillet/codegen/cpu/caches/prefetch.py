@@ -10,10 +10,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import memref
 
 from rillet.codegen import index
-from rillet.codegen.cpu.cost_model import LINE_BYTES
-from rillet.codegen.emit.kernel import storage_bytes
+from rillet.codegen.emit.addresses import Bound
+from rillet.codegen.emit.memory import LINE_BYTES
+from rillet.codegen.emit.storage import storage_bytes
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.linear_access import Bound
 
 _L1, _L2 = 3, 2  # how near to the core, as `memref.prefetch` counts
 

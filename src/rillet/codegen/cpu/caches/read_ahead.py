@@ -10,8 +10,9 @@ from torch_mlir.dialects import memref
 
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
-from rillet.codegen.cpu.cost_model import LINE_BYTES
-from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.memory import LINE_BYTES
+from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.targets import Target

@@ -15,11 +15,11 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
 from rillet.codegen import index
-from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.memory import LINE_BYTES
+from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.targets import Target
-
-_LINE_BYTES = 64
 
 
 def emit(kernel: KernelBuilder, body: Callable[[], None]) -> None:
@@ -61,7 +61,7 @@ def _streamed(function: KernelFunction, target: Target) -> list[int]:
         and port.type.has_static_shape
         and port.type.rank > 0
         and _element_bytes(port) >= 4
-        and port.type.shape[-1] * _element_bytes(port) % _LINE_BYTES == 0
+        and port.type.shape[-1] * _element_bytes(port) % LINE_BYTES == 0
         and 4 * math.prod(port.type.shape) * _element_bytes(port) >= 3 * target.l3_bytes
     ]
 
@@ -71,7 +71,7 @@ def _element_bytes(port: Port) -> int:
 
 
 def _starts_a_line(memory: ir.Value) -> ir.Value:
-    rest = arith.AndIOp(_address(memory), index.value(_LINE_BYTES - 1)).result
+    rest = arith.AndIOp(_address(memory), index.value(LINE_BYTES - 1)).result
     return arith.CmpIOp(arith.CmpIPredicate.eq, rest, index.value(0)).result
 
 

@@ -15,7 +15,7 @@ from rillet.codegen.cpu.contraction import plan as contraction_plan
 from rillet.codegen.cpu.cost_model import SPLIT_CYCLES, Factors, grid_cycles
 from rillet.codegen.cpu.rowwise import plan as rowwise_plan
 from rillet.codegen.emit import epilogue
-from rillet.codegen.emit.kernel import storage_bytes, storage_type
+from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.chain_stages import Stage, cut, is_root
 from rillet.codegen.recognize.contraction import Contraction, recognize

@@ -14,8 +14,8 @@ from rillet.codegen.cpu.contraction.plan import loop_sizes
 from rillet.codegen.cpu.contraction.strategy import Workgroup
 from rillet.codegen.cpu.rowwise import strategy as rowwise
 from rillet.codegen.emit.blocks import Span, workgroup_span
-from rillet.codegen.emit.kernel import KernelBuilder, reshape_memref
-from rillet.codegen.emit.memory import Buffer
+from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.memory import Buffer, reshape_memref
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.ir.limits import LONGEST_ROW

@@ -18,10 +18,12 @@ from rillet.codegen.cpu.contraction.lhs import Batch
 from rillet.codegen.cpu.contraction.microkernel import multiply_add
 from rillet.codegen.cpu.contraction.plan import Plan, element
 from rillet.codegen.emit import memory, shared_bytes
+from rillet.codegen.emit.addresses import Bound, bind_argument
+from rillet.codegen.emit.factors import factor
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.contraction import apart, factor, is_signed
-from rillet.codegen.recognize.linear_access import Access, Bound, bind_argument
+from rillet.codegen.recognize.contraction import apart, is_signed
+from rillet.codegen.recognize.linear_access import Access
 
 Compute = Callable[[Index, int], ir.Value]  # (offset in the right operand, column vector number) -> factor
 

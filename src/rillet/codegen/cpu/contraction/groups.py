@@ -14,10 +14,10 @@ from rillet.codegen.cpu.contraction.microkernel import ReductionAxis
 from rillet.codegen.cpu.contraction.plan import Plan, element
 from rillet.codegen.cpu.dot_products.dot_products import DotProducts
 from rillet.codegen.emit import memory
-from rillet.codegen.emit.body import constant
+from rillet.codegen.emit.addresses import Bound
 from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.linear_access import Bound
 
 ReadLeft = Callable[[Index, int], list[list[ir.Value]]]  # of a row, from an offset on, so many groups
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
@@ -12,14 +13,15 @@ from rillet.codegen.coordinates import Lane
 from rillet.codegen.cpu.contraction.packing import each_step
 from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, element, whole_groups
 from rillet.codegen.cpu.dot_products import pairs as pair_products
-from rillet.codegen.emit import body, memory
+from rillet.codegen.emit import memory
+from rillet.codegen.emit.addresses import Bound
 from rillet.codegen.emit.blocks import Segment
-from rillet.codegen.emit.body import broadcast
+from rillet.codegen.emit.factors import factor, widen
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import Condition, Padded, any_of
+from rillet.codegen.emit.values import broadcast, constant
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.contraction import factor
-from rillet.codegen.recognize.linear_access import DYNAMIC, Bound, Form
+from rillet.codegen.recognize.linear_access import DYNAMIC, Form
 
 Batch = dict[int, Index]  # loop -> coordinate
 
@@ -201,16 +203,17 @@ class LeftRows:
     def _copy_pairs(self, batch: Batch, where: Sequence[dict[int, Index]], sources: Sequence[Index]) -> None:
         """As 16-bit factors, row by row."""
         assert self.panel is not None and self.plan.pairs is not None
-        panel, factor_, steps = self.panel, self.plan.pairs[0], self.plan.steps
+        panel, steps = self.panel, self.plan.steps
+        widened = functools.partial(widen, self.plan.pairs[0])
         run = self.plan.reductions[-1].extent
 
         def copy(source: memory.Buffer, offset: Index, stride: Index, there: Index) -> None:
-            pair_products.copy_run(self.kernel, source, offset, stride, factor_.widened, panel, there, run)
+            pair_products.copy_run(self.kernel, source, offset, stride, widened, panel, there, run)
 
         self._copy_runs(batch, where, sources, run, copy)
         if steps % 2:
             for r in range(len(where)):
-                memory.store(panel, [r * self.pitch + steps], body.constant(0, panel.element))
+                memory.store(panel, [r * self.pitch + steps], constant(0, panel.element))
 
     def _copy_groups(self, batch: Batch, where: Sequence[dict[int, Index]], sources: Sequence[Index]) -> None:
         """As groups are multiplied, row by row, whole groups for each run; what fills a group up meets zeros."""

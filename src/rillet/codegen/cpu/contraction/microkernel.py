@@ -14,11 +14,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, math, vector
 
 from rillet.codegen import index
-from rillet.codegen.cpu.cost_model import SUM_STEPS, Tile, choose_sum_part, choose_unroll
+from rillet.codegen.cpu.cost_model import SUM_STEPS, choose_sum_part, choose_unroll
 from rillet.codegen.emit.accumulators import add_parts, sum_of
-from rillet.codegen.emit.body import broadcast
+from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import Condition
+from rillet.codegen.emit.values import broadcast
 from rillet.codegen.index import Index
 from rillet.targets import Target
 

@@ -21,17 +21,19 @@ from rillet.codegen.cpu import cost_model
 from rillet.codegen.cpu.contraction import microkernel
 from rillet.codegen.cpu.contraction.lhs import Batch, LeftRows, coordinates
 from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, element, guess, loop_sizes, merge
-from rillet.codegen.cpu.cost_model import Blocks, Tile
+from rillet.codegen.cpu.cost_model import Blocks
 from rillet.codegen.emit import epilogue, memory
 from rillet.codegen.emit.accumulators import Combiner, sum_of
-from rillet.codegen.emit.blocks import Span, column_masks, each, each_column_tile, each_row_tile, workgroup_span
-from rillet.codegen.emit.body import broadcast
+from rillet.codegen.emit.addresses import bind_argument
+from rillet.codegen.emit.blocks import Span, Tile, column_masks, each, each_column_tile, each_row_tile, workgroup_span
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.epilogue import Epilogue, Writer
+from rillet.codegen.emit.factors import convert, factor
 from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.values import broadcast
 from rillet.codegen.index import Index
 from rillet.codegen.recognize import linear_access
-from rillet.codegen.recognize.contraction import Contraction, convert, factor
+from rillet.codegen.recognize.contraction import Contraction
 from rillet.codegen.recognize.linear_access import DYNAMIC
 from rillet.targets import Target
 
@@ -131,8 +133,8 @@ class NarrowWorkgroup:
         self.lanes = plan.tile.lanes
         self.columns = plan.tile.vectors
         self.sizes = loop_sizes(kernel, c)
-        self.right = linear_access.bind_argument(kernel, c.right_access)
-        self.left = LeftRows(kernel, plan, linear_access.bind_argument(kernel, c.left_access), self.sizes)
+        self.right = bind_argument(kernel, c.right_access)
+        self.left = LeftRows(kernel, plan, bind_argument(kernel, c.left_access), self.sizes)
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
         self.sum_type = c.product.accumulator_type

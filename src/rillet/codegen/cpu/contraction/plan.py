@@ -11,11 +11,13 @@ from torch_mlir import ir
 
 from rillet.codegen import index
 from rillet.codegen.cpu import cost_model
-from rillet.codegen.cpu.cost_model import Blocks, Tile
+from rillet.codegen.cpu.cost_model import Blocks
 from rillet.codegen.cpu.dot_products.dot_products import DotProducts, products_of
 from rillet.codegen.emit import epilogue
+from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.epilogue import Epilogue
-from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.contraction import Contraction, operations, recognize

@@ -18,19 +18,19 @@ from rillet.codegen.cpu.contraction.groups import GroupReducer
 from rillet.codegen.cpu.contraction.lhs import Batch, LeftRows, coordinates
 from rillet.codegen.cpu.contraction.packing import pack_panel
 from rillet.codegen.cpu.contraction.plan import Plan, element, guess, loop_sizes
-from rillet.codegen.cpu.cost_model import Tile
 from rillet.codegen.cpu.dot_products import pairs as pair_products
 from rillet.codegen.emit import epilogue, memory
 from rillet.codegen.emit.accumulators import sum_of
-from rillet.codegen.emit.blocks import Segment, Span, column_masks
-from rillet.codegen.emit.body import broadcast
+from rillet.codegen.emit.addresses import bind_argument
+from rillet.codegen.emit.blocks import Segment, Span, Tile, column_masks
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.epilogue import Writer
+from rillet.codegen.emit.factors import convert, factor, widen
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import any_of
+from rillet.codegen.emit.values import broadcast
 from rillet.codegen.index import Index
 from rillet.codegen.recognize import linear_access
-from rillet.codegen.recognize.contraction import convert, factor
 
 
 class TileEmitter:
@@ -46,10 +46,10 @@ class TileEmitter:
         self.c = c
         self.lanes = plan.tile.lanes
         self.sizes = loop_sizes(kernel, c)
-        self.right = linear_access.bind_argument(kernel, c.right_access)
-        self.left = LeftRows(kernel, plan, linear_access.bind_argument(kernel, c.left_access), self.sizes)
+        self.right = bind_argument(kernel, c.right_access)
+        self.left = LeftRows(kernel, plan, bind_argument(kernel, c.left_access), self.sizes)
         self.weights = Weights(kernel, plan, self.right) if plan.computes else None
-        self.residuals = [linear_access.bind_argument(kernel, a) for a in plan.residuals]
+        self.residuals = [bind_argument(kernel, a) for a in plan.residuals]
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
         self.sum_type = c.product.accumulator_type
@@ -368,7 +368,7 @@ class TileEmitter:
 
         def right(offset: Index, following: Index, number: int) -> ir.Value:
             if self.c.right_access.together > 1:
-                return factor_.widened(memory.load(buffer, [Lane(offset)], 2 * self.lanes))
+                return widen(factor_, memory.load(buffer, [Lane(offset)], 2 * self.lanes))
             mask = masks[number] if masks else None
             first, second = (memory.load(buffer, self._vector_at(o), self.lanes, mask) for o in (offset, following))
             return pair_products.interleave(first, second, factor_)

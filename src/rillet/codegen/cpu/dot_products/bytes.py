@@ -14,12 +14,12 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.coordinates import Lane
 from rillet.codegen.cpu import cost_model, intrinsics
-from rillet.codegen.cpu.cost_model import Tile
 from rillet.codegen.cpu.dot_products import pairs as pair_products
 from rillet.codegen.emit import memory
-from rillet.codegen.emit.body import constant
+from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
+from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
 from rillet.targets import Target

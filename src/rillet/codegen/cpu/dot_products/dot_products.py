@@ -11,9 +11,9 @@ from typing import Protocol
 
 from torch_mlir import ir
 
-from rillet.codegen.cpu.cost_model import Tile
 from rillet.codegen.cpu.dot_products.bytes import MveProducts, NeonProducts, WideningProducts
 from rillet.codegen.cpu.dot_products.dsp import DspProducts
+from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.index import Index

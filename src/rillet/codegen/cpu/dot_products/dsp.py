@@ -15,11 +15,12 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen import index
 from rillet.codegen.cpu import intrinsics
-from rillet.codegen.cpu.cost_model import Tile
 from rillet.codegen.emit import blocks, memory
-from rillet.codegen.emit.body import constant
+from rillet.codegen.emit.blocks import Tile
+from rillet.codegen.emit.factors import widen
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
+from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
 from rillet.targets import Target
@@ -89,7 +90,7 @@ class DspProducts:
 
         def copy_element(at: Index) -> None:
             element = memory.load(source, [index.add(offset, index.mul(at, stride))])
-            memory.store(panel, [index.add(target, at)], self.left_factor.widened(element))
+            memory.store(panel, [index.add(target, at)], widen(self.left_factor, element))
 
         whole = length - length % self.steps if stride == 1 else 0
         blocks.each(kernel, (0, whole), self.steps, copy_group)

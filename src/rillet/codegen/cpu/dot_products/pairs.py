@@ -17,6 +17,7 @@ from torch_mlir.dialects import arith, vector
 from rillet.codegen import index
 from rillet.codegen.coordinates import Lane
 from rillet.codegen.emit import blocks, memory
+from rillet.codegen.emit.factors import widen
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.index import Index
@@ -73,7 +74,7 @@ def interleave(first: ir.Value, second: ir.Value, factor: NarrowFactor) -> ir.Va
     """Two steps' right-hand elements (``vector<lanes x i8>`` each) as ``vector<2 * lanes x i16>`` of pairs."""
     (lanes,) = ir.VectorType(first.type).shape
     order = [n + lanes * step for n in range(lanes) for step in (0, 1)]
-    return factor.widened(vector.ShuffleOp(first, second, order).result)
+    return widen(factor, vector.ShuffleOp(first, second, order).result)
 
 
 def multiply_add(left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:

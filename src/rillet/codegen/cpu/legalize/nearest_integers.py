@@ -17,7 +17,7 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.cpu import intrinsics
 from rillet.codegen.cpu.legalize.clamps import constant_number
-from rillet.codegen.emit.body import constant
+from rillet.codegen.emit.values import constant
 from rillet.targets import Target
 
 _LANES = 4  # of an MVE register

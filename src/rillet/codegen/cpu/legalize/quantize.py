@@ -15,7 +15,7 @@ from torch_mlir.dialects import arith
 
 from rillet.codegen.cpu import intrinsics
 from rillet.codegen.cpu.legalize.nearest_integers import Requantization, match_requantization
-from rillet.codegen.emit.body import constant
+from rillet.codegen.emit.values import constant
 from rillet.targets import Target
 
 _MOST = 1 << 22  # of limits and zero points

@@ -10,7 +10,8 @@ from torch_mlir import ir
 
 from rillet.codegen import index
 from rillet.codegen.cpu.caches import read_ahead
-from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.emit.vector_loop import Shape, shape_for
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice

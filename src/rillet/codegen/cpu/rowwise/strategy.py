@@ -28,8 +28,9 @@ from rillet.codegen.cpu.rowwise.plan import Plan, blocking, extent_of, grid, int
 from rillet.codegen.cpu.rowwise.reduction import Row, Scratch, reduce, with_coordinate
 from rillet.codegen.emit.blocks import Span
 from rillet.codegen.emit.elements import Evaluator
-from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
+from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.emit.vector_loop import Shape, tail_mask, vector_loop
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import POINTWISE_OPS, KernelFunction, Port

@@ -14,7 +14,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rillet.codegen.cpu.cost_model import FMA_LATENCY, L2_BYTES_PER_CYCLE, LINE_BYTES, LOAD_PORTS, Tile, workgroups
+from rillet.codegen.cpu.cost_model import FMA_LATENCY, L2_BYTES_PER_CYCLE, LOAD_PORTS, workgroups
+from rillet.codegen.emit.blocks import Tile
+from rillet.codegen.emit.memory import LINE_BYTES
 from rillet.codegen.knobs import Knobs
 from rillet.targets import Target
 

@@ -15,8 +15,9 @@ from torch_mlir import ir
 
 from rillet.codegen import index
 from rillet.codegen.cpu.windowed.plan import Plan
-from rillet.codegen.emit.kernel import KernelBuilder, storage_bytes, storage_type
+from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import Padded, Place
+from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.linear_access import DYNAMIC, Access, Form
 

@@ -13,7 +13,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.codegen.cpu import intrinsics
-from rillet.codegen.emit.body import constant
+from rillet.codegen.emit.values import constant
 from rillet.codegen.recognize.contraction import Product
 from rillet.codegen.recognize.kernel_function import Generic
 from rillet.codegen.recognize.linear_access import Access

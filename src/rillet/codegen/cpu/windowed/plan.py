@@ -15,15 +15,14 @@ from rillet.codegen.cpu.windowed import cost_model
 from rillet.codegen.cpu.windowed import pairs as window_pairs
 from rillet.codegen.cpu.windowed.cost_model import Operand, Reach, Window, WindowBlocks, WindowTile
 from rillet.codegen.emit import epilogue
-from rillet.codegen.emit.accumulators import combiners_of
-from rillet.codegen.emit.body import is_vectorizable
 from rillet.codegen.emit.epilogue import Epilogue
-from rillet.codegen.emit.kernel import storage_bytes, storage_type
+from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize import contraction, linear_access
+from rillet.codegen.recognize.accumulation import combinations_of
 from rillet.codegen.recognize.contraction import Factor, Product
 from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
-from rillet.codegen.recognize.lanes import lanes_for
+from rillet.codegen.recognize.lanes import is_vectorizable, lanes_for
 from rillet.codegen.recognize.linear_access import DYNAMIC, Access, GroupedAccess, argument_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
 from rillet.targets import Target
@@ -64,7 +63,7 @@ def plan(function: KernelFunction, target: Target) -> Plan | None:
     if not axes or not same or sorted(axes) != list(root.parallel_loops) or not is_vectorizable(root):
         return None
     product = contraction.product_of(root) if len(root.inputs) == 2 and len(root.inits) == 1 else None
-    if product is None and combiners_of(root) is None:
+    if product is None and combinations_of(root) is None:
         return None  # the window is walked in the order of addresses, which such a body may tell
     after = epilogue.plan(function, root)
     if after is None:

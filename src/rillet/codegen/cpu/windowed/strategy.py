@@ -25,13 +25,15 @@ from rillet.codegen.cpu.windowed.plan import Plan
 from rillet.codegen.emit import blocks, epilogue, memory
 from rillet.codegen.emit.accumulators import sum_in_parts
 from rillet.codegen.emit.blocks import Span, column_masks, workgroup_span
-from rillet.codegen.emit.body import broadcast, inline_body
+from rillet.codegen.emit.body import inline_body
 from rillet.codegen.emit.elements import Evaluator, undefined
 from rillet.codegen.emit.epilogue import Writer
-from rillet.codegen.emit.kernel import KernelBuilder, reshape_memref
-from rillet.codegen.emit.memory import Buffer
+from rillet.codegen.emit.factors import convert, factor
+from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.memory import Buffer, reshape_memref
+from rillet.codegen.emit.values import broadcast
 from rillet.codegen.index import Index
-from rillet.codegen.recognize import contraction, linear_access
+from rillet.codegen.recognize import linear_access
 from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.codegen.recognize.linear_access import DYNAMIC, Access, GroupedAccess, argument_of
 from rillet.targets import Target
@@ -348,7 +350,7 @@ class _Emitter:
             value = self.evaluator.fork(self.lanes, mask).at(init, epilogue.place(forms, at, self.lanes))
             product = self.plan.product
             if product is not None and product[1].widen is not None:
-                value = contraction.convert(product[1].widen, value, product[1].accumulator_type)
+                value = convert(product[1].widen, value, product[1].accumulator_type)
             values.append(broadcast(value, self.lanes))
         return values
 
@@ -357,7 +359,7 @@ class _Emitter:
         if product is None or product[1].narrow is None:
             return value
         element = ir.RankedTensorType(self.root.results[0].type).element_type
-        return contraction.convert(product[1].narrow, value, element)
+        return convert(product[1].narrow, value, element)
 
     def _reduce(
         self,
@@ -457,12 +459,12 @@ class _Emitter:
     ) -> ir.Value:
         """``total`` plus the products of two positions of the window; a pair is put together once."""
         pairs = []
-        for which, factor in enumerate(self.plan.pairs):
+        for which, narrow in enumerate(self.plan.pairs):
             source = self.inputs[which]
             first, second = (elements[which] for elements in operands)
             key = (source, tuple(n for steps in moved for n in source.shift(steps)) if source else (), None)
             if key not in loaded.values:
-                loaded.values[key] = window_pairs.pair(first, second, factor)
+                loaded.values[key] = window_pairs.pair(first, second, narrow)
             pairs.append(loaded.values[key])
         return window_pairs.multiply_add(pairs[0], pairs[1], total)
 
@@ -479,7 +481,7 @@ class _Emitter:
             results = inline_body(self.root, [*operands, *sums], self.kernel, coordinates=at, lanes=self.lanes)
             return [broadcast(r, self.lanes) for r in results]
         factors = [
-            broadcast(contraction.factor(self.kernel, self.root, f.value, o, self.lanes), self.lanes)
+            broadcast(factor(self.kernel, self.root, f.value, o, self.lanes), self.lanes)
             for f, o in zip(self.plan.product[0], operands, strict=True)
         ]
         return [multiply_add(self.kernel, factors[0], factors[1], sums[0])]

@@ -11,7 +11,7 @@ from torch_mlir import ir
 from rillet.codegen.cpu import cost_model
 from rillet.codegen.cpu.contraction import plan as contraction_plan
 from rillet.codegen.cpu.contraction.plan import guess_extent
-from rillet.codegen.cpu.cost_model import Tile
+from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.kernel import MAX_LOCAL_MEMORY
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port

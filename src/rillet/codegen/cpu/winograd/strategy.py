@@ -26,12 +26,12 @@ from rillet.codegen.cpu.caches.prefetch import fetch_ahead
 from rillet.codegen.cpu.contraction import microkernel
 from rillet.codegen.cpu.contraction.plan import loop_sizes
 from rillet.codegen.cpu.contraction.strategy import Workgroup
-from rillet.codegen.cpu.cost_model import Tile
 from rillet.codegen.cpu.winograd.plan import INPUTS, OUTPUTS, Plan, choice, make_plan
 from rillet.codegen.emit import memory
-from rillet.codegen.emit.blocks import Span, column_masks, each_column_tile, each_row_tile, workgroup_span
-from rillet.codegen.emit.body import constant
-from rillet.codegen.emit.kernel import KernelBuilder, reshape_memref
+from rillet.codegen.emit.blocks import Span, Tile, column_masks, each_column_tile, each_row_tile, workgroup_span
+from rillet.codegen.emit.kernel import KernelBuilder
+from rillet.codegen.emit.memory import reshape_memref
+from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.targets import Target

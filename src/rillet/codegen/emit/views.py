@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from torch_mlir import ir
 
 from rillet.codegen import index
-from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
+from rillet.codegen.recognize.kernel_function import KernelFunction
+
+
+class Scalars(Protocol):
+    """The code that is being built, as far as it has a function's scalars and extents: a ``KernelBuilder``."""
+
+    function: KernelFunction
+
+    def scalar(self, value: ir.Value) -> ir.Value:
+        """A scalar of the function as a value of the code."""
+        ...
+
+    def extents(self, value: ir.Value) -> list[Index]:
+        """The extents of a tensor of the function."""
+        ...
+
 
 PAD_INTERIOR = 1  # the number of a pad's part, of ``parts``, that is not padding
 
 
-def mixed(kernel: KernelBuilder, static: Sequence[int], dynamic: Sequence[ir.Value]) -> list[Index]:
+def mixed(kernel: Scalars, static: Sequence[int], dynamic: Sequence[ir.Value]) -> list[Index]:
     """Static and dynamic values of an op's offset, size or stride list, in order."""
     marker = ir.ShapedType.get_dynamic_stride_or_offset()
     values = iter(dynamic)
     return [kernel.scalar(next(values)) if s == marker else s for s in static]
 
 
-def slice_parameters(kernel: KernelBuilder, op: ir.Operation) -> tuple[list[Index], list[Index], list[Index]]:
+def slice_parameters(kernel: Scalars, op: ir.Operation) -> tuple[list[Index], list[Index], list[Index]]:
     """Offsets, sizes and strides of a ``tensor.extract_slice`` or ``tensor.insert_slice``."""
     segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     tensors = len(segments) - 3
@@ -50,7 +66,7 @@ def kept_axes(rank: int, sizes: Sequence[Index], smaller: Sequence[object], smal
     return kept
 
 
-def pad_amounts(kernel: KernelBuilder, op: ir.Operation) -> tuple[list[Index], list[Index]]:
+def pad_amounts(kernel: Scalars, op: ir.Operation) -> tuple[list[Index], list[Index]]:
     """Low and high padding of a ``tensor.pad``."""
     segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     operands = list(op.operands)
@@ -59,19 +75,14 @@ def pad_amounts(kernel: KernelBuilder, op: ir.Operation) -> tuple[list[Index], l
     return low, high
 
 
-def pad_value(kernel: KernelBuilder, op: ir.Operation) -> ir.Value:
+def pad_value(kernel: Scalars, op: ir.Operation) -> ir.Value:
     """The scalar a ``tensor.pad`` pads with."""
     block = op.regions[0].blocks[0]
     yielded = list(block.operations)[-1].operation.operands[0]
     return kernel.scalar(yielded)
 
 
-def reassociation(op: ir.Operation) -> list[list[int]]:
-    """The axis groups of an expand or collapse."""
-    return [[ir.IntegerAttr(a).value for a in ir.ArrayAttr(g)] for g in ir.ArrayAttr(op.attributes["reassociation"])]
-
-
-def parts(kernel: KernelBuilder, op: ir.Operation, axis: int) -> list[Index]:
+def parts(kernel: Scalars, op: ir.Operation, axis: int) -> list[Index]:
     """The boundaries, along ``axis``, of what a pad (before, interior, after) or a concatenation along that axis is put
     together from."""
     if op.name == "tensor.concat":
@@ -81,7 +92,7 @@ def parts(kernel: KernelBuilder, op: ir.Operation, axis: int) -> list[Index]:
     return [0, low[axis], index.add(low[axis], inner), kernel.extents(op.results[0])[axis]]
 
 
-def concat_starts(kernel: KernelBuilder, op: ir.Operation) -> list[Index]:
+def concat_starts(kernel: Scalars, op: ir.Operation) -> list[Index]:
     """Where each operand of a ``tensor.concat`` starts along the concatenated axis, and the end."""
     axis = ir.IntegerAttr(op.attributes["dim"]).value
     starts: list[Index] = [0]

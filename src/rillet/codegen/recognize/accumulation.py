@@ -1,0 +1,58 @@
+"""Reductions whose body combines an accumulator with a value by one associative, commutative op."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rillet.codegen.recognize.kernel_function import Generic
+
+QUIET = "rillet.quiet"  # on a maximum that need not be NaN where an element is
+ASSOCIATIVE = frozenset(
+    {
+        "arith.addf",
+        "arith.mulf",
+        "arith.maximumf",
+        "arith.minimumf",
+        "arith.maxnumf",
+        "arith.minnumf",
+        "arith.addi",
+        "arith.muli",
+        "arith.maxsi",
+        "arith.minsi",
+        "arith.maxui",
+        "arith.minui",
+        "arith.andi",
+        "arith.ori",
+        "arith.xori",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Combination:
+    """How a reduction combines its accumulator with each value: an op's name and attributes."""
+
+    op: str
+    attributes: tuple[tuple[str, ir.Attribute], ...]
+
+
+def combinations_of(generic: Generic) -> list[Combination] | None:
+    """One combination for each result, or None when a result's body is anything but ``acc op f(inputs)``."""
+    block = generic.body
+    accumulators = list(block.arguments)[len(generic.inputs) :]
+    terminator = list(block.operations)[-1].operation
+    found: list[Combination] = []
+    for accumulator, yielded in zip(accumulators, terminator.operands, strict=True):
+        owner = yielded.owner
+        if isinstance(owner, ir.Block) or len(list(accumulator.uses)) != 1:
+            return None
+        op = owner.operation if isinstance(owner, ir.OpView) else owner
+        if op.name not in ASSOCIATIVE or accumulator not in list(op.operands):
+            return None
+        # The accumulator's only use is this op, so f cannot depend on it; nor may another result use this one.
+        if len(list(yielded.uses)) != 1:
+            return None
+        found.append(Combination(op.name, tuple(op.attributes.items())))
+    return found
