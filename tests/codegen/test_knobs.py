@@ -9,7 +9,7 @@ import pytest
 
 from rillet.codegen import CodegenOptions
 from rillet.codegen.knobs import LIMITS, Choice, Knobs
-from tests.codegen.test_softmax import softmax
+from tests.codegen.cpu.rowwise.test_softmax import softmax
 from tests.support.kernel_harness import Kernel
 from tests.support.kernel_texts import assert_close, depthwise, depthwise_reference, matmul, pack
 

@@ -20,11 +20,11 @@ from rillet.codegen.library import compile_parts
 from rillet.driver.compiler import CompileOptions, compile_to_bytes
 from rillet.targets import Target
 from rillet.verify.difference import difference
-from tests.codegen.test_chain_kernels import attention
-from tests.codegen.test_chain_kernels import inputs as attention_inputs
-from tests.codegen.test_chain_kernels import reference as attention_reference
-from tests.codegen.test_math import FUNCTIONS, SPECIAL, text_of, ulps
-from tests.codegen.test_pair_products import factors, pack_pairs, product
+from tests.codegen.cpu.chain.test_chain import attention
+from tests.codegen.cpu.chain.test_chain import inputs as attention_inputs
+from tests.codegen.cpu.chain.test_chain import reference as attention_reference
+from tests.codegen.cpu.dot_products.test_pairs import factors, pack_pairs, product
+from tests.codegen.math.test_math import FUNCTIONS, SPECIAL, text_of, ulps
 from tests.support import bochs
 from tests.support.avx512_graphs import GRAPHS, parsed
 from tests.support.kernel_texts import conv2d, conv2d_reference, depthwise, depthwise_reference, matmul, pack

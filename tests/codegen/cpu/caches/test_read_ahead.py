@@ -9,7 +9,7 @@ import pytest
 
 from rillet import targets
 from rillet.codegen import CodegenOptions
-from tests.codegen.test_math import gelu_kernel
+from tests.codegen.math.test_math import gelu_kernel
 from tests.support.kernel_harness import Kernel
 
 TARGET = targets.get("x86-64-v3")

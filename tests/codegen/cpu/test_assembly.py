@@ -1,7 +1,7 @@
 """A guard against slower code that needs no quiet machine: facts about the main kernels' inner loops.
 
 ``golden/TARGET.toml`` holds what the compiler gave last time. When a change is meant,
-``pytest tests/codegen/test_assembly.py --update-golden`` writes the files again, and the diff shows what it did.
+``pytest tests/codegen/cpu/test_assembly.py --update-golden`` writes the files again, and the diff shows what it did.
 """
 
 from __future__ import annotations

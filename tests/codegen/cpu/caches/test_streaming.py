@@ -9,7 +9,7 @@ import pytest
 
 from rillet import targets
 from rillet.codegen import CodegenOptions
-from tests.codegen.test_softmax import numpy_softmax, softmax
+from tests.codegen.cpu.rowwise.test_softmax import numpy_softmax, softmax
 from tests.support.kernel_harness import Kernel, aligned, generic, kernel_text
 
 F32 = np.float32
