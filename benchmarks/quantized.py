@@ -26,7 +26,7 @@ from benchmarks.quantized_models import SCHEMES, path
 from benchmarks.run import Contender, measure_case
 from models.fetch import FetchError
 from rillet.cli.common import duration, positive
-from rillet.verify.oracles import OracleError, run_onnxruntime, run_reference
+from rillet.frontends.onnx.verification.oracles import OracleError, run_onnxruntime, run_reference
 
 DEFAULT = (
     *(f"{name}:{scheme}" for name in ("ds_cnn", "resnet_8", "mobilenet_v2", "resnet_50") for scheme in ("s8", "u8")),

@@ -32,6 +32,7 @@ from rillet.errors import CompileError
 from rillet.export import Build, build, objects, runtime_library, static_mode
 from rillet.export.modes import c_mode
 from rillet.export.runtime_library import Configuration
+from rillet.frontends.registry import open_model
 from rillet.targets import Target, get
 
 TARGETS = ("x86-64-v3", "aarch64", "riscv64gcv", "cortex-m4", "cortex-m55", "riscv32imf", "wasm32")
@@ -75,7 +76,7 @@ def runtime_size(target: Target, configuration: Configuration) -> Sizes:
 def measure(model: object, target: Target) -> dict[str, Size]:
     """The sizes by mode; modes that make no sense for the target are absent."""
     options = CompileOptions(cache=default_directory(), optimize_for_size=True)
-    built = build(model, target, None, None, options, None)  # type: ignore[arg-type]
+    built = build(open_model(model), target, None, options, None)
     table = emit_object(table_ir(built.kernels, target), target)
     linked_in = sum(object_file.sizes(k.object).flash for k in built.kernels) + object_file.sizes(table).flash
     bytecode = len(static_mode.module_bytes(built, "model")) - built.image.stats["constant_bytes"]

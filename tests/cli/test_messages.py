@@ -27,6 +27,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rillet.compile(model, jobs=1).save(folder / "model.rlm")  # type: ignore[union-attr]
     (folder / "bad.rlm").write_text("hi")
     (folder / "bad.mlir").write_text("module {")
+    (folder / "good.mlir").write_text(
+        "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
+    )
     (folder / "text.npy").write_text("hi")
     np.save(folder / "good.npy", np.ones((1, 2, 4), np.float32))
     np.save(folder / "double.npy", np.ones((1, 2, 4)))
@@ -67,8 +70,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "target cortex-m4 has no loader for module files; 'rillet export' writes",
         ),
         ("compile model.onnx --target x86-64-v3 --target aarch64", "compile for each by itself"),
-        ("check bad.mlir", "'bad.mlir': 'rillet check' reads ONNX models only"),
-        ("verify bad.mlir", "'bad.mlir': 'rillet verify' reads ONNX models only"),
+        ("check bad.mlir", "the MLIR text is invalid"),
+        ("verify good.mlir", "the model cannot be verified: its frontend knows no other implementation"),
         ("verify model.onnx --input q=good.npy", "the model has no input q; its inputs: x"),
         ("export model.onnx --target cortex-m4 -o good.npy", "cannot write into good.npy: good.npy is a file"),
         ("export model.onnx --target cortex-m4 -o EMPTY", "cannot write into '': the path is empty"),

@@ -113,7 +113,7 @@ done.set()
 thread.join()
 assert (alone, beside, child()) == (0, 7, 0), (alone, beside)
 
-from rillet.verify import oracles  # whose lock is not waited for either
+from rillet.frontends.onnx.verification import oracles  # whose lock is not waited for either
 
 with oracles._PROCESS._lock:
     process = os.fork()

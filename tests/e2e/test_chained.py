@@ -14,7 +14,7 @@ import rillet
 from rillet import pipeline, targets
 from rillet.codegen import compile_kernel
 from rillet.dispatch.kernels import functions
-from rillet.frontends.onnx import import_model
+from tests.support.importing import import_model
 
 FLOAT, HALF = TensorProto.FLOAT, TensorProto.FLOAT16
 

@@ -7,7 +7,7 @@ import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 import rillet
-from rillet.verify.oracles import run_reference
+from rillet.frontends.onnx.verification.oracles import run_reference
 
 SIZES = [(1, 8, 1, 1), (2, 8, 5, 7), (1, 8, 9, 16)]
 

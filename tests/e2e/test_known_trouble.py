@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper, parser
 pytest.importorskip("onnxruntime")
 
 import rillet
+from rillet.frontends.onnx.verification.oracles import OracleError, run_onnxruntime, run_reference
 from rillet.verify.difference import difference
-from rillet.verify.oracles import OracleError, run_onnxruntime, run_reference
 
 _RNG = np.random.default_rng(7)
 

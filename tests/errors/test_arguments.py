@@ -26,7 +26,7 @@ def module() -> rillet.Module:
     [
         ("", "cannot compile '': the path is empty"),
         ("a\0b.onnx", r"'a\\x00b.onnx': it is no path, as it has a zero character"),
-        (3, "cannot compile an object of type int: give a path"),
+        (3, r"cannot compile an object of type int: give MLIR \(.*, or an ONNX model \("),
         (b"", "the given bytes: empty, not an ONNX model"),
     ],
 )

@@ -13,8 +13,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
-from rillet.driver.compiler import import_source
 from rillet.errors import CompileError
+from tests.support.importing import import_model
 
 pytestmark = pytest.mark.timeout(60)
 FLOAT = TensorProto.FLOAT
@@ -60,7 +60,7 @@ def _refused(model: onnx.ModelProto | bytes | Path, match: str, tmp_path: Path |
         source = tmp_path / "model.onnx"
         onnx.save(model, source)
     with pytest.raises(CompileError, match=match):
-        import_source(source)
+        import_model(source)
 
 
 # --- external data ---
@@ -134,7 +134,7 @@ def test_truncated() -> None:
     refused = 0
     for end in range(1, len(data)):
         try:
-            import_source(data[:end])  # cut between two fields it is still a model, of the first opset
+            import_model(data[:end])  # cut between two fields it is still a model, of the first opset
         except CompileError:
             refused += 1
     assert refused > len(data) - 10
@@ -287,7 +287,7 @@ def test_constants_that_grow(build: Callable[[], onnx.NodeProto]) -> None:
     model = _model(node, initializers=held)
     del model.graph.input[:]
     try:
-        import_source(model)
+        import_model(model)
     except CompileError as error:
         assert "MemoryError" not in str(error)
 

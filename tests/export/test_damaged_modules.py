@@ -14,6 +14,7 @@ import pytest
 from rillet import export
 from rillet.driver.compiler import CompileOptions
 from rillet.export.static_mode import module_bytes
+from rillet.frontends.registry import open_model
 from rillet.targets import get
 from tests.support import export_graphs as graphs
 from tests.support import firmware
@@ -79,7 +80,7 @@ def mutate(module: bytes, source: random.Random, *, fix_checksum: bool) -> bytes
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32imf-ilp32f"])
 def test_damaged_modules_give_status_codes(target: str, tmp_path: Path) -> None:
     emulator, board = firmware.require_emulator(target), firmware.BOARDS[target]
-    built = export.build(graphs.dense(), get(target), None, None, CompileOptions(jobs=1), None)
+    built = export.build(open_model(graphs.dense()), get(target), None, CompileOptions(jobs=1), None)
     export.export(built, tmp_path, name="dense", mode="static")
     (tmp_path / "main.c").write_text(_MAIN)
     image = firmware.build(target, tmp_path, "dense", "main.c")

@@ -16,6 +16,7 @@ import pytest
 import models
 import rillet
 from rillet.driver.compiler import compile_to_bytes
+from rillet.frontends.registry import open_model
 from rillet.targets import get
 from tests.support import export_graphs as graphs
 from tests.support import firmware
@@ -119,7 +120,9 @@ def test_kernels_are_loaded_into_ram(tmp_path: Path) -> None:
     target = get("cortex-m4")
     model, (x,) = models.build("ds_cnn"), models.inputs("ds_cnn").values()
     independent = dataclasses.replace(target, os="linux")  # of its position
-    image = firmware.link_loader(target, bytes(compile_to_bytes(model, targets=[independent])), x.nbytes, tmp_path)
+    image = firmware.link_loader(
+        target, bytes(compile_to_bytes(open_model(model), targets=[independent])), x.nbytes, tmp_path
+    )
     (tmp_path / "input.bin").write_bytes(x.tobytes())
     command = [emulator, *firmware.BOARDS[target.name].machine, *firmware.SEMIHOSTING, "-kernel", str(image)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)

@@ -12,6 +12,7 @@ import pytest
 import models
 import rillet
 from rillet.driver.compiler import compile_to_bytes
+from rillet.frontends.registry import open_model
 from rillet.targets import Target, get, host
 from tests.support import export_graphs as graphs
 from tests.support import linux_programs as linux
@@ -59,7 +60,7 @@ def test_processors_with_32_bits(tmp_path: Path) -> None:
     target = dataclasses.replace(get("cortex-m4"), name="arm", os="linux", c_flags=flags)
     linux.emulator(target)
     path, x = tmp_path / "model.rlm", np.random.default_rng(1).standard_normal((5, 2, 3)).astype(np.float32)
-    path.write_bytes(compile_to_bytes(graphs.lstm(), targets=[target]))
+    path.write_bytes(compile_to_bytes(open_model(graphs.lstm()), targets=[target]))
     wanted = list(rillet.compile(graphs.lstm())(x))
     for a, b in zip(linux.run(target, path, [x], wanted), wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

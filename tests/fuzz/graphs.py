@@ -22,9 +22,9 @@ import onnx
 from onnx import helper
 
 import rillet
+from rillet.frontends.onnx.verification.oracles import OracleError, run_onnxruntime, run_reference
+from rillet.frontends.onnx.verification.submodel import submodel, value_types
 from rillet.verify.difference import difference
-from rillet.verify.oracles import OracleError, run_onnxruntime, run_reference
-from rillet.verify.submodel import submodel, value_types
 
 from . import worker
 from .defects import reference_is_wrong

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from rillet.verify.oracles import OracleError
+from rillet.frontends.onnx.verification.oracles import OracleError
 
 
 class Isolated:

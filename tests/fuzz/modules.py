@@ -23,6 +23,7 @@ import numpy as np
 
 import rillet
 from rillet.driver.compiler import compile_to_bytes
+from rillet.frontends.registry import open_model
 from rillet.targets import get
 
 from . import worker
@@ -36,7 +37,7 @@ _INTEGERS = (0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 
 
 @functools.cache
 def _module(number: int) -> bytes:
-    return compile_to_bytes(models()[number], targets=[get("host")])
+    return compile_to_bytes(open_model(models()[number]), targets=[get("host")])
 
 
 def mutant(seed: int) -> tuple[bytes, bool]:

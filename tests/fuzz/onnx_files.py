@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from rillet import pipeline
-from rillet.driver.compiler import import_source
 from rillet.errors import RilletError, UnsupportedError
 from rillet.targets import get
+from tests.support.importing import import_model
 
 from . import worker
 from .corpus import models
@@ -46,7 +46,7 @@ def bytes_of(seed: int) -> bytes:
 def check(data: bytes) -> tuple[str, str]:
     """(kind, detail): ok, unsupported, rejected, unclear (an exception of another kind, converted), or bug."""
     try:
-        program = import_source(data)
+        program = import_model(data)
         steps = [s for s in pipeline.passes(get("host")) if s.stage in ("optimize", "dispatch")]
         pipeline.run(program, steps)
     except RilletError as error:

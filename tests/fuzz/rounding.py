@@ -16,7 +16,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from rillet.verify.submodel import submodel
+from rillet.frontends.onnx.verification.submodel import submodel
 
 from .defects import reference_is_wrong
 from .maker import FLOATS

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from rillet.verify.oracles import OracleError
+from rillet.frontends.onnx.verification.oracles import OracleError
 
 from .isolated import Isolated
 

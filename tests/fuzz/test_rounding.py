@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from rillet.verify.oracles import run_reference
+from rillet.frontends.onnx.verification.oracles import run_reference
 
 from .rounding import unstable
 

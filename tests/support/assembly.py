@@ -13,6 +13,7 @@ from rillet.codegen import CodegenOptions, compile_kernel
 from rillet.codegen.cpu.object_code import elf
 from rillet.driver.compiler import lower_until
 from rillet.driver.kernels import kernel_texts
+from rillet.frontends.registry import open_model
 from rillet.targets import Target
 
 _LABEL = re.compile(r"(\.LBB\w+):")
@@ -162,7 +163,7 @@ class Listing:
 def listings(source: bytes, target: Target) -> list[Listing]:
     """Every kernel of an ONNX model, compiled for ``target``."""
     found = []
-    for name, text in kernel_texts(lower_until(source, "dispatch", target=target)):
+    for name, text in kernel_texts(lower_until(open_model(source), "dispatch", target=target)):
         compiled = compile_kernel(text, target, CodegenOptions(keep_intermediates=True))
         size = elf.sizes(compiled.object).text
         found.append(Listing(name, target, compiled.strategy, compiled.assembly, size))

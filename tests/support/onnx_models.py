@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from rillet.frontends.onnx import import_model
 from rillet.ir import dtypes
+from tests.support.importing import import_model
 
 Shape = Sequence[int | str | None] | None
 

@@ -9,8 +9,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from rillet import optimize
-from rillet.frontends.onnx import import_model
 from rillet.ir import Program
+from tests.support.importing import import_model
 
 
 class Graph:

@@ -15,9 +15,12 @@ pytest.importorskip("onnxruntime")
 
 import rillet
 from rillet.cli import main
-from rillet.verify import bisect, oracles, verify
+from rillet.driver import compiler
+from rillet.frontends.onnx.model import OnnxModel
+from rillet.frontends.onnx.verification import oracles
+from rillet.frontends.onnx.verification.submodel import submodel
+from rillet.verify import bisect, verify
 from rillet.verify.difference import difference
-from rillet.verify.submodel import submodel
 
 _MODEL = parser.parse_model(
     """<ir_version: 8, opset_import: ["" : 18]> g (float[N,8] x, float[8] b) => (float[N,8] y)
@@ -28,17 +31,17 @@ _MODEL = parser.parse_model(
 @pytest.fixture
 def wrong_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler with a defect: every Tanh is compiled as a Sigmoid."""
-    real = rillet.compile
+    real = compiler.compile
 
-    def broken(model: onnx.ModelProto, **options: Any) -> Any:
+    def broken(model: OnnxModel, **options: Any) -> Any:
         changed = onnx.ModelProto()
-        changed.CopyFrom(model)
+        changed.CopyFrom(model.proto)
         for node in changed.graph.node:
             if node.op_type == "Tanh":
                 node.op_type = "Sigmoid"
-        return real(changed, **options)
+        return real(OnnxModel(changed, model.shapes), **options)
 
-    monkeypatch.setattr(rillet, "compile", broken)
+    monkeypatch.setattr(compiler, "compile", broken)
 
 
 def test_agreement() -> None:
@@ -77,15 +80,15 @@ _TIES = {"x": (np.arange(64, dtype=np.float32).reshape(8, 8) - 20.5) * 8}  # quo
 
 def _compiled_with(monkeypatch: pytest.MonkeyPatch, initializer: str, array: np.ndarray) -> None:
     """A compiler that has another value for an initializer."""
-    real = rillet.compile
+    real = compiler.compile
 
-    def broken(model: onnx.ModelProto, **options: Any) -> Any:
+    def broken(model: OnnxModel, **options: Any) -> Any:
         changed = onnx.ModelProto()
-        changed.CopyFrom(model)
+        changed.CopyFrom(model.proto)
         _set(changed, initializer, array)
-        return real(changed, **options)
+        return real(OnnxModel(changed, model.shapes), **options)
 
-    monkeypatch.setattr(rillet, "compile", broken)
+    monkeypatch.setattr(compiler, "compile", broken)
 
 
 def test_a_step_at_a_tie_and_what_follows_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,14 +151,14 @@ def test_first_departure(wrong_tanh: None) -> None:
 
 def test_bisection(wrong_tanh: None) -> None:
     report = verify(_MODEL)
-    part, feeds = bisect(_MODEL, report.feeds, report.outputs[0])
-    assert {n.op_type for n in part.graph.node} >= {"Tanh"}
+    part, feeds = bisect(OnnxModel(_MODEL), report.feeds, report.outputs[0])
+    assert {n.op_type for n in part.proto.graph.node} >= {"Tanh"}
     found = verify(_MODEL).first
     assert found is not None
-    part, feeds = bisect(_MODEL, report.feeds, found)
-    assert [n.op_type for n in part.graph.node] == ["Tanh"]
+    part, feeds = bisect(OnnxModel(_MODEL), report.feeds, found)
+    assert [n.op_type for n in part.proto.graph.node] == ["Tanh"]
     assert list(feeds) == ["t"]
-    onnx.checker.check_model(part)
+    onnx.checker.check_model(part.proto)
 
 
 def test_oracles_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,13 +215,13 @@ def test_an_oracle_that_dies_costs_its_values_only(
     (tmp_path / "dying_worker.py").write_text(
         f"""
 import os
-from rillet import workers
-from rillet.verify import worker
+from rillet.frontends.onnx.verification import worker
+from rillet.support import worker_process
 def answer(oracle, *request):
     if oracle == "ONNX Runtime":
         {code}
     return worker.answer(oracle, *request)
-workers.serve(answer)
+worker_process.serve(answer)
 """
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

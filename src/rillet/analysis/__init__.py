@@ -1,32 +1,32 @@
 """``rillet.check``: what a model needs and whether it can be compiled, without compiling it.
 
-The frontend walks the whole graph and collects every node that is not supported. When there is none, the host stages of
+The frontend reads the whole model and collects every node that is not supported. When there is none, the host stages of
 the pipeline (no code generation) give the work and the memory: multiply-accumulates, weights, arena.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rillet.errors import UnsupportedNode
+from rillet.errors import UnsupportedError, UnsupportedNode
+from rillet.frontends.frontend import OpUse
 
 if TYPE_CHECKING:
-    import onnx
-
+    from rillet.frontends.frontend import Model
     from rillet.ir import Program
     from rillet.targets import Target
 
 __all__ = ["OpCoverage", "Report", "check"]
 
-_CONTROL_FLOW = ("If", "Loop", "Scan", "SequenceMap")
-
 
 @dataclass(frozen=True)
 class OpCoverage:
-    """How one op is used: name with its domain, opset, number of nodes, element types, how many are not supported."""
+    """How one op is used: name with its domain or dialect, opset (0: none), number of nodes, element types, how many
+    are not supported.
+    """
 
     op: str
     opset: int
@@ -48,7 +48,7 @@ class Report:
     dynamic_dimensions: tuple[str, ...]
     control_flow: Mapping[str, int]
     functions: tuple[str, ...]
-    weight_bytes: int  # of the initializers, as the file has them
+    weight_bytes: int  # as the source has them
     macs: int | None = None
     constant_bytes: int | None = None  # as the module will have them: folded, packed
     dispatch_count: int | None = None
@@ -66,41 +66,67 @@ class Report:
 
 
 def check(
-    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    source: object,
     *,
     target: str = "host",
     inputs: Mapping[str, Sequence[int | str]] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> Report:
-    """Report on an ONNX model: a path, the bytes of a file, or a ModelProto.
+    """Report on a model: anything that ``rillet.compile`` takes.
 
     ``inputs`` and ``dims`` override shapes of inputs, as for ``rillet.compile``. Raises CompileError when the model is
     invalid; what is not supported is in the report.
     """
     from rillet import pipeline
     from rillet.analysis.static_memory import refused_inputs, refused_results
-    from rillet.analysis.survey import survey
-    from rillet.frontends.onnx.importer import GraphImporter
-    from rillet.frontends.onnx.loader import load_model
-    from rillet.frontends.pinned_dimensions import pin
+    from rillet.frontends.registry import open_model
     from rillet.ir import turn
     from rillet.targets import get
 
     with turn:
-        source, inputs = pin(source, inputs, dims)
-        model = load_model(source)
-        importer = GraphImporter(model, inputs)
-        program = importer.run()
-        facts = survey(model, importer.unsupported, inputs or {})
-        if importer.unsupported:
-            return Report(**facts)
+        model = open_model(source, inputs, dims)
+        try:
+            program = model.program()
+        except UnsupportedError as error:
+            return Report(**_facts(model, error.nodes))
         pipeline.verify(program, "frontend")
         machine = get(target)
+        facts = _facts(model, ())
         refused = refused_inputs(program, machine) if machine.is_bare_metal else ""
         estimate = _estimate(program, machine)
         if machine.is_bare_metal and not refused:
             refused = refused_results(program, machine)
         return Report(**facts, **estimate, refused=refused)
+
+
+def _facts(model: Model, unsupported: Sequence[UnsupportedNode]) -> dict[str, Any]:
+    """The fields of a report that need no compilation."""
+    survey = model.survey()
+    inputs = {spec.name: list(spec.dims) for spec in model.inputs}
+    return {
+        "ops": tuple(_coverage(survey.ops, unsupported)),
+        "unsupported": tuple(unsupported),
+        "opsets": survey.versions,
+        "inputs": inputs,
+        "outputs": list(survey.outputs),
+        "dynamic_dimensions": tuple(dict.fromkeys(d for dims in inputs.values() for d in dims if isinstance(d, str))),
+        "control_flow": survey.control_flow,
+        "functions": survey.functions,
+        "weight_bytes": survey.weight_bytes,
+    }
+
+
+def _coverage(uses: Sequence[OpUse], unsupported: Sequence[UnsupportedNode]) -> Iterator[OpCoverage]:
+    """Of every op that the model uses or that bodies of its functions bring."""
+    refused: dict[str, list[UnsupportedNode]] = defaultdict(list)
+    for node in unsupported:
+        refused[node.op].append(node)
+    used = {use.op: use for use in uses}
+    for op in sorted({*used, *refused}):
+        use = used.get(op) or OpUse(op, 0, 0, ())
+        version = refused[op][0].opset if refused[op] else use.version
+        reasons = tuple(dict.fromkeys(node.reason for node in refused[op]))
+        yield OpCoverage(op, version, use.count, use.dtypes, len(refused[op]), reasons)
 
 
 def _estimate(program: Program, target: Target) -> dict[str, Any]:

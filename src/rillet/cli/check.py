@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rillet.cli.common import add_shapes, counted, onnx_path, parse_shapes, parse_sizes, print_json
+from rillet.cli.common import add_shapes, counted, model_path, parse_shapes, parse_sizes, print_json
 
 if TYPE_CHECKING:
     from rillet.analysis import Report
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def register(commands: Any) -> None:
     parser = commands.add_parser("check", help="report which of a model's nodes are supported, without compiling")
-    parser.add_argument("model", help="an ONNX model")
+    parser.add_argument("model", help="a model (.onnx, .mlir)")
     parser.add_argument("--target", default="host", help="target name (default: host)")
     add_shapes(parser)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
@@ -23,7 +23,7 @@ def register(commands: Any) -> None:
 def handle(options: argparse.Namespace) -> int:
     from rillet.analysis import check
 
-    model = onnx_path(options.model, "check")
+    model = model_path(options.model)
     shapes, dims = parse_shapes(options.shape), parse_sizes("--dim", options.dim)
     report = check(model, target=options.target, inputs=shapes, dims=dims)
     if options.json:
@@ -37,7 +37,7 @@ def _text(report: Report) -> str:
     lines = [f"{'op':28} {'opset':>5} {'count':>6}  types"]
     for op in report.ops:
         mark = f"  NOT SUPPORTED ({op.unsupported})" if op.unsupported else ""
-        lines.append(f"{op.op:28} {op.opset:>5} {op.count:>6}  {', '.join(op.dtypes)}{mark}")
+        lines.append(f"{op.op:28} {op.opset or '':>5} {op.count:>6}  {', '.join(op.dtypes)}{mark}")
     for name, dims in report.inputs.items():
         lines.append(f"input {name}: {list(dims)}")
     lines.append(f"dynamic dimensions: {', '.join(report.dynamic_dimensions) or 'none'}")

@@ -138,16 +138,9 @@ def duration(text: str) -> float:
 
 def model_path(path: str) -> Path:
     """The model's file, which is there. Raises ``CompileError``."""
-    from rillet.frontends.source import checked_path
+    from rillet.frontends.source_path import checked_path
 
     return checked_path(path)
-
-
-def onnx_path(path: str, command: str) -> Path:
-    """The model's file. Raises ``CompileError`` for one that only other commands read."""
-    if path.endswith(".mlir"):
-        raise CompileError(f"'{path}': 'rillet {command}' reads ONNX models only; 'rillet compile' takes MLIR")
-    return model_path(path)
 
 
 def parse_shapes(texts: list[str]) -> dict[str, tuple[int | str, ...]]:

@@ -59,7 +59,7 @@ def register(commands: Any) -> None:
 
 def handle(options: argparse.Namespace) -> int:
     from rillet.driver import compiler
-    from rillet.frontends.pinned_dimensions import pin
+    from rillet.frontends.registry import open_model
     from rillet.runtime.module import thread_count
     from rillet.tuning import Record, default_path
     from rillet.tuning.search import Search
@@ -72,8 +72,8 @@ def handle(options: argparse.Namespace) -> int:
     path = default_path() if options.output is None else Path(path_text(options.output, "cannot write", SaveError))
     check_file(path, makes_folder=True)
     known = Record.load(path) if path.exists() else Record()
-    source, shapes = pin(model_path(options.model), parse_shapes(options.shape), parse_sizes("--dim", options.dim))
-    image, kernel_texts = compiler.lower(source, target, shapes)
+    shapes, dims = parse_shapes(options.shape), parse_sizes("--dim", options.dim)
+    image, kernel_texts = compiler.lower(open_model(model_path(options.model), shapes, dims), target)
     with (
         Search(
             image,

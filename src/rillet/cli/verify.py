@@ -1,4 +1,4 @@
-"""``rillet verify``: compare a model with ONNX Runtime and the reference evaluator. Status 1 when it departs."""
+"""``rillet verify``: compare a model's values with those of other implementations. Status 1 when it departs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rillet.cli.common import (
     add_inputs,
     add_shapes,
     counted,
-    onnx_path,
+    model_path,
     parse_shapes,
     parse_sizes,
     print_json,
@@ -20,38 +20,38 @@ from rillet.cli.common import (
 from rillet.support.files import check_file, write_atomically
 
 if TYPE_CHECKING:
+    from rillet.frontends.verification import VerifiableModel
     from rillet.verify import Report
 
 
 def register(commands: Any) -> None:
-    parser = commands.add_parser("verify", help="compare a model's values with ONNX Runtime and onnx's evaluator")
-    parser.add_argument("model", help="an ONNX model")
+    parser = commands.add_parser("verify", help="compare a model's values with those of other implementations")
+    parser.add_argument("model", help="a model of a kind that other implementations run (.onnx)")
     add_shapes(parser)
     add_inputs(parser)
     parser.add_argument("--outputs-only", action="store_true", help="compare the model's outputs only")
-    parser.add_argument("--bisect", metavar="OUT.onnx", help="write the smallest part that departs, and its inputs")
+    parser.add_argument("--bisect", metavar="OUT", help="write the smallest part that departs, and its inputs")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(handler=handle)
 
 
 def handle(options: argparse.Namespace) -> int:
-    from rillet.verify import verify
+    from rillet.verify import verifiable, verify
 
-    model = onnx_path(options.model, "verify")
     if options.bisect is not None:
         check_file(options.bisect)
         check_file(options.bisect + ".npz")
+    shapes, dims = parse_shapes(options.shape), parse_sizes("--dim", options.dim)
+    model = verifiable(model_path(options.model), shapes, dims)
     report = verify(
         model,
         feeds=read_arrays(options.input),
         seed=options.seed,
-        inputs=parse_shapes(options.shape),
-        dims=parse_sizes("--dim", options.dim),
         sizes=parse_sizes("--size", options.size),
         layers=not options.outputs_only,
     )
     if options.bisect is not None and report.first:
-        _write_part(options, report)
+        _write_part(options, model, report)
     elif options.bisect is not None and not options.json:
         print(f"{options.bisect}: not written, as nothing departs")
     if options.json:
@@ -61,20 +61,19 @@ def handle(options: argparse.Namespace) -> int:
     return 0 if report.agrees else 1
 
 
-def _write_part(options: argparse.Namespace, report: Report) -> None:
+def _write_part(options: argparse.Namespace, model: VerifiableModel, report: Report) -> None:
     import numpy as np
 
-    from rillet.frontends.onnx.loader import load_model
     from rillet.verify import bisect
 
     assert report.first is not None
-    part, feeds = bisect(load_model(options.model), report.feeds, report.first)
+    part, feeds = bisect(model, report.feeds, report.first)
     arrays = io.BytesIO()
     np.savez(arrays, allow_pickle=False, **{name: storable(array) for name, array in feeds.items()})
     write_atomically(options.bisect + ".npz", arrays.getbuffer())
-    write_atomically(options.bisect, part.SerializeToString())
+    write_atomically(options.bisect, part.serialized())
     if not options.json:
-        print(f"{options.bisect}: {counted(len(part.graph.node), 'node')}; inputs in {options.bisect}.npz")
+        print(f"{options.bisect}: {counted(len(part.nodes), 'node')}; inputs in {options.bisect}.npz")
 
 
 def _text(report: Report) -> str:

@@ -18,8 +18,9 @@ from rillet.codegen.library import Progress, compile_library, compile_parts
 from rillet.codegen.result import CodegenOptions, CompiledKernel
 from rillet.driver.kernels import entry_facts, kernel_texts
 from rillet.errors import CompileError, LoadError
-from rillet.frontends import source as source_frontend
-from rillet.frontends.pinned_dimensions import pin
+from rillet.frontends.arguments import checked_values
+from rillet.frontends.frontend import Model
+from rillet.frontends.registry import open_model
 from rillet.ir import Program, turn
 from rillet.ir.image import Image
 from rillet.module import CompiledLibrary, write_module
@@ -31,7 +32,6 @@ from rillet.vm import encode
 
 if TYPE_CHECKING:
     from rillet.export import CrossModule
-    from rillet.frontends.source import Source
 
 Shape = Sequence[int | str]
 
@@ -61,17 +61,17 @@ class _Keywords(TypedDict, total=False):
 
 
 @overload
-def compile(source: Source, *, target: Literal["host"] = "host", **options: Unpack[_Keywords]) -> runtime.Module: ...
+def compile(source: object, *, target: Literal["host"] = "host", **options: Unpack[_Keywords]) -> runtime.Module: ...
 
 
 @overload
 def compile(
-    source: Source, *, target: str | Sequence[str], **options: Unpack[_Keywords]
+    source: object, *, target: str | Sequence[str], **options: Unpack[_Keywords]
 ) -> runtime.Module | CrossModule: ...
 
 
 def compile(
-    source: Source,
+    source: object,
     *,
     target: str | Sequence[str] = "host",
     inputs: Mapping[str, Shape] | None = None,
@@ -89,7 +89,7 @@ def compile(
 
     Args:
         source: a path to an ONNX model or MLIR text, the bytes of an ONNX model, an ``onnx.ModelProto``, MLIR text,
-            or an ``mlir.ir.Module``.
+            an ``mlir.ir.Module``, or what a frontend of another package takes.
         target: a target name, or several to put several variants of the code into one file (the best one that the CPU
             supports is chosen at load); see ``rillet targets``.
         inputs: shapes by input name that pin the model's own dynamic dimensions; a string or -1 makes one dynamic. A
@@ -116,17 +116,15 @@ def compile(
     _check_threads(threads)
     targets = resolve_targets(target)
     with turn:
-        source, inputs = pin(source, inputs, dims)
+        model = open_model(source, inputs, dims)
         if not any(t.runs_here for t in targets):  # the loader takes the best of them that this CPU supports
-            return _cross_compile(source, targets, inputs, values, options, progress)
-        blob = compile_to_bytes(
-            source, targets=targets, inputs=inputs, values=values, options=options, progress=progress
-        )
+            return _cross_compile(model, targets, values, options, progress)
+        blob = compile_to_bytes(model, targets=targets, values=values, options=options, progress=progress)
     return runtime.load(blob, threads=threads)
 
 
 def cross_compile(
-    source: Source,
+    source: object,
     *,
     target: str,
     inputs: Mapping[str, Shape] | None = None,
@@ -142,8 +140,8 @@ def cross_compile(
     """Compile a model in order to export it, whatever the machine it is for. See ``compile``."""
     options = _options(jobs, cache, dump_ir, optimize_for_size, tuning)
     with turn:
-        source, inputs = pin(source, inputs, dims)
-        return _cross_compile(source, resolve_targets(target), inputs, values, options, progress)
+        model = open_model(source, inputs, dims)
+        return _cross_compile(model, resolve_targets(target), values, options, progress)
 
 
 def _options(
@@ -188,9 +186,8 @@ def _check_threads(threads: int | None) -> None:
 
 
 def _cross_compile(
-    source: Source,
+    model: Model,
     targets: Sequence[Target],
-    inputs: Mapping[str, Shape] | None,
     values: Mapping[str, np.ndarray] | None,
     options: CompileOptions,
     progress: Progress | None,
@@ -199,7 +196,7 @@ def _cross_compile(
 
     def build() -> export.Build:
         with turn:
-            return export.build(source, targets[0], inputs, values, options, progress)
+            return export.build(model, targets[0], values, options, progress)
 
     if targets[0].is_bare_metal:
         if len(targets) > 1:
@@ -207,37 +204,35 @@ def _cross_compile(
             raise CompileError(f"targets {names} have no loader that could choose: compile for each by itself")
         built = build()
         return export.CrossModule(targets, built.image, None, lambda: built)
-    image, libraries = _compile_image(source, targets, inputs, values, options, progress)
+    image, libraries = _compile_image(model, targets, values, options, progress)
     return export.CrossModule(targets, image, write_module(image, libraries), build)
 
 
 def compile_to_bytes(
-    source: Source,
+    model: Model,
     *,
     targets: Sequence[Target],
-    inputs: Mapping[str, Shape] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     options: CompileOptions | None = None,
     progress: Progress | None = None,
 ) -> memoryview:
-    """Compile ``source`` for ``targets`` and return the module file's bytes. See ``compile``."""
+    """Compile ``model`` for ``targets`` and return the module file's bytes. See ``compile``."""
     if bare := [t.name for t in targets if t.is_bare_metal]:
         raise CompileError(f"target {bare[0]} has no loader for module files: export the model instead")
-    image, libraries = _compile_image(source, targets, inputs, values, options or CompileOptions(), progress)
+    image, libraries = _compile_image(model, targets, values, options or CompileOptions(), progress)
     memory = write_module(image, libraries)
     assert memory is not None  # there was no sink
     return memory
 
 
 def _compile_image(
-    source: Source,
+    model: Model,
     targets: Sequence[Target],
-    inputs: Mapping[str, Shape] | None,
     values: Mapping[str, np.ndarray] | None,
     options: CompileOptions,
     progress: Progress | None,
 ) -> tuple[Image, list[CompiledLibrary]]:
-    image, parts = lower(source, _packing_of_all(targets), inputs, values, options)
+    image, parts = lower(model, _packing_of_all(targets), values, options)
     if options.tuning:
         options.tuning.warn_unless_used(parts, targets)
     return image, [_compile_for(target, parts, options, progress) for target in targets]
@@ -251,15 +246,14 @@ def _packing_of_all(targets: Sequence[Target]) -> Target:
 
 
 def lower(
-    source: Source,
+    model: Model,
     target: Target,
-    inputs: Mapping[str, Shape] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     options: CompileOptions | None = None,
 ) -> tuple[Image, list[tuple[str, str]]]:
     """Everything but code generation: what goes into the module file, and its kernels (name, module text)."""
     trace = pipeline.Trace(options.dump_ir if options else None)
-    program = import_source(source, inputs, trace, values)
+    program = import_model(model, trace, values)
     steps = pipeline.passes(target, optimize_for_size=options is not None and options.optimize_for_size)
     pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
     facts, parts = entry_facts(program), kernel_texts(program)
@@ -268,7 +262,7 @@ def lower(
 
 
 def print_stage(
-    source: Source,
+    source: object,
     stage: str,
     *,
     target: Target,
@@ -279,29 +273,26 @@ def print_stage(
     if stage not in pipeline.STAGES:
         raise CompileError(f"unknown stage '{stage}'; stages: {', '.join(pipeline.STAGES)}")
     with turn:
-        source, inputs = pin(source, inputs, dims)
+        model = open_model(source, inputs, dims)
         if stage != "codegen":
-            return str(lower_until(source, stage, target=target, inputs=inputs).module)
-        parts = kernel_texts(lower_until(source, "dispatch", target=target, inputs=inputs))
+            return str(lower_until(model, stage, target=target).module)
+        parts = kernel_texts(lower_until(model, "dispatch", target=target))
         return "\n".join(k.assembly for k in compile_parts(parts, target, CodegenOptions(keep_intermediates=True)))
 
 
-def lower_until(source: Source, stage: str, *, target: Target, inputs: Mapping[str, Shape] | None = None) -> Program:
+def lower_until(model: Model, stage: str, *, target: Target) -> Program:
     """Run the pipeline's passes up to and including those of ``stage`` and return the program as it is then."""
-    program = import_source(source, inputs)
+    program = import_model(model)
     wanted = pipeline.STAGES[: pipeline.STAGES.index(stage) + 1]
     pipeline.run(program, [s for s in pipeline.passes(target) if s.stage in wanted])
     return program
 
 
-def import_source(
-    source: Source,
-    inputs: Mapping[str, Shape] | None = None,
-    trace: pipeline.Trace | None = None,
-    values: Mapping[str, np.ndarray] | None = None,
+def import_model(
+    model: Model, trace: pipeline.Trace | None = None, values: Mapping[str, np.ndarray] | None = None
 ) -> Program:
-    """Run the frontend that ``source`` calls for."""
-    program = source_frontend.import_source(source, inputs, values)
+    """The model's program in the tensor form, verified."""
+    program = model.program(checked_values(values))
     pipeline.verify(program, "frontend")
     if trace:
         trace.dump("frontend", program)

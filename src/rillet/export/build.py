@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,8 @@ from rillet.targets import Target
 from rillet.vm import encode
 
 if TYPE_CHECKING:
-    from rillet.driver.compiler import CompileOptions, Source
+    from rillet.driver.compiler import CompileOptions
+    from rillet.frontends.frontend import Model
 
 
 @dataclass(frozen=True)
@@ -48,19 +49,18 @@ class Build:
 
 
 def build(
-    source: Source,
+    model: Model,
     target: Target,
-    inputs: Mapping[str, Sequence[int | str]] | None,
     values: Mapping[str, np.ndarray] | None,
     options: CompileOptions,
     progress: Progress | None,
 ) -> Build:
-    """Compile ``source`` for static memory. Raises ``CompileError`` naming the inputs to pin if shapes are dynamic."""
-    from rillet.driver.compiler import import_source, kernel_texts
+    """Compile ``model`` for static memory. Raises ``CompileError`` naming the inputs to pin if shapes are dynamic."""
+    from rillet.driver.compiler import import_model, kernel_texts
     from rillet.support.progress_bar import bar
 
     trace = pipeline.Trace(options.dump_ir)
-    program = import_source(source, inputs, trace, values)
+    program = import_model(model, trace, values)
     require_static_inputs(program, target)
     steps = pipeline.passes(target, optimize_for_size=options.optimize_for_size)
     pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)

@@ -25,6 +25,23 @@ def checked_shapes(inputs: Any) -> dict[str, tuple[int | str | None, ...]]:
     return {_name(n, "inputs"): _shape(n, shape) for n, shape in inputs.items()}
 
 
+def checked_sizes(dims: Any) -> dict[str, int]:
+    """``dims`` as a dict of sizes by name of a dimension. Raises CompileError for anything else."""
+    if dims is None:
+        return {}
+    if not isinstance(dims, Mapping):
+        raise CompileError(f"dims= takes sizes by name of a dimension, like {{'N': 8}}, not {type(dims).__name__}")
+    sizes = {}
+    for name, size in dims.items():
+        try:
+            sizes[name] = -1 if isinstance(size, bool) else operator.index(size)
+        except TypeError:
+            sizes[name] = -1
+        if not isinstance(name, str) or sizes[name] < 0:
+            raise CompileError(f"dims[{name!r}] is {size!r}; it takes the name of a dimension and a size from 0 on")
+    return sizes
+
+
 def checked_values(values: Any) -> dict[str, np.ndarray]:
     """``values`` as a dict of arrays. Raises CompileError for anything else."""
     if values is None:

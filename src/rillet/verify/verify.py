@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,18 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rillet.errors import CompileError, RilletError
+from rillet.frontends.registry import open_model
+from rillet.frontends.verification import Arrays, ComputingNode, OracleError, VerifiableModel
 from rillet.runtime.sample_inputs import sample_inputs
 from rillet.verify.difference import Difference, difference
-from rillet.verify.oracles import ORACLES, OracleError
 from rillet.verify.steps import Judge
-from rillet.verify.submodel import reads, submodel, value_types
 
 if TYPE_CHECKING:
-    import onnx
-
     from rillet.runtime import Module
 
-Feeds = Mapping[str, np.ndarray]
 _BATCH = 64  # intermediate values that one compilation exposes
 
 
@@ -75,7 +71,7 @@ class Report:
     outputs: tuple[Finding, ...]
     layers: tuple[Finding, ...]
     missing: Mapping[str, str]
-    feeds: Feeds
+    feeds: Arrays
 
     @property
     def agrees(self) -> bool:
@@ -98,138 +94,146 @@ class Report:
 
 
 def verify(
-    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    source: object,
     *,
-    feeds: Feeds | None = None,
+    feeds: Arrays | None = None,
     seed: int = 0,
     inputs: Mapping[str, Sequence[int | str]] | None = None,
     dims: Mapping[str, int] | None = None,
     sizes: Mapping[str, int] | None = None,
     layers: bool = True,
 ) -> Report:
-    """Compare a model with the oracles on ``feeds``; inputs not in it are random with ``seed``.
+    """Compare a model with its oracles on ``feeds``; inputs not in it are random with ``seed``.
 
-    ``inputs`` and ``dims`` pin shapes, as for ``rillet.compile``; ``sizes`` are those of dynamic dimensions in random
-    inputs (default: 1, or what ``feeds`` have); ``layers`` False compares the outputs only. Raises CompileError when
-    the model does not compile, and OracleError when no oracle runs it.
+    ``source``, ``inputs`` and ``dims`` are as for ``rillet.compile``; ``sizes`` are those of dynamic dimensions in
+    random inputs (default: 1, or what ``feeds`` have); ``layers`` False compares the outputs only. Raises CompileError
+    when the model does not compile or has no oracles, and OracleError when none of them runs it.
     """
-    from rillet.frontends.onnx.loader import load_model
-    from rillet.frontends.pinned_dimensions import pin
-
-    source, inputs = pin(source, inputs, dims)
-    model = load_model(source)
-    module = _compile(model, inputs)
+    model = verifiable(source, inputs, dims)
+    module = _compile(model)
     values = sample_inputs(module.inputs, feeds, sizes, seed)
-    names = [output.name for output in model.graph.output]
     missing: dict[str, str] = {}
     judge = Judge(model)
     if not layers:
-        return Report(tuple(_compare(model, module, values, names, missing, judge)), (), missing, values)
-    inner = [n for n in _intermediate(model) if n not in names]
+        return Report(tuple(_compare(model, module, values, model.outputs, missing, judge)), (), missing, values)
     # Inner values first: what differs in them explains what differs in the outputs.
-    found = tuple(_layers(model, values, inner, inputs, missing, judge))
-    known = _inputs_of(model, names, values, inputs) if judge.found_steps else values
-    return Report(tuple(_compare(model, module, values, names, missing, judge, known)), found, missing, values)
+    inner = [name for node in model.nodes for name in node.exposable if name not in model.outputs]
+    found = tuple(_layers(model, values, inner, missing, judge))
+    known = _inputs_of(model, model.outputs, values) if judge.found_steps else values
+    outputs = tuple(_compare(model, module, values, model.outputs, missing, judge, known))
+    return Report(outputs, found, missing, values)
 
 
-def bisect(model: onnx.ModelProto, feeds: Feeds, finding: Finding) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+def verifiable(
+    source: object,
+    inputs: Mapping[str, Sequence[int | str]] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> VerifiableModel:
+    """The model in ``source``, as for ``rillet.compile``. Raises CompileError where it has no oracles."""
+    model = open_model(source, inputs, dims)
+    if not isinstance(model, VerifiableModel):
+        raise CompileError(
+            "the model cannot be verified: its frontend knows no other implementation to compare with; "
+            "'rillet run' computes its outputs"
+        )
+    return model
+
+
+def bisect(model: VerifiableModel, feeds: Arrays, finding: Finding) -> tuple[VerifiableModel, dict[str, np.ndarray]]:
     """A small part of ``model`` that still departs at ``finding.value``, and its inputs; the whole if no part does.
 
     The part is cut before the value: what its first nodes read becomes an input with the reference's value. Cuts are
     tried from one node to twice, four times, ... as many before it, until the part departs.
     """
-    nodes = {o: node for node in model.graph.node for o in node.output if o}
+    nodes = _by_value(model)
     wanted = [finding.value]
-    whole = submodel(model, wanted)
+    whole = model.part(wanted)
     depth = 1
     while True:
         kept = _before(nodes, finding.value, depth)
-        cut = sorted({n for node in kept for n in reads(node) if n in nodes and not any(nodes[n] is k for k in kept)})
-        values = {**feeds, **(_first_oracle(submodel(model, cut), feeds) if cut else {})}
-        part = submodel(model, wanted, cut, value_types(model, values))
-        own = {i.name: values[i.name] for i in part.graph.input}
-        if len(part.graph.node) >= len(whole.graph.node):
-            return whole, {i.name: feeds[i.name] for i in whole.graph.input}
-        if any(f.departs for f in _compare(part, _compile(part, None), own, wanted, {}, Judge(part))):
+        cut = sorted({n for node in kept for n in node.reads if n in nodes and nodes[n] not in kept})
+        values = {**feeds, **(_first_oracle(model.part(cut), feeds) if cut else {})}
+        part = model.part(wanted, cut, values)
+        if len(part.nodes) >= len(whole.nodes):
+            return whole, {spec.name: feeds[spec.name] for spec in whole.inputs}
+        own = {spec.name: values[spec.name] for spec in part.inputs}
+        if any(f.departs for f in _compare(part, _compile(part), own, wanted, {}, Judge(part))):
             return part, own
         depth *= 2
 
 
-def _before(nodes: Mapping[str, onnx.NodeProto], value: str, count: int) -> list[onnx.NodeProto]:
+def _by_value(model: VerifiableModel) -> dict[str, ComputingNode]:
+    """The node that makes a value, by the value's name."""
+    return {value: node for node in model.nodes for value in node.makes}
+
+
+def _before(nodes: Mapping[str, ComputingNode], value: str, count: int) -> list[ComputingNode]:
     """The node that makes ``value`` and the nearest ones before it, ``count`` in all, breadth first."""
-    found: list[onnx.NodeProto] = []
+    found: list[ComputingNode] = []
     pending = [value]
     while pending and len(found) < count:
         node = nodes.get(pending.pop(0))
-        if node is None or any(node is f for f in found):
+        if node is None or node in found:
             continue
         found.append(node)
-        pending.extend(reads(node))
+        pending.extend(node.reads)
     return found
 
 
 def _layers(
-    model: onnx.ModelProto,
-    feeds: Feeds,
-    names: Sequence[str],
-    inputs: Mapping[str, Sequence[int | str]] | None,
-    missing: dict[str, str],
-    judge: Judge,
+    model: VerifiableModel, feeds: Arrays, names: Sequence[str], missing: dict[str, str], judge: Judge
 ) -> Iterator[Finding]:
     """Compare intermediate values, ``_BATCH`` for each compilation."""
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]
-        exposed, module, own = _exposed(model, [*batch, *_read_by(model, batch)], feeds, inputs)
+        exposed, module, own = _exposed(model, [*batch, *_read_by(model, batch)], feeds)
         yield from _compare(exposed, module, own, batch, missing, judge)
 
 
 def _exposed(
-    model: onnx.ModelProto, names: Sequence[str], feeds: Feeds, inputs: Mapping[str, Sequence[int | str]] | None
-) -> tuple[onnx.ModelProto, Module, Feeds]:
+    model: VerifiableModel, names: Sequence[str], feeds: Arrays
+) -> tuple[VerifiableModel, Module, dict[str, np.ndarray]]:
     """The part of the model that computes ``names``, compiled, and its inputs."""
-    part = submodel(model, names, (), value_types(model))
-    own = {i.name: feeds[i.name] for i in part.graph.input if i.name in feeds}
-    return part, _compile(part, {name: shape for name, shape in (inputs or {}).items() if name in own}), own
+    part = model.part(names)
+    return part, _compile(part), {spec.name: feeds[spec.name] for spec in part.inputs if spec.name in feeds}
 
 
-def _read_by(model: onnx.ModelProto, names: Sequence[str]) -> list[str]:
+def _read_by(model: VerifiableModel, names: Sequence[str]) -> list[str]:
     """What the nodes that make ``names`` read of the values of other nodes that can be outputs."""
-    wanted = {n for node in model.graph.node if not set(names).isdisjoint(node.output) for n in reads(node)}
-    return [n for n in _intermediate(model) if n in wanted and n not in names]
+    wanted = {n for node in model.nodes if not set(names).isdisjoint(node.makes) for n in node.reads}
+    return [n for node in model.nodes for n in node.exposable if n in wanted and n not in names]
 
 
-def _inputs_of(
-    model: onnx.ModelProto, names: Sequence[str], feeds: Feeds, inputs: Mapping[str, Sequence[int | str]] | None
-) -> Feeds:
+def _inputs_of(model: VerifiableModel, names: Sequence[str], feeds: Arrays) -> Arrays:
     """The model's inputs, and what the nodes that make its outputs read."""
     wanted = _read_by(model, names)
     if not wanted:
         return feeds
-    _, module, own = _exposed(model, wanted, feeds, inputs)
+    _, module, own = _exposed(model, wanted, feeds)
     return {**feeds, **module.run({spec.name: own[spec.name] for spec in module.inputs})}
 
 
 def _compare(
-    model: onnx.ModelProto,
+    model: VerifiableModel,
     module: Module,
-    feeds: Feeds,
+    feeds: Arrays,
     names: Sequence[str],
     missing: dict[str, str],
     judge: Judge,
-    known: Feeds | None = None,
+    known: Arrays | None = None,
 ) -> Iterator[Finding]:
     """Rillet's values and the oracles'; ``known``: values that nodes read, besides those that the module returns."""
     own = {spec.name: feeds[spec.name] for spec in module.inputs}
     actual = module.run(own)
     expected: dict[str, Mapping[str, Any]] = {}
-    for oracle, run in ORACLES.items():
+    for oracle, run in model.oracles().items():
         try:
-            expected[oracle] = run(model, own, names)
+            expected[oracle] = run(own, names)
         except OracleError as error:
             missing.setdefault(oracle, str(error))
     if not expected:
         raise OracleError("no oracle runs the model: " + "; ".join(missing.values()))
-    nodes = {o: node for node in model.graph.node for o in node.output}
+    nodes = _by_value(model)
     for name in names:
         if name not in actual:  # a sequence or an optional
             continue
@@ -241,29 +245,23 @@ def _compare(
         why = ""
         if not any(d.agrees for d in found.values()):
             why = judge.explanation(name, np.asarray(actual[name]), {**feeds, **(known or {}), **actual}, found)
-        yield Finding(node.name if node else name, node.op_type if node else "input", name, found, between, why)
+        yield Finding(node.name if node else name, node.op if node else "input", name, found, between, why)
 
 
-def _first_oracle(model: onnx.ModelProto, feeds: Feeds) -> Mapping[str, Any]:
-    for run in ORACLES.values():
+def _first_oracle(model: VerifiableModel, feeds: Arrays) -> Mapping[str, Any]:
+    for run in model.oracles().values():
         try:
-            return run(model, feeds)
+            return run(feeds, model.outputs)
         except OracleError:
             continue
     raise OracleError("no oracle computes the inputs of the part")
 
 
-def _intermediate(model: onnx.ModelProto) -> list[str]:
-    """The tensors that the graph's nodes make, in order; those of known type, so that they can be outputs."""
-    types = value_types(model)
-    return [o for node in model.graph.node for o in node.output if o and o in types]
-
-
-def _compile(model: onnx.ModelProto, inputs: Mapping[str, Sequence[int | str]] | None) -> Module:
-    import rillet
+def _compile(model: VerifiableModel) -> Module:
+    from rillet.driver import compiler
 
     try:
-        return rillet.compile(model, inputs=inputs)
+        return compiler.compile(model)
     except CompileError:
         raise
     except RilletError as error:

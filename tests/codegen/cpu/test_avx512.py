@@ -18,6 +18,7 @@ from rillet.codegen import CodegenOptions
 from rillet.codegen.cache import default_directory
 from rillet.codegen.library import compile_parts
 from rillet.driver.compiler import CompileOptions, compile_to_bytes
+from rillet.frontends.registry import open_model
 from rillet.targets import Target
 from rillet.verify.difference import difference
 from tests.codegen.cpu.chain.test_chain import attention
@@ -31,7 +32,7 @@ from tests.support.kernel_texts import conv2d, conv2d_reference, depthwise, dept
 
 pytest.importorskip("onnxruntime")
 
-from rillet.verify.oracles import OracleError, run_onnxruntime, run_reference
+from rillet.frontends.onnx.verification.oracles import OracleError, run_onnxruntime, run_reference
 
 TARGET = targets.get("x86-64-v4")
 NETWORKS = ("mnist_cnn", "mobilenet_v1_025", "resnet_8", "ds_cnn", "fc_autoencoder")
@@ -52,7 +53,7 @@ def of_model(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> Check:
     for oracle in (run_onnxruntime, run_reference):
         with contextlib.suppress(OracleError):
             wanted.append([np.asarray(a) for a in oracle(model, feed).values()])
-    file = compile_to_bytes(model, targets=[TARGET], options=CompileOptions(cache=default_directory()))
+    file = compile_to_bytes(open_model(model), targets=[TARGET], options=CompileOptions(cache=default_directory()))
 
     def complaint(found: list[np.ndarray]) -> str:
         choices = [[difference(a, b) for b in each] for a, each in zip(found, zip(*wanted, strict=True), strict=True)]
@@ -208,7 +209,9 @@ def test_code_is_chosen_by_what_the_processor_has(tmp_path: Path) -> None:
     """One without AVX-512 takes the other variant of a file, and says what it lacks where there is none."""
     bochs.require()
     model, feed = parsed("gelu")
-    both, one = (compile_to_bytes(model, targets=chosen) for chosen in ([TARGET, targets.get("x86-64-v3")], [TARGET]))
+    both, one = (
+        compile_to_bytes(open_model(model), targets=chosen) for chosen in ([TARGET, targets.get("x86-64-v3")], [TARGET])
+    )
     wanted = list(run_onnxruntime(model, feed).values())
     cases = [bochs.ModuleCase(bytes(file), list(feed.values()), wanted) for file in (both, one)]
     ran, refused = bochs.run(cases, "corei7_haswell_4770", tmp_path)

@@ -12,6 +12,7 @@ import rillet
 from rillet import targets
 from rillet.codegen import compile_kernel
 from rillet.driver.compiler import kernel_texts, lower_until
+from rillet.frontends.registry import open_model
 from rillet.targets import Target
 from tests.support.emulated import Emulator
 from tests.support.kernel_harness import Kernel
@@ -44,7 +45,7 @@ def lowered(shape: Shape, target: Target) -> tuple[str, np.ndarray, tuple[int, .
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(w, "w")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    [(_, text)] = kernel_texts(lower_until(model, "dispatch", target=target))
+    [(_, text)] = kernel_texts(lower_until(open_model(model), "dispatch", target=target))
     rows, columns = ((n - k) // stride + 1 for n, k in zip((7, 9), taps, strict=True))
     return text, w, (1, rows, columns, groups, oc)
 

@@ -9,8 +9,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rillet import pipeline, targets
 from rillet.dispatch.packing.winograd import transform
-from rillet.driver.compiler import import_source, lower_until
+from rillet.driver.compiler import lower_until
+from rillet.frontends.registry import open_model
 from rillet.ir import Program
+from tests.support.importing import import_model
 
 
 def model(
@@ -39,7 +41,7 @@ def weights(columns: int = 16, channels: int = 16, taps: tuple[int, int] = (3, 3
 
 
 def lowered(source: onnx.ModelProto, target: str = "x86-64-v3", *, small: bool = False) -> Program:
-    program = import_source(source)
+    program = import_model(source)
     steps = pipeline.passes(targets.get(target), optimize_for_size=small)
     pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")])
     return program
@@ -96,7 +98,9 @@ def test_each_call_passes_its_own() -> None:
 
 
 def test_scalars_stay_behind_the_tensors() -> None:
-    text = str(lower_until(model(weights(), size=("H", "W")), "dispatch", target=targets.get("x86-64-v3")).module)
+    text = str(
+        lower_until(open_model(model(weights(), size=("H", "W"))), "dispatch", target=targets.get("x86-64-v3")).module
+    )
     (line,) = [s for s in text.splitlines() if "func.func private @conv" in s]
     arguments = line.split("(", 1)[1].split(") ->")[0]
     assert arguments.index("4x4x1x16x16xf32") < arguments.index("index")

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 import rillet
 from rillet import targets
 from rillet.driver.compiler import lower_until
+from rillet.frontends.registry import open_model
 
 Pads = tuple[int, int, int, int]
 Case = tuple[onnx.ModelProto, np.ndarray]
@@ -35,7 +36,7 @@ def convolution(
 
 def pads_alone(model: onnx.ModelProto) -> bool:
     """Whether a dispatch of its own, or that of what comes before, makes the padded tensor."""
-    program = lower_until(model, "dispatch", target=targets.get("x86-64-v3"))
+    program = lower_until(open_model(model), "dispatch", target=targets.get("x86-64-v3"))
     text = str(program.module)
     assert text.count("tensor.pad") == 1
     return "flow.adds_nothing" not in text
@@ -64,7 +65,7 @@ def test_taps_far_apart_are_skipped_and_neighbours_are_not() -> None:
 def test_depthwise_convolutions_read_no_padded_tensor(bad: float) -> None:
     """Whatever the weights, as constants take the place of the padding where nothing is skipped."""
     model, w = convolution((11, 23), 1, (1, 1, 1, 1), bad=bad, depthwise=True)
-    text = str(lower_until(model, "dispatch", target=targets.get("x86-64-v3")).module)
+    text = str(lower_until(open_model(model), "dispatch", target=targets.get("x86-64-v3")).module)
     (kernel,) = [part for part in text.split("func.func ") if part.startswith("@depthwise")]
     assert "tensor.pad" in kernel and ("flow.adds_nothing" in kernel) == (bad == 0)
     x = np.random.default_rng(1).standard_normal((1, 16, 11, 23), np.float32)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from rillet.errors import CompileError
-from rillet.frontends import source
-from rillet.frontends.mlir import text as mlir
+from tests.support.importing import import_model
 
 LINALG = """
 func.func @f(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>) -> tensor<2x4xf32> {
@@ -19,21 +18,21 @@ func.func @f(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>) -> tensor<2x4xf32> {
 
 
 def test_named_ops_are_generalized_and_fills_stay():
-    text = str(mlir.import_text(LINALG).module)
+    text = str(import_model(LINALG).module)
     assert "linalg.matmul" not in text
     assert text.count("linalg.generic") == 1
     assert text.count("linalg.fill") == 1
 
 
 def test_the_only_public_function_becomes_main_and_is_annotated():
-    text = str(mlir.import_text(LINALG).module)
+    text = str(import_model(LINALG).module)
     assert "func.func @main" in text
     assert 'rillet.name = "argument0"' in text
     assert 'rillet.dtype = "float32"' in text
 
 
 def test_dense_constants_become_globals():
-    program = mlir.import_text(
+    program = import_model(
         "func.func @main() -> tensor<3xi32> {\n %c = arith.constant dense<[1, 2, 3]> : tensor<3xi32>\n"
         " return %c : tensor<3xi32>\n}"
     )
@@ -43,7 +42,7 @@ def test_dense_constants_become_globals():
 
 
 def test_dense_resources_become_globals():
-    program = mlir.import_text(
+    program = import_model(
         "func.func @main() -> tensor<2xf32> {\n %c = arith.constant dense_resource<w> : tensor<2xf32>\n"
         " return %c : tensor<2xf32>\n}\n"
         '{-# dialect_resources: { builtin: { w: "0x040000000000803F00000040" } } #-}'
@@ -61,13 +60,13 @@ def test_dense_resources_become_globals():
 )
 def test_stablehlo_and_tosa_are_accepted(body):
     text = f"func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{\n {body}\n return %0 : tensor<2xf32>\n}}"
-    assert "linalg.generic" in str(mlir.import_text(text).module)
+    assert "linalg.generic" in str(import_model(text).module)
 
 
 def test_text_and_paths_are_told_apart(tmp_path):
     path = tmp_path / "model.mlir"
     path.write_text(LINALG)
-    assert str(source.import_source(path).module) == str(source.import_source(LINALG).module)
+    assert str(import_model(path).module) == str(import_model(LINALG).module)
 
 
 @pytest.mark.parametrize(
@@ -89,18 +88,18 @@ def test_text_and_paths_are_told_apart(tmp_path):
 )
 def test_bad_text_is_refused_with_a_reason(text, message):
     with pytest.raises(CompileError, match=message):
-        mlir.import_text(text)
+        import_model(text)
 
 
 def test_shapes_of_mlir_cannot_be_overridden():
     with pytest.raises(CompileError, match="cannot override shapes of MLIR"):
-        mlir.import_text(LINALG, {"argument0": (1, 1)})
+        import_model(LINALG, {"argument0": (1, 1)})
 
 
 def test_missing_files_folders_and_odd_sources_are_named(tmp_path):
     with pytest.raises(CompileError, match="no such file"):
-        source.import_source(tmp_path / "absent.onnx")
+        import_model(tmp_path / "absent.onnx")
     with pytest.raises(CompileError, match="is a folder"):
-        source.import_source(tmp_path)
+        import_model(tmp_path)
     with pytest.raises(CompileError, match="cannot compile an object of type int"):
-        source.import_source(3)
+        import_model(3)

@@ -7,7 +7,7 @@ import re
 import numpy as np
 from onnx import TensorProto, helper
 
-from rillet.frontends.onnx import import_model
+from tests.support.importing import import_model
 from tests.support.onnx_models import assert_matches, model, ops_of, single
 
 F32 = np.float32

@@ -9,8 +9,8 @@ import pytest
 
 import rillet
 from rillet.errors import CompileError, RunError
-from rillet.frontends.onnx import import_model
 from tests.support.contrib_models import contrib_model
+from tests.support.importing import import_model
 
 _RANDOM = np.random.default_rng(17)
 

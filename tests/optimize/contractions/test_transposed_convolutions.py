@@ -9,12 +9,12 @@ import pytest
 from torch_mlir import ir
 
 from rillet import optimize
-from rillet.frontends.onnx import import_model
 from rillet.ir import Program
 from rillet.ir.contraction import contraction
 from rillet.ir.structured import structured, walk
 from tests.support import optimize_graphs as graphs
 from tests.support import quantized_graphs as quantized
+from tests.support.importing import import_model
 from tests.support.onnx_interpreter import evaluate
 from tests.support.optimize_graphs import Graph
 

@@ -8,12 +8,12 @@ from onnx import TensorProto
 from torch_mlir import ir
 
 from rillet import dispatch, optimize
-from rillet.frontends.onnx import import_model
 from rillet.ir import Program
 from rillet.ir.contraction import is_multiply_add
 from rillet.ir.rewrite import is_defined_by
 from rillet.ir.structured import Structured, structured, walk
 from tests.support import quantized_graphs as quantized
+from tests.support.importing import import_model
 from tests.support.quantized_graphs import Graph
 
 

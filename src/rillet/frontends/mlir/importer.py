@@ -25,7 +25,8 @@ def import_module(module: ir.Module, constants: Constants | None = None) -> Prog
             _run(module, conversion.pipeline)
         _run(module, _CLEANUP)
         tensor_form.restore_fills(module)
-        main = tensor_form.rename_entry(module)
+        main = tensor_form.entry(module)
+        main.attributes["sym_name"] = ir.StringAttr.get("main")
         tensor_form.annotate_edges(main)
         tensor_form.externalize_constants(program)
     return program

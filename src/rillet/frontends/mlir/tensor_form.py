@@ -24,18 +24,18 @@ def restore_fills(module: ir.Module) -> None:
         op.erase()
 
 
-def rename_entry(module: ir.Module) -> ir.Operation:
+def entry(module: ir.Module) -> ir.Operation:
+    """The function to compile: ``@main``, or the only public one. Raises CompileError when there is none."""
     functions = [op for op in module.body.operations if op.operation.name == "func.func"]
     public = [f for f in functions if "sym_visibility" not in f.attributes]
     named = [f for f in public if f.attributes["sym_name"].value == "main"]
-    entry = named or public
-    if len(entry) != 1:
+    chosen = named or public
+    if len(chosen) != 1:
         names = ", ".join(f.attributes["sym_name"].value for f in public) or "none"
         raise CompileError(
             f"the MLIR module needs a public function @main, or exactly one public function; found: {names}"
         )
-    entry[0].attributes["sym_name"] = ir.StringAttr.get("main")
-    return entry[0].operation
+    return chosen[0].operation
 
 
 def annotate_edges(main: ir.Operation) -> None:
@@ -52,17 +52,24 @@ def annotate_edges(main: ir.Operation) -> None:
                 )
             fields = {name: value for name, value in known.items() if name.startswith("rillet.")}
             fields.setdefault("rillet.name", ir.StringAttr.get(f"{kind}{ordinal}"))
-            fields.setdefault("rillet.dtype", ir.StringAttr.get(_dtype_name(tensor.element_type)))
+            fields.setdefault("rillet.dtype", ir.StringAttr.get(_edge_dtype(tensor.element_type)))
             attributes.append(ir.DictAttr.get(fields))
         main.attributes[key] = ir.ArrayAttr.get(attributes)
 
 
-def _dtype_name(element: ir.Type) -> str:
+def dtype_name(element: ir.Type) -> str:
+    """The dtype of an element type; "" for one that no dtype has."""
     for candidate in dtypes.by_code.values():
         # Signless integers are read as signed: MLIR does not say, and int8/int64 are what numpy users expect.
         if candidate.mlir == str(element) and not candidate.name.startswith("uint"):
             return candidate.name
-    raise CompileError(f"element type {element} cannot cross a module's edge")
+    return ""
+
+
+def _edge_dtype(element: ir.Type) -> str:
+    if not (name := dtype_name(element)):
+        raise CompileError(f"element type {element} cannot cross a module's edge")
+    return name
 
 
 def externalize_constants(program: Program) -> None:
@@ -101,7 +108,7 @@ def _resource_array(attribute: ir.Attribute, tensor: ir.RankedTensorType, blobs:
     name = str(attribute).removeprefix("dense_resource<").partition(">")[0].strip('"')
     if name not in blobs:
         raise CompileError(f"constant dense_resource<{name}> has no data in the MLIR text")
-    dtype = dtypes.by_name[_dtype_name(tensor.element_type)].numpy
+    dtype = dtypes.by_name[_edge_dtype(tensor.element_type)].numpy
     try:
         return np.frombuffer(blobs[name], dtype=dtype).reshape(tensor.shape)
     except ValueError as error:

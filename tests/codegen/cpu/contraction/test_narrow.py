@@ -14,6 +14,7 @@ from rillet import targets
 from rillet.codegen import compile_kernel
 from rillet.codegen.cpu.contraction.narrow import NarrowWorkgroup
 from rillet.driver.compiler import kernel_texts, lower_until
+from rillet.frontends.registry import open_model
 from tests.support.emulated import Emulator
 from tests.support.kernel_harness import Kernel
 from tests.support.kernel_texts import assert_close, batched, conv2d_reference
@@ -157,7 +158,7 @@ def test_wide_contractions_are_left_to_vectors_of_columns(narrow: list[int]) -> 
 
 def test_weights_lie_in_rows() -> None:
     built = model((40, 64), {"w": np.eye(64, 3, dtype=np.float32)}, ("MatMul", ["x", "w"], ["y"], {}))
-    [(_, text)] = kernel_texts(lower_until(built, "dispatch", target=targets.get("x86-64-v3")))
+    [(_, text)] = kernel_texts(lower_until(open_model(built), "dispatch", target=targets.get("x86-64-v3")))
     assert "tensor<3x64xf32>" in text
-    [(_, text)] = kernel_texts(lower_until(built, "dispatch", target=targets.get("cortex-m4")))
+    [(_, text)] = kernel_texts(lower_until(open_model(built), "dispatch", target=targets.get("cortex-m4")))
     assert "tensor<1x64x4xf32>" in text

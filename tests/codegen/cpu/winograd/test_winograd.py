@@ -15,6 +15,7 @@ from rillet.codegen.emit.kernel import MAX_LOCAL_MEMORY
 from rillet.codegen.knobs import Knobs
 from rillet.dispatch.packing.winograd import transform
 from rillet.driver.compiler import kernel_texts, lower_until
+from rillet.frontends.registry import open_model
 from tests.support.emulated import Emulator
 from tests.support.kernel_harness import Kernel
 from tests.support.kernel_texts import pack
@@ -66,7 +67,7 @@ def defined(x: np.ndarray, w: np.ndarray, *, shortcut: bool = False) -> np.ndarr
 
 def strategies(model: ModelProto) -> list[str]:
     target = targets.get("host")
-    parts = kernel_texts(lower_until(model, "dispatch", target=target))
+    parts = kernel_texts(lower_until(open_model(model), "dispatch", target=target))
     return [compile_kernel(text, target).strategy for _, text in parts]
 
 
@@ -192,7 +193,7 @@ def unpadded(w: np.ndarray, size: Taps, target: str) -> str:
     model = convolution(size, w)
     (pads,) = [a for a in model.graph.node[1].attribute if a.name == "pads"]
     pads.ints[:] = [0] * len(pads.ints)
-    [(_, text)] = kernel_texts(lower_until(model, "dispatch", target=targets.get(target)))
+    [(_, text)] = kernel_texts(lower_until(open_model(model), "dispatch", target=targets.get(target)))
     return text
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import rillet
 from rillet.errors import CompileError, RunError, UnsupportedError
-from rillet.frontends.onnx import import_model
 from tests.support.contrib_models import assert_close, contrib_model, run_both
+from tests.support.importing import import_model
 
 _RANDOM = np.random.default_rng(9)
 HEADS, GROUPS, WIDTH = 6, 2, 16

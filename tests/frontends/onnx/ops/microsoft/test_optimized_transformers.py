@@ -9,7 +9,6 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.transformers import optimizer
 
 import rillet
-from rillet.frontends.onnx import coverage
 
 HEADS, WIDTH, HIDDEN, WORDS = 4, 16, 64, 50
 
@@ -85,7 +84,7 @@ def test_optimized_encoder() -> None:
     fused = optimizer.optimize_model(proto, "bert", HEADS, HIDDEN, opt_level=0).model
     kinds = [n.op_type for n in fused.graph.node if n.domain == "com.microsoft"]
     assert {"Attention", "SkipLayerNormalization", "BiasGelu"} <= set(kinds)
-    assert not coverage(fused)
+    assert not rillet.check(fused).unsupported
     module = rillet.compile(fused, threads=1)
     for batch, length in ((2, 7), (1, 19)):
         r = np.random.default_rng(length)
@@ -142,7 +141,7 @@ def test_decoder_generates() -> None:
     """A prompt of two sequences, then token after token with the present as the next past."""
     r = np.random.default_rng(5)
     proto = decoder()
-    assert not coverage(proto)
+    assert not rillet.check(proto).unsupported
     module = rillet.compile(proto, threads=1)
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     keys = values = np.zeros((2, HEADS // 2, 0, WIDTH), np.float32)

@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 
 import rillet
 from rillet.errors import CompileError, UnsupportedError
-from rillet.verify.oracles import run_onnxruntime
+from rillet.frontends.onnx.verification.oracles import run_onnxruntime
 
 _RANDOM = np.random.default_rng(5)
 

@@ -11,26 +11,18 @@ import pickle
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from rillet.errors import RilletError
+from rillet.frontends.verification import Arrays, OracleError
 from rillet.support import worker_process
 
 if TYPE_CHECKING:
     import onnx
 
-Feeds = Mapping[str, np.ndarray]
 
-
-class OracleError(RilletError):
-    """An oracle is missing or cannot run the model."""
-
-
-def run_onnxruntime(model: onnx.ModelProto, feeds: Feeds, outputs: Sequence[str] | None = None) -> dict[str, Any]:
+def run_onnxruntime(model: onnx.ModelProto, feeds: Arrays, outputs: Sequence[str] | None = None) -> dict[str, Any]:
     """The model's outputs by name (those named in ``outputs``, else all) from ONNX Runtime, unoptimized, one thread.
 
     Raises OracleError when ONNX Runtime is not installed, refuses the model or the inputs, or dies of them.
@@ -42,7 +34,7 @@ def run_onnxruntime(model: onnx.ModelProto, feeds: Feeds, outputs: Sequence[str]
     return _PROCESS.run("ONNX Runtime", model, feeds, outputs)
 
 
-def run_reference(model: onnx.ModelProto, feeds: Feeds, outputs: Sequence[str] | None = None) -> dict[str, Any]:
+def run_reference(model: onnx.ModelProto, feeds: Arrays, outputs: Sequence[str] | None = None) -> dict[str, Any]:
     """The model's outputs by name (those named in ``outputs``, else all) from onnx's reference evaluator.
 
     Raises OracleError when it cannot run the model, or dies of it.
@@ -64,7 +56,7 @@ class _Process:
             os.register_at_fork(after_in_child=self._renew_lock)
         atexit.register(self.close)
 
-    def run(self, oracle: str, model: onnx.ModelProto, feeds: Feeds, outputs: Sequence[str] | None) -> dict[str, Any]:
+    def run(self, oracle: str, model: onnx.ModelProto, feeds: Arrays, outputs: Sequence[str] | None) -> dict[str, Any]:
         """The outputs by name. Raises OracleError."""
         names = list(outputs) if outputs is not None else [o.name for o in model.graph.output]
         try:
@@ -99,7 +91,7 @@ class _Process:
             worker_process.end(self._process)
 
 
-_WORKER = "rillet.verify.worker"
+_WORKER = "rillet.frontends.onnx.verification.worker"
 _PROCESS = _Process()
 
 

@@ -1,0 +1,147 @@
+"""ONNX as a frontend: a model is a ModelProto, with the shapes that its inputs are given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from rillet.errors import UnsupportedError
+from rillet.frontends.frontend import InputSpec, Shapes, Survey, Values
+from rillet.frontends.onnx.loader import load_model
+from rillet.frontends.onnx.verification.submodel import reads, submodel, value_types
+from rillet.frontends.pinned_dimensions import sized_shapes
+from rillet.frontends.source_path import checked_path
+from rillet.frontends.verification import Arrays, ComputingNode, Oracle, Rounding
+from rillet.ir import Program
+
+if TYPE_CHECKING:
+    import onnx
+
+
+class OnnxFrontend:
+    """Opens ONNX models."""
+
+    name = "onnx"
+    sources = "an ONNX model (the path of a file, its bytes, or an onnx.ModelProto)"
+
+    def accepts(self, source: Any) -> bool:
+        """Whether it is a path, bytes, or a ModelProto (or something that looks like one)."""
+        if isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
+            return True
+        return hasattr(source, "SerializeToString") and hasattr(source, "graph")
+
+    def open(self, source: Any) -> OnnxModel:
+        """Read a model. Raises CompileError when it cannot be read or is no ONNX model."""
+        return OnnxModel(load_model(checked_path(source) if isinstance(source, str | os.PathLike) else source))
+
+
+class OnnxModel:
+    """A model that has been read; ``shapes`` replace those of its inputs. Naming an initializer makes it an input."""
+
+    def __init__(self, proto: onnx.ModelProto, shapes: Shapes | None = None):
+        self.proto = proto
+        self.shapes: Shapes = dict(shapes or {})
+
+    @property
+    def inputs(self) -> tuple[InputSpec, ...]:
+        """The graph's inputs, without those that have initializers."""
+        from rillet.frontends.onnx.survey import type_name
+
+        held = {tensor.name for tensor in self.proto.graph.initializer}
+        return tuple(
+            InputSpec(info.name, type_name(info.type), _dims(info, self.shapes.get(info.name)))
+            for info in self.proto.graph.input
+            if info.name not in held or info.name in self.shapes
+        )
+
+    def pinned(self, shapes: Shapes, dims: Mapping[str, int]) -> OnnxModel:
+        """The same model with these shapes, and sizes wherever a dimension has this name."""
+        shaped = OnnxModel(self.proto, {**self.shapes, **shapes})
+        return OnnxModel(self.proto, {**shaped.shapes, **sized_shapes(shaped.inputs, dims)}) if dims else shaped
+
+    def survey(self) -> Survey:
+        """Of the nodes of the graph, its subgraphs and the model's functions."""
+        from rillet.frontends.onnx.survey import survey
+
+        return survey(self.proto)
+
+    def program(self, values: Values | None = None) -> Program:
+        """Import the graph.
+
+        Dimensions of one name have one size at run time; pinning one pins those of the inputs left out. Inputs in
+        ``values`` stay arguments of @main but are not read. Raises CompileError and UnsupportedError; warns
+        (RuntimeWarning) of values whose declared types contradict what the nodes compute.
+        """
+        from rillet.frontends.onnx.importer import GraphImporter
+
+        importer = GraphImporter(self.proto, self.shapes, values)
+        program = importer.run()
+        if importer.unsupported:
+            raise UnsupportedError(importer.unsupported)
+        return program
+
+    # --- what `rillet verify` needs (VerifiableModel) ---
+
+    @cached_property
+    def nodes(self) -> tuple[ComputingNode, ...]:
+        """The graph's nodes; those in subgraphs and functions belong to the node that runs them."""
+        types = value_types(self.proto)
+        return tuple(
+            ComputingNode(
+                node.name,
+                node.op_type,
+                tuple(reads(node)),
+                tuple(o for o in node.output if o),
+                tuple(o for o in node.output if o and o in types),
+            )
+            for node in self.proto.graph.node
+        )
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The graph's outputs."""
+        return tuple(output.name for output in self.proto.graph.output)
+
+    @cached_property
+    def constants(self) -> frozenset[str]:
+        """The graph's initializers."""
+        return frozenset(tensor.name for tensor in self.proto.graph.initializer)
+
+    def oracles(self) -> dict[str, Oracle]:
+        """ONNX Runtime and onnx's reference evaluator."""
+        from rillet.frontends.onnx.verification.oracles import ORACLES
+
+        return {name: partial(run, self.proto) for name, run in ORACLES.items()}
+
+    def part(self, outputs: Sequence[str], cut: Sequence[str] = (), observed: Arrays | None = None) -> OnnxModel:
+        """See ``submodel``; inputs that remain keep their shapes."""
+        proto = submodel(self.proto, outputs, cut, value_types(self.proto, observed))
+        kept = {info.name for info in proto.graph.input} - set(cut)
+        return OnnxModel(proto, {name: shape for name, shape in self.shapes.items() if name in kept})
+
+    def rounding(self, value: str, inputs: Arrays) -> Rounding | None:
+        """What a node on quantized tensors rounds, by onnx's evaluator."""
+        import onnx
+
+        from rillet.frontends.onnx.verification.rounding import rounding_of
+
+        node = next(node for node in self.proto.graph.node if value in node.output)
+        held = {t.name: onnx.numpy_helper.to_array(t) for t in self.proto.graph.initializer if t.name in node.input}
+        return rounding_of(node, value, {**held, **inputs})
+
+    def serialized(self) -> bytes:
+        """The bytes of an ONNX file."""
+        return self.proto.SerializeToString()
+
+
+def _dims(info: onnx.ValueInfoProto, given: Sequence[int | str | None] | None) -> tuple[int | str, ...]:
+    """The dimensions of an input: sizes, and names of those without one."""
+    declared: list[int | str] = [
+        d.dim_value if d.dim_value > 0 else d.dim_param or f"{info.name}_{axis}"
+        for axis, d in enumerate(info.type.tensor_type.shape.dim)
+    ]
+    if given is None or len(given) != len(declared):  # the importer says what is wrong
+        return tuple(declared)
+    return tuple(d if g is None or g == -1 else g for d, g in zip(declared, given, strict=True))
