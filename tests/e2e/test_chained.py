@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 import rillet
 from rillet import pipeline, targets
 from rillet.codegen import compile_kernel
-from rillet.dispatch.kernels import functions
+from rillet.ir.kernels import functions
 from tests.support.importing import import_model
 
 FLOAT, HALF = TensorProto.FLOAT, TensorProto.FLOAT16

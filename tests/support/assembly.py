@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from rillet.codegen import CodegenOptions, compile_kernel
 from rillet.codegen.cpu.object_code import elf
 from rillet.driver.compiler import lower_until
-from rillet.driver.kernels import kernel_texts
 from rillet.frontends.registry import open_model
+from rillet.ir.kernels import kernel_texts
 from rillet.targets import Target
 
 _LABEL = re.compile(r"(\.LBB\w+):")

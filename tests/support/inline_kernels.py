@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from rillet.dispatch.kernels import functions
 from rillet.ir import Program, builders
 from rillet.ir.extents import extents
+from rillet.ir.kernels import functions
 from rillet.ir.rewrite import clone_body
 from rillet.ir.structured import walk
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rillet.errors import UnsupportedError, UnsupportedNode
 from rillet.frontends.frontend import OpUse
+from rillet.ir.attributes import DISPATCH_COUNT, MACS, WEIGHT_BYTES
 
 if TYPE_CHECKING:
     from rillet.frontends.frontend import Model
@@ -143,8 +144,8 @@ def _estimate(program: Program, target: Target) -> dict[str, Any]:
         return ir.IntegerAttr(attributes[name]).value if name in attributes else None
 
     return {
-        "macs": count("rillet.macs"),
-        "dispatch_count": count("rillet.dispatch_count"),
-        "constant_bytes": count("rillet.weight_bytes"),
+        "macs": count(MACS),
+        "dispatch_count": count(DISPATCH_COUNT),
+        "constant_bytes": count(WEIGHT_BYTES),
         "arena_bytes": None if count("stream.arena_is_dynamic") else count("stream.arena_bytes"),
     }

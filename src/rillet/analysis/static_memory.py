@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torch_mlir import ir
 
 from rillet.errors import CompileError
+from rillet.ir.attributes import NAME
 
 if TYPE_CHECKING:
     from rillet.ir import Program
@@ -47,7 +48,7 @@ def _outputs(program: Program) -> Iterator[str]:
             continue
         if all(constant_of(dim) is not None for dim in list(owner.operands)[1:]):
             continue
-        name = ir.StringAttr(ir.DictAttr(spec)["rillet.name"]).value
+        name = ir.StringAttr(ir.DictAttr(spec)[NAME]).value
         text = name.removesuffix("[bytes]")
         if text != name:
             yield f"output '{text}' holds strings, which have no fixed size"

@@ -12,6 +12,23 @@ from torch_mlir.dialects.ext import Operand, Result
 
 from rillet.dialects.verifying import error
 
+# Attributes of kernels.
+KERNEL = "flow.kernel"  # on a kernel's module: what it is; on its declaration: the symbol of the module
+DIMS = "flow.dims"  # on an argument or result: the numbers of the arguments that hold its dynamic extents
+TIED = "flow.tied"  # on a function: pairs (result, argument) of which the result is the argument's memory
+MAY_ALIAS = "flow.may_alias"  # on a function: pairs (result, argument) that may share memory
+WINOGRAD = "flow.winograd"  # on a function: the numbers of the argument with weights and of the one with transforms
+ADDS_NOTHING = "flow.adds_nothing"  # on a pad that its reader bound-checks: products with its value are zero
+
+# Attributes that operations have only while dispatches are formed.
+REGION = "flow.region"  # the number of the dispatch
+STAGE = "flow.stage"  # on the members of a chain, until kernels are simplified
+LONG = "flow.long"  # the axis of a value, within a chain, of which a row's length must be checked at run time
+ARGUMENT = "flow.argument"  # on a constant that every kernel takes as an argument
+
+# Tiles of Winograd's algorithm along one image axis.
+WINOGRAD_WINDOW, WINOGRAD_OUTPUTS, WINOGRAD_INPUTS = 3, 2, 4
+
 
 class Flow(ext.Dialect, name="flow"):
     """Host-side views and accesses of tensors. A dispatch itself is a ``func.call`` of a kernel's declaration."""
@@ -74,6 +91,24 @@ class SplatOp(Flow.Operation, name="splat", traits=[ext.Pure]):
         if not _verify_elements(self.operation, self.operation.results[0].type, self.value.type):
             return False
         return _verify_dims(self.operation, [self.operation.results[0].type], self.result_dims)
+
+
+def dims(function: ir.Operation, side: str, number: int) -> tuple[int, ...]:
+    """For each dynamic extent of an argument (``side`` is "arg_attrs") or result ("res_attrs") of a kernel's function
+    or declaration: the number of the argument that holds it.
+    """
+    if side not in function.attributes:
+        return ()
+    described = ir.DictAttr(ir.ArrayAttr(function.attributes[side])[number])
+    return tuple(ir.DenseI64ArrayAttr(described[DIMS])) if DIMS in described else ()
+
+
+def pairs(function: ir.Operation, attribute: str) -> list[tuple[int, int]]:
+    """The pairs (result, argument) of ``TIED`` or ``MAY_ALIAS`` on a kernel's function or declaration."""
+    if attribute not in function.attributes:
+        return []
+    flat = list(ir.DenseI64ArrayAttr(function.attributes[attribute]))
+    return list(zip(flat[::2], flat[1::2], strict=True))
 
 
 def load() -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.dispatch.kernels import declarations, functions
+from rillet.dialects import flow
 from rillet.dispatch.regions.nodes import Kind, node
 from rillet.ir import Program, dtypes
+from rillet.ir.kernels import declarations, functions
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import reads, structured
 
@@ -25,8 +26,8 @@ def run(program: Program, options: None) -> None:
             pairs = _pairs(function)
             if pairs:
                 attribute = ir.DenseI64ArrayAttr.get([n for pair in pairs for n in pair])
-                function.attributes["flow.may_alias"] = attribute
-                declared[name].attributes["flow.may_alias"] = attribute
+                function.attributes[flow.MAY_ALIAS] = attribute
+                declared[name].attributes[flow.MAY_ALIAS] = attribute
 
 
 def _pairs(function: ir.Operation) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torch_mlir import ir
 
-from rillet.dispatch.outline import KERNEL
+from rillet.dialects import flow
 from rillet.errors import CompileError
 from rillet.ir import Program
 from rillet.ir.rewrite import defining
@@ -29,14 +29,14 @@ _DEVICE_DIALECTS = frozenset(("linalg", "tensor", "arith", "math", "scf", "func"
 def check(program: Program) -> None:
     """Raise ``CompileError`` unless the program is a valid flow program."""
     program.module.operation.verify()
-    kernel_texts = dict(_kernel_texts(program))
+    kernels = dict(_kernels(program))
     for op in walk(program.main()):
-        _check_host(op, kernel_texts)
-    for name, function in kernel_texts.items():
+        _check_host(op, kernels)
+    for name, function in kernels.items():
         _check_kernel(name, function)
 
 
-def _kernel_texts(program: Program) -> Iterator[tuple[str, ir.Operation]]:
+def _kernels(program: Program) -> Iterator[tuple[str, ir.Operation]]:
     for op in program.module.body.operations:
         if op.operation.name != "builtin.module":
             continue
@@ -48,7 +48,7 @@ def _kernel_texts(program: Program) -> Iterator[tuple[str, ir.Operation]]:
             yield name, functions[0]
 
 
-def _check_host(op: ir.Operation, kernel_texts: dict[str, ir.Operation]) -> None:
+def _check_host(op: ir.Operation, kernels: dict[str, ir.Operation]) -> None:
     has_tensor = any(isinstance(v.type, ir.RankedTensorType) for v in (*op.operands, *op.results))
     if op.name == "tensor.dim":
         owner = defining(op.operands[0])
@@ -56,7 +56,7 @@ def _check_host(op: ir.Operation, kernel_texts: dict[str, ir.Operation]) -> None
             raise CompileError(f"internal: tensor.dim of a '{owner.name}' is left in the host program")
     elif op.name == "func.call":
         name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-        if name not in kernel_texts:
+        if name not in kernels:
             raise CompileError(f"internal: @main calls @{name}, which is no kernel")
     elif has_tensor and op.name not in _HOST_TENSOR_OPS and not op.name.startswith("scf."):
         is_splat = op.name == "arith.constant" and ir.DenseElementsAttr(op.attributes["value"]).is_splat
@@ -78,13 +78,9 @@ def _check_kernel(name: str, function: ir.Operation) -> None:
             dynamic = sum(
                 ir.RankedTensorType(tensor).is_dynamic_dim(a) for a in range(ir.RankedTensorType(tensor).rank)
             )
-            named = ir.DictAttr(function.attributes[key][i]) if key in function.attributes else {}
-            dims = list(ir.DenseI64ArrayAttr(named["flow.dims"])) if "flow.dims" in named else []
+            dims = flow.dims(function, key, i)
             if len(dims) != dynamic or any(kinds[d] for d in dims):
                 raise CompileError(f"internal: kernel @{name} lacks the extents of a tensor at its edge")
     for op in walk(function):
         if op.name.split(".")[0] not in _DEVICE_DIALECTS or op.name == "func.call":
             raise CompileError(f"internal: '{op.name}' in kernel @{name}")
-
-
-__all__ = ["KERNEL", "check"]

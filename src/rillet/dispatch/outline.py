@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf
 
+from rillet.dialects import flow
 from rillet.dispatch.host_views import splat
-from rillet.dispatch.regions.form_regions import LONG, REGION
 from rillet.dispatch.regions.nodes import argument, guards, host_blocks, is_argument, is_source
 from rillet.ir import Program, builders, dtypes, locations
 from rillet.ir.builders import Extent
@@ -30,8 +30,6 @@ from rillet.ir.rewrite import (
     sweep_constants,
 )
 from rillet.ir.structured import DYNAMIC, reads, walk
-
-KERNEL = "flow.kernel"
 
 
 def run(program: Program, options: None) -> None:
@@ -52,9 +50,9 @@ def run(program: Program, options: None) -> None:
 
 
 class _Outliner:
-    def __init__(self, program: Program, kernel_texts: ir.Block) -> None:
+    def __init__(self, program: Program, kernels: ir.Block) -> None:
         self.program = program
-        self.kernel_texts = kernel_texts
+        self.kernels = kernels
         self.main = program.main()
         self.count = 0
         self.known: dict[ir.Value, Sequence[Extent]] = {}
@@ -66,7 +64,7 @@ class _Outliner:
         operations = [op.operation for op in block.operations]
         terminator = operations.pop()
         for unit in _ordered(operations):
-            if len(unit) == 1 and REGION not in unit[0].attributes:
+            if len(unit) == 1 and flow.REGION not in unit[0].attributes:
                 unit[0].move_before(terminator)
                 if unit[0].name.startswith("scf."):
                     with ir.InsertionPoint(terminator):
@@ -111,7 +109,7 @@ class _Outliner:
         }
         tied = _tied(unit, results, number)
         if tied:
-            described["flow.tied"] = ir.DenseI64ArrayAttr.get(tied)
+            described[flow.TIED] = ir.DenseI64ArrayAttr.get(tied)
         self._declare(name, described)
         call = ir.Operation.create(
             "func.call",
@@ -127,12 +125,12 @@ class _Outliner:
         """Assert that rows which a chain keeps in scratch memory have room there."""
         bounds: dict[ir.Value, int] = {}
         for op in unit:
-            if LONG in op.attributes:
-                axis = ir.IntegerAttr(op.attributes[LONG]).value
+            if flow.LONG in op.attributes:
+                axis = ir.IntegerAttr(op.attributes[flow.LONG]).value
                 size = dtypes.storage_bytes(ir.RankedTensorType(op.results[0].type).element_type)
                 extent = builders.as_index(extents(op.results[0], self.known)[axis])
                 bounds[extent] = min(LONGEST_ROW // size, bounds.get(extent, LONGEST_ROW))
-                del op.attributes[LONG]
+                del op.attributes[flow.LONG]
         for extent, bound in bounds.items():
             fits = arith.cmpi(arith.CmpIPredicate.sle, extent, builders.index(bound))
             label = locations.label(ir.Location.current)
@@ -144,7 +142,7 @@ class _Outliner:
         with ir.InsertionPoint(self.main), ir.Location.unknown():
             ir.Operation.create(
                 "func.func",
-                attributes=described | {"sym_visibility": visibility, KERNEL: reference},
+                attributes=described | {"sym_visibility": visibility, flow.KERNEL: reference},
                 regions=1,
             )
 
@@ -160,9 +158,9 @@ class _Outliner:
     ) -> None:
         module = ir.Operation.create(
             "builtin.module",
-            attributes={"sym_name": ir.StringAttr.get(name), KERNEL: ir.UnitAttr.get()},
+            attributes={"sym_name": ir.StringAttr.get(name), flow.KERNEL: ir.UnitAttr.get()},
             regions=1,
-            ip=ir.InsertionPoint(self.kernel_texts),
+            ip=ir.InsertionPoint(self.kernels),
         )
         body = module.regions[0].blocks.append()
         function = ir.Operation.create("func.func", attributes=described, regions=1, ip=ir.InsertionPoint(body))
@@ -184,7 +182,7 @@ class _Outliner:
                     user.operands[use.operand_number] = replacement
         for op in unit:
             op.move_before(ends)
-            del op.attributes[REGION]
+            del op.attributes[flow.REGION]
             remap(op, mapping)
 
 
@@ -202,7 +200,7 @@ def _ordered(operations: list[ir.Operation]) -> list[list[ir.Operation]]:
     units: dict[object, list[ir.Operation]] = {}
     of: dict[ir.Operation, int] = {}
     for op in operations:
-        key = ir.IntegerAttr(op.attributes[REGION]).value if REGION in op.attributes else op
+        key = ir.IntegerAttr(op.attributes[flow.REGION]).value if flow.REGION in op.attributes else op
         units.setdefault(key, []).append(op)
     ordered = list(units.values())
     for i, unit in enumerate(ordered):
@@ -294,7 +292,7 @@ def _passed(dims: Mapping[ir.Value, Sequence[Extent]]) -> dict[ir.Value, list[ir
 
 
 def _dims_attr(positions: Sequence[int]) -> ir.DictAttr:
-    return ir.DictAttr.get({"flow.dims": ir.DenseI64ArrayAttr.get(positions)} if positions else {})
+    return ir.DictAttr.get({flow.DIMS: ir.DenseI64ArrayAttr.get(positions)} if positions else {})
 
 
 def _tied(unit: list[ir.Operation], results: list[ir.Value], number: dict[ir.Value, int]) -> list[int]:

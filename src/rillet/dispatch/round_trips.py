@@ -12,8 +12,8 @@ import math
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rillet.dispatch.kernels import functions
 from rillet.ir import Program
+from rillet.ir.kernels import functions
 from rillet.ir.rewrite import defining, has_uses
 from rillet.ir.structured import structured, walk
 

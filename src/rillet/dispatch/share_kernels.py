@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.dispatch.kernels import declarations, functions, modules
+from rillet.dialects import flow
 from rillet.dispatch.names import name_of
-from rillet.dispatch.outline import KERNEL
 from rillet.ir import Program
+from rillet.ir.kernels import declarations, functions, modules
 from rillet.ir.structured import walk
 
 
@@ -33,7 +33,7 @@ def run(program: Program, options: None) -> None:
             kept[content] = renamed[old] = name
             for op in (function, holders[old], declared[old]):
                 op.attributes["sym_name"] = ir.StringAttr.get(name)
-            declared[old].attributes[KERNEL] = ir.Attribute.parse(f"@kernels::@{name}")
+            declared[old].attributes[flow.KERNEL] = ir.Attribute.parse(f"@kernels::@{name}")
         for op in walk(program.main()):
             if op.name == "func.call":
                 callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.dispatch.kernels import functions
-from rillet.dispatch.regions.form_regions import STAGE
+from rillet.dialects import flow
 from rillet.ir import Program
+from rillet.ir.kernels import functions
 from rillet.ir.rewrite import run_upstream
 
 _PIPELINE = "builtin.module(builtin.module(builtin.module(func.func(linalg-fuse-elementwise-ops,canonicalize,cse))))"
@@ -30,7 +30,7 @@ def run(program: Program, options: None) -> None:
 def _return_passed(function: ir.Operation) -> int:
     """Make a chain return what passes between its stages too, so that nothing is fused across; how many values."""
     *members, end = [op.operation for op in function.regions[0].blocks[0].operations]
-    stages = {op: ir.IntegerAttr(op.attributes[STAGE]).value for op in members if STAGE in op.attributes}
+    stages = {op: ir.IntegerAttr(op.attributes[flow.STAGE]).value for op in members if flow.STAGE in op.attributes}
     passed = [
         r
         for op, stage in stages.items()
@@ -38,7 +38,7 @@ def _return_passed(function: ir.Operation) -> int:
         if any(stages.get(u.owner.operation, stage) != stage for u in r.uses)
     ]
     for op in stages:
-        del op.attributes[STAGE]
+        del op.attributes[flow.STAGE]
     if passed:
         _set_returned(function, [*end.operands, *passed])
     return len(passed)

@@ -11,10 +11,11 @@ from collections.abc import Iterable
 
 from torch_mlir import ir
 
-from rillet.dispatch.kernels import declarations, functions
-from rillet.dispatch.packing.winograd import ATTRIBUTE
+from rillet.dialects import flow
 from rillet.ir import Program, dtypes
+from rillet.ir.attributes import BYTES, DISPATCH_COUNT, MACS, WEIGHT_BYTES
 from rillet.ir.contraction import is_multiply_add
+from rillet.ir.kernels import declarations, functions
 from rillet.ir.structured import DYNAMIC, structured, walk
 
 _DESTINATION = 1  # of a tensor.insert_slice's operands
@@ -27,15 +28,15 @@ def run(program: Program, options: None) -> None:
         macs = {}
         for name, function in functions(program).items():
             macs[name] = sum(_macs(op) for op in walk(function))
-            declared[name].attributes["rillet.macs"] = _i64(macs[name])
-            declared[name].attributes["rillet.bytes"] = _i64(_bytes(function))
+            declared[name].attributes[MACS] = _i64(macs[name])
+            declared[name].attributes[BYTES] = _i64(_bytes(function))
         calls = [op for op in walk(program.main()) if op.name == "func.call"]
         total = sum(macs[ir.FlatSymbolRefAttr(op.attributes["callee"]).value] for op in calls)
         weights = sum(program.constants[name].nbytes for name in program.constants)
         attributes = program.module.operation.attributes
-        attributes["rillet.macs"] = _i64(total)
-        attributes["rillet.dispatch_count"] = _i64(len(calls))
-        attributes["rillet.weight_bytes"] = _i64(weights)
+        attributes[MACS] = _i64(total)
+        attributes[DISPATCH_COUNT] = _i64(len(calls))
+        attributes[WEIGHT_BYTES] = _i64(weights)
 
 
 def _macs(op: ir.Operation) -> int:
@@ -51,8 +52,8 @@ def _bytes(function: ir.Operation) -> int:
     arguments = [argument for argument in block.arguments if isinstance(argument.type, ir.RankedTensorType)]
     results = list(block.operations)[-1].operands
     read = list(map(_read, arguments))
-    if ATTRIBUTE in function.attributes:
-        weights, transforms = ir.DenseI64ArrayAttr(function.attributes[ATTRIBUTE])
+    if flow.WINOGRAD in function.attributes:
+        weights, transforms = ir.DenseI64ArrayAttr(function.attributes[flow.WINOGRAD])
         read[weights], read[transforms] = 0, _size(arguments[transforms])
     return sum(read) + sum(map(_written, results))
 

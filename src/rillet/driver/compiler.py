@@ -16,13 +16,13 @@ from rillet import pipeline, runtime
 from rillet.codegen.cache import default_directory
 from rillet.codegen.library import Progress, compile_library, compile_parts
 from rillet.codegen.result import CodegenOptions, CompiledKernel
-from rillet.driver.kernels import entry_facts, kernel_texts
 from rillet.errors import CompileError, LoadError
 from rillet.frontends.arguments import checked_values
 from rillet.frontends.frontend import Model
 from rillet.frontends.registry import open_model
 from rillet.ir import Program, turn
 from rillet.ir.image import Image
+from rillet.ir.kernels import entry_facts, kernel_texts
 from rillet.module import CompiledLibrary, write_module
 from rillet.runtime.module import thread_count
 from rillet.support.files import check_folder, path_text

@@ -19,7 +19,9 @@ from rillet.errors import CompileError, advice
 from rillet.export import convert_to_emitc, session_memory
 from rillet.export.convert_to_emitc import Lowered
 from rillet.ir import Program
+from rillet.ir.attributes import DIMS, NAME
 from rillet.ir.image import Image, TensorSpec
+from rillet.ir.kernels import kernel_texts
 from rillet.targets import Target
 from rillet.vm import encode
 
@@ -56,7 +58,7 @@ def build(
     progress: Progress | None,
 ) -> Build:
     """Compile ``model`` for static memory. Raises ``CompileError`` naming the inputs to pin if shapes are dynamic."""
-    from rillet.driver.compiler import import_model, kernel_texts
+    from rillet.driver.compiler import import_model
     from rillet.support.progress_bar import bar
 
     trace = pipeline.Trace(options.dump_ir)
@@ -89,11 +91,11 @@ def require_static_inputs(program: Program, target: Target) -> None:
     named: list[str] = []
     for attribute in ir.ArrayAttr(attributes["arg_attrs"]) if "arg_attrs" in attributes else ():
         spec = ir.DictAttr(attribute)
-        if "rillet.dims" not in spec:
+        if DIMS not in spec:
             continue
-        dims = [ir.StringAttr(d).value for d in ir.ArrayAttr(spec["rillet.dims"])]
+        dims = [ir.StringAttr(d).value for d in ir.ArrayAttr(spec[DIMS])]
         if not all(d.isdecimal() for d in dims):
-            name = ir.StringAttr(spec["rillet.name"]).value
+            name = ir.StringAttr(spec[NAME]).value
             if name.endswith("[bytes]"):
                 raise CompileError(
                     f"target {target.name} has static memory, but input '{name.removesuffix('[bytes]')}' holds "

@@ -18,6 +18,7 @@ from rillet.errors import CompileError
 from rillet.export import scalars
 from rillet.export.emit import Emit
 from rillet.ir import Program, dtypes
+from rillet.ir.attributes import NAME
 
 _ALIGNMENT = 64
 
@@ -332,7 +333,7 @@ def _results(main: ir.Operation) -> list[ir.Value]:
         if isinstance(owner, ir.Block) or owner.operation.name != "hal.view_create":
             raise CompileError("a result that control flow chooses has no static memory")
         if any(constant_of(dim) is None for dim in list(owner.operation.operands)[2:]):
-            name = ir.StringAttr(ir.DictAttr(specs[len(buffers)])["rillet.name"]).value
+            name = ir.StringAttr(ir.DictAttr(specs[len(buffers)])[NAME]).value
             raise CompileError(f"the shape of output '{name}' depends on the data, so its memory cannot be static")
         buffers.append(owner.operation.operands[0])
     return buffers

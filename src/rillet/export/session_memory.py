@@ -13,6 +13,7 @@ from torch_mlir import ir
 from rillet.errors import CompileError
 from rillet.export.convert_to_emitc import constant_of, literal
 from rillet.ir import Program, dtypes
+from rillet.ir.attributes import DIMS, DTYPE
 
 # Bytes of structures by pointer width, rounded up; what follows some of them is counted apart.
 _SIZES = {
@@ -126,8 +127,8 @@ def _output_bytes(main: ir.Operation) -> list[int]:
     specs = [ir.DictAttr(a) for a in ir.ArrayAttr(attributes["res_attrs"])] if "res_attrs" in attributes else []
     found = []
     for spec in specs:
-        dims = [int(ir.StringAttr(d).value) for d in ir.ArrayAttr(spec["rillet.dims"])] if "rillet.dims" in spec else []
-        element = dtypes.by_name[ir.StringAttr(spec["rillet.dtype"]).value]
+        dims = [int(ir.StringAttr(d).value) for d in ir.ArrayAttr(spec[DIMS])] if DIMS in spec else []
+        element = dtypes.by_name[ir.StringAttr(spec[DTYPE]).value]
         found.append(math.prod(dims) * element.numpy.itemsize)
     return found
 

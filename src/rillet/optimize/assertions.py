@@ -14,6 +14,7 @@ from torch_mlir.dialects import arith, cf
 
 from rillet.ir import Program, builders, locations
 from rillet.ir import polynomials as poly
+from rillet.ir.attributes import DIMS
 from rillet.ir.builders import Extent
 from rillet.ir.extents import box, extents, margins
 from rillet.ir.polynomials import Polynomial, Polynomials
@@ -55,9 +56,9 @@ class _Asserter:
         attributes = self.main.attributes.get("arg_attrs", None)
         for number, argument in enumerate(block.arguments):
             named = ir.DictAttr(attributes[number]) if attributes else {}
-            if "rillet.dims" not in named or not isinstance(argument.type, ir.RankedTensorType):
+            if DIMS not in named or not isinstance(argument.type, ir.RankedTensorType):
                 continue
-            names = [ir.StringAttr(d).value for d in named["rillet.dims"]]
+            names = [ir.StringAttr(d).value for d in named[DIMS]]
             for axis, name in enumerate(names):
                 if ir.RankedTensorType(argument.type).is_dynamic_dim(axis) and name != "?":
                     self.polynomials.name_dim(argument, axis, name)

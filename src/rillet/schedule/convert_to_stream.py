@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from torch_mlir import ir
 
-from rillet.dialects import stream
+from rillet.dialects import flow, stream
 from rillet.errors import CompileError
 from rillet.ir import Program, dtypes
+from rillet.ir.attributes import DIMS, DTYPE, NAME
+from rillet.ir.kernels import declarations
 from rillet.schedule import host
 from rillet.schedule.carried import carried
 from rillet.schedule.checks import Checks
@@ -53,7 +55,7 @@ def run(program: Program, options: Options) -> None:
         host.simplify(program)
         body = program.module.body
         for op in list(body.operations):
-            if "flow.kernel" in op.operation.attributes or op.operation.name == "ml_program.global":
+            if flow.KERNEL in op.operation.attributes or op.operation.name == "ml_program.global":
                 op.operation.erase()
 
 
@@ -64,11 +66,7 @@ class _Converter:
         self.ranges: dict[ir.Value, Range] = {}
         self.views: dict[ir.Value, ir.Value] = {}
         self.checks = Checks()
-        self.callees = {
-            ir.StringAttr(op.operation.attributes["sym_name"]).value: op.operation
-            for op in program.module.body.operations
-            if op.operation.name == "func.func" and "flow.kernel" in op.operation.attributes
-        }
+        self.callees = declarations(program)
         self.handlers: dict[str, Callable[[ir.Operation], None]] = {
             "func.call": self._dispatch,
             "func.return": self._return,
@@ -107,11 +105,11 @@ class _Converter:
         for number, (argument, view) in enumerate(zip(old.arguments, new.arguments, strict=True)):
             tensor = ir.RankedTensorType(argument.type)
             named = ir.DictAttr(attributes[number])
-            dtype = dtypes.by_name[ir.StringAttr(named["rillet.dtype"]).value].code
+            dtype = dtypes.by_name[ir.StringAttr(named[DTYPE]).value].code
             extents = [-1 if tensor.is_dynamic_dim(i) else tensor.get_dim_size(i) for i in range(tensor.rank)]
             stream.view_check(view, number, dtype, extents)
             dims = []
-            for axis, (extent, name) in enumerate(zip(extents, named["rillet.dims"], strict=True)):
+            for axis, (extent, name) in enumerate(zip(extents, named[DIMS], strict=True)):
                 if extent >= 0:
                     continue
                 actual = stream.ViewDimOp(ir.IndexType.get(), view, host.i64_attr(axis)).operation.results[0]
@@ -173,7 +171,7 @@ class _Converter:
             if user.name != "func.call":
                 continue
             callee = self.callees[ir.FlatSymbolRefAttr(user.attributes["callee"]).value]
-            if any(tied == use.operand_number for _, tied in _pairs(callee, "flow.tied")):
+            if any(tied == use.operand_number for _, tied in flow.pairs(callee, flow.TIED)):
                 return True
         return False
 
@@ -209,7 +207,7 @@ class _Converter:
         callee = self.callees[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
         arguments = [self.ranges[v] for v in op.operands if v in self.ranges]
         scalars = [v for v in op.operands if v not in self.ranges]
-        tied, result_dims = dict(_pairs(callee, "flow.tied")), _result_dims(callee, op)
+        tied, result_dims = dict(flow.pairs(callee, flow.TIED)), _result_dims(callee, op)
         bindings = list(arguments)
         access = ["read"] * len(arguments)
         for number, result in enumerate(op.results):
@@ -224,9 +222,9 @@ class _Converter:
             bindings.append(target)
             access.append("read_write" if number in tied else "write")
             self.ranges[result] = target
-        aliases = _pairs(callee, "flow.may_alias")
+        aliases = flow.pairs(callee, flow.MAY_ALIAS)
         stream.dispatch(
-            callee.attributes["flow.kernel"],
+            callee.attributes[flow.KERNEL],
             [host.to_bits(self.scalars[v]) for v in scalars],
             [(b.resource, b.offset, b.length()) for b in bindings],
             access,
@@ -346,22 +344,11 @@ def _named(op: ir.Operation) -> list[ir.NamedAttribute]:
     return [op.attributes[i] for i in range(len(op.attributes))]
 
 
-def _pairs(callee: ir.Operation, name: str) -> list[tuple[int, int]]:
-    """Pairs (result, argument) of a flat array attribute."""
-    if name not in callee.attributes:
-        return []
-    flat = list(ir.DenseI64ArrayAttr(callee.attributes[name]))
-    return list(zip(flat[::2], flat[1::2], strict=True))
-
-
 def _result_dims(callee: ir.Operation, call: ir.Operation) -> list[list[ir.Value]]:
     """For each result of a dispatch, the scalar operands that hold its dynamic extents."""
-    attributes = callee.attributes.get("res_attrs", None)
     dims = []
     for number in range(len(call.results)):
-        named = ir.DictAttr(attributes[number]) if attributes else {}
-        positions = ir.DenseI64ArrayAttr(named["flow.dims"]) if "flow.dims" in named else []
-        dims.append([call.operands[p] for p in positions])
+        dims.append([call.operands[p] for p in flow.dims(callee, "res_attrs", number)])
         if len(dims[-1]) != _dynamic_count(ir.RankedTensorType(call.results[number].type)):
             name = ir.StringAttr(callee.attributes["sym_name"]).value
             raise CompileError(f"internal: result {number} of kernel '{name}' lacks the scalars of its extents")
@@ -376,16 +363,16 @@ def _io_attributes(main: ir.Operation, which: str, types: Sequence[ir.Type]) -> 
         tensor = ir.RankedTensorType(type_)
         attribute = ir.DictAttr(given[number]) if given else ir.DictAttr.get({})
         default = f"{'input' if which == 'arg_attrs' else 'output'}{number}"
-        name = ir.StringAttr(attribute["rillet.name"]).value if "rillet.name" in attribute else default
-        names = [ir.StringAttr(d).value for d in attribute["rillet.dims"]] if "rillet.dims" in attribute else []
+        name = ir.StringAttr(attribute[NAME]).value if NAME in attribute else default
+        names = [ir.StringAttr(d).value for d in attribute[DIMS]] if DIMS in attribute else []
         names = names or ["?"] * tensor.rank
         dims = [name if tensor.is_dynamic_dim(i) else str(tensor.get_dim_size(i)) for i, name in enumerate(names)]
         complete.append(
             ir.DictAttr.get(
                 {
-                    "rillet.name": ir.StringAttr.get(name),
-                    "rillet.dtype": ir.StringAttr.get(_dtype_name(attribute, tensor)),
-                    "rillet.dims": ir.ArrayAttr.get([ir.StringAttr.get(d) for d in dims]),
+                    NAME: ir.StringAttr.get(name),
+                    DTYPE: ir.StringAttr.get(_dtype_name(attribute, tensor)),
+                    DIMS: ir.ArrayAttr.get([ir.StringAttr.get(d) for d in dims]),
                 }
             )
         )
@@ -394,8 +381,8 @@ def _io_attributes(main: ir.Operation, which: str, types: Sequence[ir.Type]) -> 
 
 def _dtype_name(attribute: ir.Attribute | None, tensor: ir.RankedTensorType) -> str:
     named = ir.DictAttr(attribute) if attribute is not None else {}
-    if "rillet.dtype" in named:
-        return str(ir.StringAttr(named["rillet.dtype"]).value)
+    if DTYPE in named:
+        return str(ir.StringAttr(named[DTYPE]).value)
     return dtypes.by_code[host.element_code(tensor.element_type)].name
 
 

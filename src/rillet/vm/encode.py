@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from torch_mlir import ir
 
 from rillet.ir import Program, dtypes
+from rillet.ir.attributes import DIMS, DTYPE, MACS, NAME
 from rillet.ir.image import Export, Image, Segment, TensorSpec
 from rillet.vm.bytecode import ImportTable, encode_function
 
@@ -15,7 +16,7 @@ _STATS = {
     "arena_is_dynamic": "stream.arena_is_dynamic",
     "arena_lower_bound": "stream.arena_lower_bound",
     "dispatch_count": "hal.dispatch_count",
-    "macs": "rillet.macs",
+    "macs": MACS,
 }
 
 
@@ -60,10 +61,10 @@ def _specs(function: ir.Operation, which: str) -> tuple[TensorSpec, ...]:
 
 
 def _spec(attribute: ir.DictAttr) -> TensorSpec:
-    names: Sequence[str] = [ir.StringAttr(d).value for d in ir.ArrayAttr(attribute["rillet.dims"])]
+    names: Sequence[str] = [ir.StringAttr(d).value for d in ir.ArrayAttr(attribute[DIMS])]
     return TensorSpec(
-        ir.StringAttr(attribute["rillet.name"]).value,
-        dtypes.by_name[ir.StringAttr(attribute["rillet.dtype"]).value].code,
+        ir.StringAttr(attribute[NAME]).value,
+        dtypes.by_name[ir.StringAttr(attribute[DTYPE]).value].code,
         tuple(int(name) if name.isdecimal() else -1 for name in names),
         tuple("" if name.isdecimal() or name == "?" else name for name in names),
     )

@@ -12,9 +12,8 @@ from torch_mlir import ir
 from rillet import dispatch, optimize, targets
 from rillet.codegen.cpu.strategies import choose
 from rillet.codegen.recognize.kernel_function import KernelFunction
-from rillet.dispatch.kernels import functions
-from rillet.driver.kernels import kernel_texts
 from rillet.ir import Program, make_context
+from rillet.ir.kernels import functions, kernel_texts
 from rillet.ir.structured import structured, walk
 from tests.support import optimize_graphs as graphs
 from tests.support.inline_kernels import inlined

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rillet import dispatch, optimize
+from rillet.dialects.flow import REGION
 from rillet.dispatch.regions import form_regions
-from rillet.dispatch.regions.form_regions import REGION
 from rillet.dispatch.regions.groups import Limits
 from rillet.ir import Program
 from rillet.ir.structured import walk

@@ -6,6 +6,8 @@ a stage makes and a later one reads is a result of the one and an argument of th
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from torch_mlir import ir
 
 from rillet.codegen.recognize.contraction import product_of
@@ -36,10 +38,11 @@ class Stage(KernelFunction):
         self.results = results
         self.in_place = False  # the result takes the memory of the argument that an earlier stage makes
 
-    def _pairs(self, name: str) -> list[tuple[int, int]]:
-        # Chains have neither tied nor aliased bindings.
+    @cached_property
+    def may_alias(self) -> frozenset[tuple[int, int]]:
+        """Of a chain, whose bindings share no memory: what passes from an earlier stage, where the result takes it."""
         passed = [n for n, port in enumerate(self.arguments) if port.binding < 0]
-        return [(0, passed[0])] if self.in_place and name == "flow.may_alias" else []
+        return frozenset({(0, passed[0])}) if self.in_place else frozenset()
 
 
 def cut(function: KernelFunction) -> list[Stage] | None:

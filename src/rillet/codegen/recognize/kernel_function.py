@@ -11,6 +11,7 @@ from functools import cached_property
 from torch_mlir import ir
 
 from rillet.codegen.knobs import MODEL, Knobs
+from rillet.dialects import flow
 from rillet.errors import CompileError
 
 # Ops that compute each element of their result from an index alone (no loop, no state).
@@ -115,10 +116,11 @@ class KernelFunction:
         if any(isinstance(a.type, ir.RankedTensorType) for a in self.scalars):
             raise CompileError(f"kernel @{self.name}: tensor arguments must come before scalar arguments")
         self.arguments: tuple[Port, ...] = tuple(
-            Port(a, ir.RankedTensorType(a.type), i, self._dims("arg_attrs", i)) for i, a in enumerate(tensors)
+            Port(a, ir.RankedTensorType(a.type), i, flow.dims(self.function, "arg_attrs", i))
+            for i, a in enumerate(tensors)
         )
         self.results: tuple[Port, ...] = tuple(
-            Port(v, ir.RankedTensorType(v.type), len(tensors) + i, self._dims("res_attrs", i))
+            Port(v, ir.RankedTensorType(v.type), len(tensors) + i, flow.dims(self.function, "res_attrs", i))
             for i, v in enumerate(terminator.operands)
         )
         for port in (*self.arguments, *self.results):
@@ -132,12 +134,12 @@ class KernelFunction:
     @cached_property
     def tied(self) -> dict[int, int]:
         """Result number → the argument number whose memory it updates in place."""
-        return dict(self._pairs("flow.tied"))
+        return dict(flow.pairs(self.function, flow.TIED))
 
     @cached_property
     def may_alias(self) -> frozenset[tuple[int, int]]:
         """Pairs (result number, argument number) that may share memory, tied ones included."""
-        return frozenset((*self._pairs("flow.may_alias"), *self.tied.items()))
+        return frozenset((*flow.pairs(self.function, flow.MAY_ALIAS), *self.tied.items()))
 
     @cached_property
     def binding_count(self) -> int:
@@ -191,20 +193,6 @@ class KernelFunction:
     def is_result(self, value: ir.Value) -> bool:
         """True when the function returns ``value``."""
         return any(port.value == value for port in self.results)
-
-    def _dims(self, kind: str, number: int) -> tuple[int, ...]:
-        if kind not in self.function.attributes:
-            return ()
-        attributes = ir.DictAttr(ir.ArrayAttr(self.function.attributes[kind])[number])
-        if "flow.dims" not in attributes:
-            return ()
-        return tuple(ir.DenseI64ArrayAttr(attributes["flow.dims"]))
-
-    def _pairs(self, name: str) -> list[tuple[int, int]]:
-        if name not in self.function.attributes:
-            return []
-        flat = list(ir.DenseI64ArrayAttr(self.function.attributes[name]))
-        return list(zip(flat[::2], flat[1::2], strict=True))
 
     def _generic(self, op: ir.Operation) -> Generic:
         segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))

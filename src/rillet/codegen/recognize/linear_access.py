@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
+from rillet.dialects import flow
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
-ADDS_NOTHING = "flow.adds_nothing"  # on a pad: see docs/reference/flow-form.md, "Padded operands"
 _RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"})
 
 
@@ -109,7 +109,7 @@ def padding_of(function: KernelFunction, value: ir.Value) -> Padding | None:
         return None
     low = tuple(ir.DenseI64ArrayAttr(pad.attributes["static_low"]))
     axes = tuple(n for n, (a, b) in enumerate(zip(source.shape, result.shape, strict=True)) if a != b)
-    nothing = ADDS_NOTHING in pad.attributes
+    nothing = flow.ADDS_NOTHING in pad.attributes
     return Padding(pad.operands[0], low, axes, filler.operation.attributes["value"], nothing)
 
 

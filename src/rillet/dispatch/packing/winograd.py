@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from torch_mlir import ir
 
+from rillet.dialects.flow import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, WINOGRAD_WINDOW
 from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.structured import DYNAMIC, Structured, linear_form
 
-ATTRIBUTE = "flow.winograd"
-WINDOW, OUTPUTS, INPUTS = 3, 2, 4  # of a tile, along an image axis
 _TRANSFORM = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 
 
@@ -50,9 +49,9 @@ def gains(view: Structured, options: Options) -> bool:
     depth, columns, along = extents[depths[0]], extents[roles.n[0]], lines(view, roles)
     if DYNAMIC in (depth, columns, *groups) or depth < options.channels or columns < options.columns or along is None:
         return False
-    sizes = [math.ceil(extents[d] / OUTPUTS) if d in along else extents[d] for d in (*roles.image, *roles.m)]
+    sizes = [math.ceil(extents[d] / WINOGRAD_OUTPUTS) if d in along else extents[d] for d in (*roles.image, *roles.m)]
     tiles = math.prod(size for size in sizes if size > 0)
-    is_large = 4 * INPUTS ** len(along) * math.prod(groups) * depth * columns > options.bytes
+    is_large = 4 * WINOGRAD_INPUTS ** len(along) * math.prod(groups) * depth * columns > options.bytes
     return any(extents[d] == DYNAMIC for d in (*roles.image, *roles.m)) or tiles >= (
         options.tiles if is_large else options.few
     )
@@ -70,7 +69,13 @@ def lines(view: Structured, roles: Contraction) -> list[int] | None:
         outer = [d for d in form[0] if d in roles.image]
         if not window:
             continue
-        if len(window) != 1 or len(outer) != 1 or extents[window[0]] != WINDOW or {*form[0].values()} != {1} or form[1]:
+        if (
+            len(window) != 1
+            or len(outer) != 1
+            or extents[window[0]] != WINOGRAD_WINDOW
+            or {*form[0].values()} != {1}
+            or form[1]
+        ):
             return None
         found.append(outer[0])
     return found or None

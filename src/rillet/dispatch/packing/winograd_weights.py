@@ -12,10 +12,11 @@ from __future__ import annotations
 import numpy as np
 from torch_mlir import ir
 
-from rillet.dispatch.kernels import declarations, functions
-from rillet.dispatch.packing.winograd import ATTRIBUTE, WINDOW, Options, gains, transform
+from rillet.dialects import flow
+from rillet.dispatch.packing.winograd import Options, gains, transform
 from rillet.ir import Program, constants
 from rillet.ir.contraction import contraction
+from rillet.ir.kernels import declarations, functions
 from rillet.ir.structured import structured, walk
 
 
@@ -53,7 +54,7 @@ def _weights(function: ir.Operation, options: Options) -> tuple[int, list[int]] 
     value = sums[0].inputs[roles.rhs]
     arguments = list(function.regions[0].blocks[0].arguments)
     map_ = sums[0].maps[roles.rhs]
-    window = [d for d in roles.window if sums[0].extents()[d] == WINDOW]
+    window = [d for d in roles.window if sums[0].extents()[d] == flow.WINOGRAD_WINDOW]
     if value not in arguments or len(map_) != len((*roles.batch, *roles.k, *roles.window)) + 2:
         return None
     return arguments.index(value), [map_.index(d) for d in window]
@@ -90,7 +91,7 @@ def _add_argument(function: ir.Operation, declaration: ir.Operation, weights: in
     arguments[at].set_type(type_)
     for op in (function, declaration):
         _describe_argument(op, at, type_)
-        op.attributes[ATTRIBUTE] = ir.DenseI64ArrayAttr.get([weights, at])
+        op.attributes[flow.WINOGRAD] = ir.DenseI64ArrayAttr.get([weights, at])
 
 
 def _describe_argument(op: ir.Operation, at: int, type_: ir.Type) -> None:
@@ -109,9 +110,9 @@ def _describe_argument(op: ir.Operation, at: int, type_: ir.Type) -> None:
 def _renumbered(described: ir.DictAttr, at: int) -> ir.DictAttr:
     """``flow.dims`` where the scalars from ``at`` on have moved by one."""
     known = {named.name: named.attr for named in described}
-    if "flow.dims" in known:
-        numbers = [n + (n >= at) for n in ir.DenseI64ArrayAttr(known["flow.dims"])]
-        known["flow.dims"] = ir.DenseI64ArrayAttr.get(numbers)
+    if flow.DIMS in known:
+        numbers = [n + (n >= at) for n in ir.DenseI64ArrayAttr(known[flow.DIMS])]
+        known[flow.DIMS] = ir.DenseI64ArrayAttr.get(numbers)
     return ir.DictAttr.get(known)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from rillet.dialects import flow
 from rillet.dispatch.concat_in_place import place_parts
 from rillet.dispatch.packing import winograd
 from rillet.dispatch.regions import unread_padding
@@ -20,10 +21,6 @@ from rillet.ir import Program
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import reads
 
-REGION = "flow.region"
-STAGE = "flow.stage"  # on the members of a chain, until kernels are simplified
-LONG = "flow.long"  # the axis of a value, within a chain, of which a row's length must be checked at run time
-ADDS_NOTHING = "flow.adds_nothing"  # on a pad that its reader bound-checks
 _CHECKED_RUN = 4  # elements; shorter runs are not worth a check each
 
 
@@ -43,7 +40,7 @@ def run(program: Program, limits: Limits) -> None:
             for group in groups:
                 attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
                 for member in group.nodes:
-                    member.op.attributes[REGION] = attribute
+                    member.op.attributes[flow.REGION] = attribute
                 number += 1
 
 
@@ -95,10 +92,10 @@ class _Former:
             i64 = ir.IntegerType.get_signless(64)
             for number, stage in enumerate(chain.stages):
                 for member in stage.nodes:
-                    member.op.attributes[STAGE] = ir.IntegerAttr.get(i64, number)
+                    member.op.attributes[flow.STAGE] = ir.IntegerAttr.get(i64, number)
                     self.group[member.index] = chain.whole
             for value, axis in chain.long.items():
-                self.producers[value].op.attributes[LONG] = ir.IntegerAttr.get(i64, axis)
+                self.producers[value].op.attributes[flow.LONG] = ir.IntegerAttr.get(i64, axis)
         return list(dict.fromkeys(self.group.values()))
 
     def _read_padded(self) -> dict[int, int]:
@@ -128,7 +125,7 @@ class _Former:
                 continue
             adds_nothing = unread_padding.adds_nothing(self.program, member.op, reader.view)
             if adds_nothing:
-                member.op.attributes[ADDS_NOTHING] = ir.UnitAttr.get()
+                member.op.attributes[flow.ADDS_NOTHING] = ir.UnitAttr.get()
             if at_no_cost or adds_nothing:
                 found[index] = positions[0]
         return found

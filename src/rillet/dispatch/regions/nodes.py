@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rillet.dialects import flow
 from rillet.ir import builders
 from rillet.ir.rewrite import blocks, defining
 from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, captures, is_projected, structured, walk
@@ -31,7 +32,6 @@ _STRUCTURED = frozenset(
     for n in ("pad", "concat", "extract_slice", "insert_slice", "reshape", "expand_shape", "collapse_shape")
 )
 _MOVE = frozenset(("tensor.concat", "tensor.extract_slice"))
-_ARGUMENT = "flow.argument"
 _SOLO = frozenset(("tensor.insert_slice", "tensor.insert"))
 
 
@@ -102,13 +102,13 @@ def guards(operations: Sequence[ir.Operation]) -> list[ir.Operation | None]:
 def argument(value: int) -> ir.Value:
     """An ``index`` constant that dispatches take as an argument, so that those that differ in it only are the same."""
     constant = builders.index(value)
-    constant.owner.attributes[_ARGUMENT] = ir.UnitAttr.get()
+    constant.owner.attributes[flow.ARGUMENT] = ir.UnitAttr.get()
     return constant
 
 
 def is_argument(op: ir.Operation) -> bool:
     """Whether a constant is not to be repeated in each dispatch."""
-    return op.name != "arith.constant" or _ARGUMENT in op.attributes
+    return op.name != "arith.constant" or flow.ARGUMENT in op.attributes
 
 
 def is_source(op: ir.Operation | None) -> bool:

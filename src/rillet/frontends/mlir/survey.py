@@ -11,6 +11,7 @@ from torch_mlir import ir
 from rillet.frontends.frontend import InputSpec, OpUse, Survey
 from rillet.frontends.mlir.tensor_form import dtype_name, entry
 from rillet.ir import dtypes
+from rillet.ir.attributes import DIMS, DTYPE, NAME
 
 _CONTROL_FLOW = (
     "scf.if",
@@ -50,7 +51,7 @@ def survey(module: ir.Module) -> Survey:
     functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
     return Survey(
         ops=tuple(OpUse(op, 0, count, tuple(sorted(types[op]))) for op, count in sorted(counts.items())),
-        outputs=tuple(_text(_edge(main, "res_attrs", n), "rillet.name") or f"result{n}" for n in range(len(results))),
+        outputs=tuple(_text(_edge(main, "res_attrs", n), NAME) or f"result{n}" for n in range(len(results))),
         weight_bytes=weight_bytes,
         control_flow={op: counts[op] for op in _CONTROL_FLOW if op in counts},
         functions=tuple(ir.StringAttr(f.attributes["sym_name"]).value for f in functions if f != main),
@@ -58,17 +59,17 @@ def survey(module: ir.Module) -> Survey:
 
 
 def _input(ordinal: int, type_: ir.Type, given: dict[str, ir.Attribute]) -> InputSpec:
-    name = _text(given, "rillet.name") or f"argument{ordinal}"
+    name = _text(given, NAME) or f"argument{ordinal}"
     if not isinstance(type_, ir.RankedTensorType):  # refused when it is imported
         return InputSpec(name, str(type_), ())
-    names = [ir.StringAttr(d).value for d in ir.ArrayAttr(given["rillet.dims"])] if "rillet.dims" in given else []
+    names = [ir.StringAttr(d).value for d in ir.ArrayAttr(given[DIMS])] if DIMS in given else []
     dims = [
         (names[axis] if axis < len(names) else f"{name}_{axis}")
         if type_.is_dynamic_dim(axis)
         else type_.get_dim_size(axis)
         for axis in range(type_.rank)
     ]
-    return InputSpec(name, _text(given, "rillet.dtype") or _dtype(type_), tuple(dims))
+    return InputSpec(name, _text(given, DTYPE) or _dtype(type_), tuple(dims))
 
 
 def _edge(main: ir.Operation, key: str, ordinal: int) -> dict[str, ir.Attribute]:

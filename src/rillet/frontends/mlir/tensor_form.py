@@ -8,6 +8,7 @@ from torch_mlir.dialects import linalg
 
 from rillet.errors import CompileError
 from rillet.ir import Program, constants, dtypes
+from rillet.ir.attributes import DTYPE, NAME
 from rillet.ir.structured import walk
 
 
@@ -51,8 +52,8 @@ def annotate_edges(main: ir.Operation) -> None:
                     f"{kind} {ordinal} of @main is {tensor}; only ranked tensors can cross a module's edge"
                 )
             fields = {name: value for name, value in known.items() if name.startswith("rillet.")}
-            fields.setdefault("rillet.name", ir.StringAttr.get(f"{kind}{ordinal}"))
-            fields.setdefault("rillet.dtype", ir.StringAttr.get(_edge_dtype(tensor.element_type)))
+            fields.setdefault(NAME, ir.StringAttr.get(f"{kind}{ordinal}"))
+            fields.setdefault(DTYPE, ir.StringAttr.get(_edge_dtype(tensor.element_type)))
             attributes.append(ir.DictAttr.get(fields))
         main.attributes[key] = ir.ArrayAttr.get(attributes)
 

@@ -14,6 +14,7 @@ from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.onnx.initializers import check_size
 from rillet.frontends.onnx.node import dtype_name
 from rillet.ir import builders, dtypes
+from rillet.ir.attributes import DIMS, DTYPE, NAME
 
 if TYPE_CHECKING:
     import onnx
@@ -209,7 +210,7 @@ def _listed(dims: Sequence[object]) -> str:
 
 def edge(name: str, dtype: str, dims: Sequence[int | str]) -> ir.Attribute:
     """The attributes of an argument or result of @main."""
-    entries = {"rillet.name": ir.StringAttr.get(name), "rillet.dtype": ir.StringAttr.get(dtype)}
+    entries = {NAME: ir.StringAttr.get(name), DTYPE: ir.StringAttr.get(dtype)}
     if any(isinstance(d, str) for d in dims):
-        entries["rillet.dims"] = ir.ArrayAttr.get([ir.StringAttr.get(str(d)) for d in dims])
+        entries[DIMS] = ir.ArrayAttr.get([ir.StringAttr.get(str(d)) for d in dims])
     return ir.DictAttr.get(entries)

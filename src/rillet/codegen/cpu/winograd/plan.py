@@ -16,10 +16,9 @@ from rillet.codegen.emit.kernel import MAX_LOCAL_MEMORY
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.codegen.recognize.linear_access import Access
+from rillet.dialects.flow import WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
 from rillet.targets import Target
 
-ATTRIBUTE = "flow.winograd"
-OUTPUTS, INPUTS = 2, 4  # of a tile along one image axis
 _ROW_VECTORS = 8  # at most, of single rows: as many sums as keep the multiply-add units busy
 _FEWEST_ROW_TILES = 4  # that use a panel of weights once it is in L1
 _TRANSFORM_CYCLES = 2  # for each vector of a transformed tile
@@ -56,17 +55,17 @@ class Plan:
     @property
     def points(self) -> int:
         """Elements of a tile's transform."""
-        return INPUTS ** len(self.lines)
+        return WINOGRAD_INPUTS ** len(self.lines)
 
 
 def make_plan(function: KernelFunction, target: Target) -> Plan | None:
     """The plan for a convolution that has its weights' transforms; None for any other dispatch."""
-    if ATTRIBUTE not in function.function.attributes:
+    if WINOGRAD not in function.function.attributes:
         return None
     direct = contraction_plan.make_plan(function, target)
     if direct is None or direct.contraction.left_access.padding is not None:
         return None
-    _, number = ir.DenseI64ArrayAttr(function.function.attributes[ATTRIBUTE])
+    _, number = ir.DenseI64ArrayAttr(function.function.attributes[WINOGRAD])
     transforms = function.arguments[number]
     *points, panels, depth, panel = transforms.type.shape
     c = direct.contraction
@@ -76,14 +75,14 @@ def make_plan(function: KernelFunction, target: Target) -> Plan | None:
         return None
     others = tuple(n for n in c.row_loops if n not in lines)
     total = math.prod(guess_extent(c.extents[n]) for n in others) * math.prod(
-        math.ceil(guess_extent(c.extents[n]) / OUTPUTS) for n in lines
+        math.ceil(guess_extent(c.extents[n]) / WINOGRAD_OUTPUTS) for n in lines
     )
     columns = c.extents[c.column_loop]
     tile = cost_model.choose_tile(target, total, columns, depth)
     knobs = function.knobs
     tile = Tile(knobs.tile_rows or tile.rows, knobs.tile_vectors or tile.vectors, tile.lanes)
-    block, wide = _blocks(target, tile, groups, total, columns, depth, INPUTS ** len(lines))
-    if 4 * INPUTS ** len(lines) * (block + 1) * (depth + wide) > MAX_LOCAL_MEMORY:
+    block, wide = _blocks(target, tile, groups, total, columns, depth, WINOGRAD_INPUTS ** len(lines))
+    if 4 * WINOGRAD_INPUTS ** len(lines) * (block + 1) * (depth + wide) > MAX_LOCAL_MEMORY:
         return None
     if knobs.row_tiles:
         block = min(knobs.row_tiles, math.ceil(total / tile.rows)) * tile.rows
@@ -168,7 +167,7 @@ def choice(plan: Plan, knobs: Knobs, target: Target) -> Choice:
     problem = {
         "batches": plan.groups,
         "rows": math.prod(guess_extent(extents[n]) for n in plan.others)
-        * math.prod(math.ceil(guess_extent(extents[n]) / OUTPUTS) for n in plan.lines),
+        * math.prod(math.ceil(guess_extent(extents[n]) / WINOGRAD_OUTPUTS) for n in plan.lines),
         "columns": extents[c.column_loop],
         "steps": plan.depth,
         "run": plan.depth,

@@ -26,7 +26,7 @@ from rillet.codegen.cpu.caches.prefetch import fetch_ahead
 from rillet.codegen.cpu.contraction import microkernel
 from rillet.codegen.cpu.contraction.plan import loop_sizes
 from rillet.codegen.cpu.contraction.strategy import Workgroup
-from rillet.codegen.cpu.winograd.plan import INPUTS, OUTPUTS, Plan, choice, make_plan
+from rillet.codegen.cpu.winograd.plan import Plan, choice, make_plan
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.blocks import Span, Tile, column_masks, each_column_tile, each_row_tile, workgroup_span
 from rillet.codegen.emit.kernel import KernelBuilder
@@ -34,6 +34,7 @@ from rillet.codegen.emit.memory import reshape_memref
 from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
+from rillet.dialects.flow import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
 from rillet.targets import Target
 
 _LINE_ELEMENTS = 16  # of a cache line: keeps what lies at the same place in all matrices in different sets of a cache
@@ -75,7 +76,7 @@ STRATEGY = WinogradStrategy()
 
 def _counts(plan: Plan, sizes: dict[int, Index]) -> list[Index]:
     """How many tiles there are along each of the loops they are counted over."""
-    return [*(sizes[n] for n in plan.others), *(index.ceildiv(sizes[n], OUTPUTS) for n in plan.lines)]
+    return [*(sizes[n] for n in plan.others), *(index.ceildiv(sizes[n], WINOGRAD_OUTPUTS) for n in plan.lines)]
 
 
 class _Block:
@@ -96,7 +97,7 @@ class _Block:
         self.product_pitch = plan.block * plan.columns + _LINE_ELEMENTS
         self.image = self._scratch(plan.points * self.image_pitch)
         self.products = self._scratch(plan.points * self.product_pitch)
-        self.grid = list(itertools.product(range(INPUTS), repeat=len(plan.lines)))
+        self.grid = list(itertools.product(range(WINOGRAD_INPUTS), repeat=len(plan.lines)))
 
     def _scratch(self, size: int) -> memory.Buffer:
         return memory.Buffer.whole(self.kernel.local([size], self.type), self.type)
@@ -122,7 +123,7 @@ class _Block:
         position = index.delinearize(tile, self.counts)
         count = len(self.plan.others)
         at = dict(zip(self.plan.others, position[:count], strict=True))
-        return at, [index.mul(n, OUTPUTS) for n in position[count:]]
+        return at, [index.mul(n, WINOGRAD_OUTPUTS) for n in position[count:]]
 
     def _transform_image(self, tiles: Span) -> None:
         plan, lanes = self.plan, self.lanes
@@ -159,10 +160,10 @@ class _Block:
         """Where a tile reads along an image axis: what lies beyond the end is read at the end, and is part of results
         that do not exist only."""
         size = self.sizes[line]
-        positions = [index.add(start, n) for n in range(INPUTS)]
-        if isinstance(size, int) and size % OUTPUTS == 0:
+        positions = [index.add(start, n) for n in range(WINOGRAD_INPUTS)]
+        if isinstance(size, int) and size % WINOGRAD_OUTPUTS == 0:
             return positions
-        return [*positions[:-1], index.minimum(positions[-1], index.add(size, OUTPUTS - 1))]
+        return [*positions[:-1], index.minimum(positions[-1], index.add(size, WINOGRAD_OUTPUTS - 1))]
 
     def _along_lines(
         self, values: dict[_Point, ir.Value], transform: Callable[[Sequence[ir.Value]], list[ir.Value]]
@@ -325,10 +326,10 @@ class _Block:
             return
         (line, start), *rest = lines
         size = self.sizes[line]
-        exact = isinstance(size, int) and size % OUTPUTS == 0
-        count = OUTPUTS if exact else index.minimum(OUTPUTS, index.sub(size, start))
+        exact = isinstance(size, int) and size % WINOGRAD_OUTPUTS == 0
+        count = WINOGRAD_OUTPUTS if exact else index.minimum(WINOGRAD_OUTPUTS, index.sub(size, start))
         with self.kernel.loop(0, count) as loop:
-            further = index.add(index.mul(number, OUTPUTS), loop.iv)
+            further = index.add(index.mul(number, WINOGRAD_OUTPUTS), loop.iv)
             self._along(rest, further, at | {line: index.add(start, loop.iv)}, body)
 
     def _nothing(self) -> ir.Value:
