@@ -86,7 +86,7 @@ def measure(model: object, target: Target) -> dict[str, Size]:
         "static": Size(linked_in, bytecode, runtime_size(target, runtime_library.STATIC).flash),
         "C": Size(in_c.kernels, in_c.code, 0),
     }
-    if target.is_bare_metal:
+    if not target.deployment.has_loader:
         return found
     runtime = runtime_size(target, runtime_library.MODULE).flash
     files = {

@@ -24,17 +24,17 @@ STAGES = ("frontend", "optimize", "dispatch", "codegen", "schedule", "hal", "vm"
 
 def passes(target: Target, *, optimize_for_size: bool = False) -> list[Pass]:
     """Every pass of a compilation for ``target``, in order."""
-    is_roomy = target.os == "linux" and not optimize_for_size
+    machine, deployment = target.machine, target.deployment
     return [
         *optimize.PASSES,
         *dispatch.passes(
-            target.pack_n,
-            (target.pack_k, target.pack_k_ways),
-            target.is_bare_metal,
-            0 if target.is_bare_metal else target.l2_bytes // 2,
-            1 if target.is_bare_metal else target.lanes(32),
-            dispatch.winograd.Options() if is_roomy else None,
-            not (target.is_bare_metal and target.vector_bits),  # one load of four lanes widens four bytes
+            target.packing.columns,
+            (target.packing.steps, target.packing.ways),
+            not deployment.roomy,
+            machine.l2_bytes // 2,
+            1 if deployment.small_code else machine.lanes(32),
+            dispatch.winograd.Options() if deployment.roomy and not optimize_for_size else None,
+            not machine.widening_loads,
         ),
         *schedule.passes(),
         *hal.passes(),

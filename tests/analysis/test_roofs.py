@@ -14,14 +14,14 @@ from rillet.errors import CompileError
 def smallest_target() -> targets.Target:
     """One that any machine of this architecture runs."""
     here = [t for t in map(targets.get, targets.names()) if t.runs_here]
-    return min(here, key=lambda t: len(t.features))
+    return min(here, key=lambda t: t.machine.rank)
 
 
 @pytest.mark.parametrize("target", [targets.host(), smallest_target()], ids=lambda t: t.name)
 def test_work_is_counted(target: targets.Target) -> None:
     machine = Roofs(target)
-    chains = 3 * target.vector_registers // 4
-    assert machine.multiply_add(10) == 10 * 2 * chains * target.lanes(32)
+    chains = 3 * target.machine.vector_registers // 4
+    assert machine.multiply_add(10) == 10 * 2 * chains * target.machine.lanes(32)
     source, copied = np.arange(64, dtype=np.uint8), np.zeros(64, np.uint8)
     assert machine.copy(copied, source) == 128
     np.testing.assert_array_equal(source, copied)
@@ -46,6 +46,6 @@ def test_the_roof_that_binds_is_named() -> None:
 
 def test_code_is_of_the_target_with_its_features() -> None:
     target = smallest_target()
-    assert roofs.target_of(target.arch, reversed(target.features)) == target
+    assert roofs.target_of(target.machine.arch, reversed(target.machine.features)) == target
     with pytest.raises(CompileError, match="no target of this version has exactly the features avx512_new"):
-        roofs.target_of(target.arch, ["avx512_new"])
+        roofs.target_of(target.machine.arch, ["avx512_new"])

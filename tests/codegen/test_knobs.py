@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from rillet.codegen import CodegenOptions
 from rillet.codegen.knobs import LIMITS, Choice, Knobs
+from rillet.codegen.result import CodegenOptions
 from tests.codegen.cpu.rowwise.test_softmax import softmax
 from tests.support.kernel_harness import Kernel
 from tests.support.kernel_texts import assert_close, depthwise, depthwise_reference, matmul, pack

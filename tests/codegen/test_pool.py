@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, pool
+from rillet.codegen import pool
 from rillet.codegen.pool import Job, Pool
-from rillet.codegen.result import CompiledKernel
+from rillet.codegen.result import CodegenOptions, CompiledKernel
 from rillet.errors import CompileError
 from rillet.support import worker_process
 
@@ -74,7 +74,7 @@ def test_a_bug_of_the_code_generator_comes_with_its_traceback(monkeypatch: pytes
     def broken(*_: object) -> None:
         raise KeyError("surprise")
 
-    monkeypatch.setattr("rillet.codegen.compile_kernel", broken)
+    monkeypatch.setattr("rillet.codegen.cpu.compile.compile_kernel", broken)
     found: dict[int, CompiledKernel | CompileError] = {}
     with Pool(1) as worker_process:
         worker_process.compile(_jobs("a"), found.__setitem__)

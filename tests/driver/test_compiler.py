@@ -12,8 +12,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 import rillet
+from rillet import targets
+from rillet.codegen.cpu import machine
 from rillet.export import CrossModule
-from rillet.targets import target
 
 
 def dense(weight="w"):
@@ -54,8 +55,8 @@ def test_without_the_compiler_packages_the_message_says_what_to_install():
 
 
 def test_what_this_cpu_lacks_the_features_for_is_saved_not_loaded(tmp_path, monkeypatch):
-    monkeypatch.setattr(target, "_features_here", lambda: frozenset(target.get("x86-64-v2").features))
-    assert str(target.get("x86-64-v4").obstacle).startswith("this machine lacks avx, avx2, fma, ")
+    monkeypatch.setattr(machine, "_features_here", lambda: frozenset(targets.get("x86-64-v2").machine.features))
+    assert str(targets.get("x86-64-v4").obstacle).startswith("this machine lacks avx, avx2, fma, ")
     module = rillet.compile(dense(), target="x86-64-v4")
     assert isinstance(module, CrossModule) and module.targets == ["x86-64-v4"]
     module.save(tmp_path / "other.rlm")

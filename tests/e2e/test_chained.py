@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import rillet
 from rillet import pipeline, targets
-from rillet.codegen import compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
 from rillet.ir.kernels import functions
 from tests.support.importing import import_model
 

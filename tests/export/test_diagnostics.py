@@ -16,6 +16,7 @@ from rillet.codegen.cpu.object_code.stack import stack_bytes
 from rillet.errors import CompileError, RunError
 from rillet.targets import get
 from tests.support import export_graphs as graphs
+from tests.support.targets import with_machine
 
 
 def compiled(model: onnx.ModelProto | None = None, target: str = "cortex-m4") -> rillet.export.CrossModule:
@@ -146,10 +147,9 @@ def test_object_of_the_wrong_float_abi_is_refused() -> None:
 
 
 def test_soft_float_triple_is_noticed() -> None:
-    import dataclasses
 
     # The three-part triple looks like hard float and is not.
-    wrong = dataclasses.replace(get("cortex-m4"), triple="thumbv7em-none-eabihf")
+    wrong = with_machine(get("cortex-m4"), triple="thumbv7em-none-eabihf")
     with pytest.raises(CompileError, match="soft-float convention"):
         llvm.emit_object("define void @f() {\n  ret void\n}\n", wrong)
 

@@ -6,7 +6,6 @@ has to keep, from what the best other compilers for ONNX on bare metal reach und
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from rillet.frontends.registry import open_model
 from rillet.targets import get
 from tests.support import export_graphs as graphs
 from tests.support import firmware
+from tests.support.targets import with_deployment
 
 # Instructions for each multiply-accumulate, at most.
 RATIOS = {
@@ -119,7 +119,7 @@ def test_kernels_are_loaded_into_ram(tmp_path: Path) -> None:
     emulator = firmware.require_emulator("cortex-m4")
     target = get("cortex-m4")
     model, (x,) = models.build("ds_cnn"), models.inputs("ds_cnn").values()
-    independent = dataclasses.replace(target, os="linux")  # of its position
+    independent = with_deployment(target, has_loader=True, position_independent=True)
     image = firmware.link_loader(
         target, bytes(compile_to_bytes(open_model(model), targets=[independent])), x.nbytes, tmp_path
     )

@@ -13,7 +13,7 @@ import models
 import rillet
 from rillet.driver.compiler import compile_to_bytes
 from rillet.frontends.registry import open_model
-from rillet.targets import Target, get, host
+from rillet.targets import Deployment, Target, get, host
 from tests.support import export_graphs as graphs
 from tests.support import linux_programs as linux
 
@@ -35,8 +35,9 @@ def target_of(name: str) -> Target:
     """The host's own description says nothing about C; that of its architecture's baseline does."""
     if name != "host":
         return get(name)
-    flags = {"x86_64": get("x86-64-v2").c_flags, "aarch64": get("aarch64").c_flags}
-    return dataclasses.replace(host(), c_flags=flags[host().arch])
+    flags = {"x86_64": get("x86-64-v2").deployment.c_flags, "aarch64": get("aarch64").deployment.c_flags}
+    deployment = dataclasses.replace(host().deployment, c_flags=flags[host().machine.arch])
+    return dataclasses.replace(host(), deployment=deployment)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -57,7 +58,7 @@ def test_blocks_and_control_flow(target: str, tmp_path: Path) -> None:
 def test_processors_with_32_bits(tmp_path: Path) -> None:
     """The loader reads ELF-32, whose relocations keep their addends in place on Arm."""
     flags = ("-target", "arm-freestanding-eabihf", "-mcpu=cortex_a7")
-    target = dataclasses.replace(get("cortex-m4"), name="arm", os="linux", c_flags=flags)
+    target = dataclasses.replace(get("cortex-m4"), name="arm", deployment=Deployment(c_flags=flags))
     linux.emulator(target)
     path, x = tmp_path / "model.rlm", np.random.default_rng(1).standard_normal((5, 2, 3)).astype(np.float32)
     path.write_bytes(compile_to_bytes(open_model(graphs.lstm()), targets=[target]))
@@ -105,6 +106,6 @@ def test_what_the_runner_says(tmp_path: Path) -> None:
 def test_a_module_for_another_processor(tmp_path: Path) -> None:
     path = tmp_path / "model.rlm"
     rillet.compile(graphs.dense(), target="aarch64", jobs=1).save(path)
-    other = target_of("host") if host().arch != "aarch64" else get("riscv64gcv")
+    other = target_of("host") if host().machine.arch != "aarch64" else get("riscv64gcv")
     done = linux.call(other, path, tmp_path / "out.bin", path)
     assert done.returncode == 1 and "compiled for aarch64 (aarch64); this CPU is" in done.stderr

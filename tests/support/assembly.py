@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rillet.codegen import CodegenOptions, compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
 from rillet.codegen.cpu.object_code import elf
+from rillet.codegen.result import CodegenOptions
 from rillet.driver.compiler import lower_until
 from rillet.frontends.registry import open_model
 from rillet.ir.kernels import kernel_texts
@@ -86,7 +87,7 @@ class InnerLoop:
 
 def inner_loops(assembly: str, name: str, target: Target) -> list[InnerLoop]:
     """The innermost loops of the kernel ``name``, in the order of the text."""
-    lines = _function(assembly, name, _SYNTAX[target.arch].comment)
+    lines = _function(assembly, name, _SYNTAX[target.machine.arch].comment)
     starts: dict[str, int] = {}
     spans: dict[int, int] = {}  # first instruction of a loop -> the one after its last
     instructions: list[Instruction] = []
@@ -101,7 +102,7 @@ def inner_loops(assembly: str, name: str, target: Target) -> list[InnerLoop]:
     innermost = [
         (a, b) for a, b in spans.items() if not any(a <= c and d <= b and (a, b) != (c, d) for c, d in spans.items())
     ]
-    return [_summed(instructions[a:b], _SYNTAX[target.arch]) for a, b in sorted(innermost)]
+    return [_summed(instructions[a:b], _SYNTAX[target.machine.arch]) for a, b in sorted(innermost)]
 
 
 def main_loop(assembly: str, name: str, target: Target) -> InnerLoop:

@@ -23,9 +23,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rillet.codegen import CompiledKernel
 from rillet.codegen.cache import default_directory
 from rillet.codegen.cpu.object_code.link import link_embedded_elf
+from rillet.codegen.result import CompiledKernel
 from rillet.export import objects, runtime_library
 from rillet.ir import dtypes
 from rillet.targets import Target, get
@@ -134,7 +134,7 @@ def run(cases: Sequence[Case], cpu: str, folder: Path, timeout: float = 300) -> 
 def _program() -> bytes:
     """``bochs.c`` with the runtime; runs on every x86-64 processor."""
     target, configuration = get("x86-64-v2"), runtime_library.MODULE
-    flags = [*target.c_flags, *objects.C_FLAGS, "-mno-red-zone", "-DCODE_MEMORY_BYTES=8388608"]
+    flags = [*target.deployment.c_flags, *objects.C_FLAGS, "-mno-red-zone", "-DCODE_MEMORY_BYTES=8388608"]
     flags += [f"-D{d}" for d in configuration.definitions]
     flags += ["-I", str(_RUNTIME / "include"), "-I", str(_PLATFORM)]
     with tempfile.TemporaryDirectory(prefix="rillet-bochs-") as name:

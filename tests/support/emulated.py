@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rillet.codegen import CompiledKernel
+from rillet.codegen.result import CompiledKernel
 from rillet.targets import Target
 
 _INCLUDE = Path(__file__).parents[2] / "runtime" / "include"
@@ -20,8 +20,8 @@ class Emulator:
     """A statically linked program around each kernel, run on numpy arrays. ``folder`` keeps what was built."""
 
     def __init__(self, target: Target, folder: Path):
-        self.qemu = f"qemu-{target.arch}"
-        self._triple = f"{target.arch}-linux-musl"
+        self.qemu = f"qemu-{target.machine.arch}"
+        self._triple = f"{target.machine.arch}-linux-musl"
         self._folder = folder
 
     @property

@@ -171,7 +171,7 @@ def build(target_name: str, folder: Path, name: str, *own: str) -> Path:
     """Compile a folder's C files ``own`` and link them with the start-up code and the libraries of model ``name``."""
     target, board, image = get(target_name), BOARDS[target_name], folder / "firmware.elf"
     sources = [*(folder / c for c in own), PLATFORM / "semihosting.c", PLATFORM / board.startup]
-    flags = [*target.c_flags, *COMPILE, "-I", folder, "-I", PLATFORM]
+    flags = [*target.deployment.c_flags, *COMPILE, "-I", folder, "-I", PLATFORM]
     libraries = [folder / f"lib{name}_kernels.a"]
     if (folder / "librillet_runtime.a").exists():
         libraries.append(folder / "librillet_runtime.a")
@@ -191,7 +191,7 @@ def link_loader(target: Target, file: bytes, input_bytes: int, folder: Path) -> 
     (folder / "module.o").write_bytes(objects.data_object(file, "module_file", target))
     (folder / "firmware.c").write_text(_LOADER.format(length=len(file), input_bytes=input_bytes))
     sources = [folder / "firmware.c", *(PLATFORM / s for s in ("semihosting.c", "code_memory.c", board.startup))]
-    flags = [*target.c_flags, *COMPILE, "-I", PLATFORM, "-I", runtime_library.root() / "include"]
+    flags = [*target.deployment.c_flags, *COMPILE, "-I", PLATFORM, "-I", runtime_library.root() / "include"]
     flags += [f"-D{d}" for d in configuration.definitions]
     image = folder / "firmware.elf"
     objects_and_libraries = [folder / "module.o", folder / "runtime.a"]

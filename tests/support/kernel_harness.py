@@ -13,8 +13,9 @@ import numpy as np
 import ziglang
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, CompiledKernel, compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
 from rillet.codegen.cpu.object_code.llvm import emit_object
+from rillet.codegen.result import CodegenOptions, CompiledKernel
 from rillet.targets import Target
 from tests.support import bochs
 
@@ -84,7 +85,7 @@ class Kernel:
         self.compiled: CompiledKernel = compile_kernel(text, self.target, options)
         self._library = _load(self.compiled, self.target)
         self._local = aligned(max(1, self.compiled.local_memory_size))
-        self._is_emulated = not set(self.target.features) <= set(targets.host().features)
+        self._is_emulated = not set(self.target.machine.features) <= set(targets.host().machine.features)
 
     def grid(self, constants: Sequence[int] = ()) -> tuple[int, int, int]:
         """The workgroup counts for these push constants."""

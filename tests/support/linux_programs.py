@@ -28,9 +28,9 @@ EMULATORS = {
 
 def emulator(target: Target) -> tuple[str, ...]:
     """The command that runs the target's programs; skips the test where it is missing, fails under CI."""
-    if platform.machine() == target.arch:
+    if platform.machine() == target.machine.arch:
         return ()
-    command = EMULATORS[target.arch]
+    command = EMULATORS[target.machine.arch]
     if shutil.which(command[0]) is None:
         if os.environ.get("CI") == "true":
             pytest.fail(f"{command[0]} is not installed, though CI installs it")
@@ -45,8 +45,16 @@ def runner(target: Target) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="rillet-runner-"))
     (folder / "runtime.a").write_bytes(runtime_library.build(target, configuration, default_directory()))
     sources = [str(PLATFORM / name) for name in ("start.c", "system.c", "run.c")]
-    flags = [*target.c_flags, *objects.C_FLAGS, "-Wall", "-Wextra", "-Werror", "-static", "-Wl,--gc-sections"]
-    if target.pointer_bits == 64:  # narrower processors need helpers of the compiler
+    flags = [
+        *target.deployment.c_flags,
+        *objects.C_FLAGS,
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-static",
+        "-Wl,--gc-sections",
+    ]
+    if target.machine.pointer_bits == 64:  # narrower processors need helpers of the compiler
         flags.append("-nostdlib")
     flags += [f"-D{d}" for d in configuration.definitions] + ["-I", str(runtime_library.root() / "include")]
     objects.zig(["cc", *flags, *sources, "runtime.a", "-o", "rlt-run"], "building rlt-run", folder)
@@ -86,7 +94,7 @@ def link(target: Target, module: CrossModule, exported: Exported) -> Path:
     arguments = ", ".join(f"(void*)t{n}" for n in range(len(specs)))
     text = _PROGRAM.format(name=name, arrays=arrays, reads=steps[0], arguments=arguments, writes=steps[1])
     (folder / "program.c").write_text(text)
-    flags = [*target.c_flags, *objects.C_FLAGS, "-static", "-nostdlib", "-I", ".", "-I", str(PLATFORM)]
+    flags = [*target.deployment.c_flags, *objects.C_FLAGS, "-static", "-nostdlib", "-I", ".", "-I", str(PLATFORM)]
     flags += [f"-D{d}" for d in runtime_library.STATIC.definitions]
     sources = ["program.c", f"{name}.c", str(PLATFORM / "start.c"), str(PLATFORM / "system.c")]
     libraries = [f"lib{name}_kernels.a", "librillet_runtime.a"]

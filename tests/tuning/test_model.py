@@ -46,7 +46,7 @@ def test_the_choice_is_within_the_models_own_margin(
     """Fewer copies of the inner loop may cost 2 % of the modelled time, no more."""
     m, n, k, gather = problem
     for target, (rows, vectors) in ((V3, avx2), (V4, avx512)):
-        lanes = target.lanes(32)
+        lanes = target.machine.lanes(32)
         cost = {
             (r, v): cost_model.grid_cycles(
                 target, cost_model.Tile(r, v, lanes), m, n, k, cost_model.Factors(gather=gather)

@@ -17,6 +17,7 @@ from rillet.driver import compiler
 from rillet.errors import CompileError
 from rillet.frontends.registry import open_model
 from rillet.tuning import Entry, Record, record
+from tests.support.targets import with_machine
 
 V3 = targets.get("x86-64-v3")
 ENTRY = Entry(Knobs(tile_rows=2, unroll=4), "contraction", {"rows": 8}, "x86_64 znver3", 12.0, 9.5)
@@ -47,7 +48,7 @@ def test_a_kernel_is_known_by_structure_and_target_whatever_its_name() -> None:
     known = Record({record.key("one", _text("one"), V3): ENTRY})
     assert known.knobs_of([("one", _text("one")), ("two_1", _text("two_1"))], V3).keys() == {"one", "two_1"}
     assert known.knobs_of([("one", _text("one").replace("4xf32", "5xf32"))], V3) == {}
-    assert known.knobs_of([("one", _text("one"))], dataclasses.replace(V3, cpu="znver4")) == {}
+    assert known.knobs_of([("one", _text("one"))], with_machine(V3, cpu="znver4")) == {}
     assert known.knobs_of([("one", _text("one"))], dataclasses.replace(V3, name="host")).keys() == {"one"}
 
 
@@ -196,7 +197,7 @@ def test_a_record_serves_another_model_that_has_the_kernel(tmp_path: Path) -> No
 def test_a_record_of_other_shapes_says_so(tmp_path: Path) -> None:
     host = targets.get("host")
     _, ((name, text),) = compiler.lower(open_model(MATMUL), host)
-    entry = dataclasses.replace(ENTRY, target=f"{host.arch} {host.cpu}")
+    entry = dataclasses.replace(ENTRY, target=f"{host.machine.arch} {host.machine.cpu}")
     Record({record.key(name, text, host): entry}).save(tmp_path / "shared.json")
     with pytest.warns(RuntimeWarning, match="known by its shapes, too, so tune and compile with the same inputs= and"):
         rillet.compile(MATMUL.replace("48", "52"), tuning=tmp_path / "shared.json")

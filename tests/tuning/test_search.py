@@ -106,7 +106,7 @@ def test_the_fastest_variant_is_kept_with_its_times(search, host) -> None:
     assert _found(result).tile_rows == 3 and _found(result).given().keys() == LIMITS.keys() - {"tile_lines"}
     (entry,) = [e for e in result.record.entries.values() if e.knobs.given()]
     assert (entry.model_us, entry.tuned_us) == (2000.0, 1000.0)
-    assert entry.target == f"{host.arch} {host.cpu}" and entry.problem["rows"] == 96
+    assert entry.target == f"{host.machine.arch} {host.machine.cpu}" and entry.problem["rows"] == 96
     assert result.improved == 1 and not result.interrupted and not result.wrong
 
 

@@ -91,12 +91,12 @@ def check(
         except UnsupportedError as error:
             return Report(**_facts(model, error.nodes))
         pipeline.verify(program, "frontend")
-        machine = get(target)
+        chosen = get(target)
         facts = _facts(model, ())
-        refused = refused_inputs(program, machine) if machine.is_bare_metal else ""
-        estimate = _estimate(program, machine)
-        if machine.is_bare_metal and not refused:
-            refused = refused_results(program, machine)
+        refused = refused_inputs(program, chosen) if not chosen.deployment.has_loader else ""
+        estimate = _estimate(program, chosen)
+        if not chosen.deployment.has_loader and not refused:
+            refused = refused_results(program, chosen)
         return Report(**facts, **estimate, refused=refused)
 
 

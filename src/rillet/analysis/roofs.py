@@ -36,8 +36,8 @@ class Roofs:
     """
 
     def __init__(self, target: Target) -> None:
-        chains = max(1, 3 * target.tile_registers // 4)  # enough to hide the latency; the operands fit as well
-        self._operations = 2 * chains * target.lanes(32)
+        chains = max(1, 3 * target.machine.tile_registers // 4)  # enough to hide the latency; the operands fit as well
+        self._operations = 2 * chains * target.machine.lanes(32)
         self._engine = _loaded(emit_object(_code(chains, target), target))
         peak, copy = (self._engine.get_function_address(name) for name in ("multiply_adds", "copy"))
         self._multiply_adds = ctypes.CFUNCTYPE(ctypes.c_float, _I64, ctypes.c_float)(peak)
@@ -110,7 +110,7 @@ def target_of(arch: str, features: Iterable[str]) -> Target:
     wanted = set(features)
     for name in names():
         target = get(name)
-        if target.arch == arch and target.runs_here and set(target.features) == wanted:
+        if target.machine.arch == arch and target.runs_here and set(target.machine.features) == wanted:
             return target
     found = ", ".join(sorted(wanted)) or "(none)"
     raise CompileError(f"no target of this version has exactly the features {found}")
@@ -131,7 +131,7 @@ def _loaded(blob: bytes) -> llvm.ExecutionEngine:
 
 def _code(chains: int, target: Target) -> str:
     """LLVM IR of ``float multiply_adds(rounds, seed)`` and ``copy(target, source, bytes, times)``."""
-    lanes = target.lanes(32)
+    lanes = target.machine.lanes(32)
     vector = f"<{lanes} x float>"
     starts = (", ".join(f"float {chain + lane / lanes}" for lane in range(lanes)) for chain in range(chains))
     carried = [f"  %a{n} = phi {vector} [ <{start}>, %entry ], [ %b{n}, %loop ]" for n, start in enumerate(starts)]
@@ -144,7 +144,7 @@ entry:
 loop:
   %round = phi i64 [ 0, %entry ], [ %next, %loop ]
 {_lines(carried)}
-{_lines(_multiply_add(n, vector, target.fma) for n in range(chains))}
+{_lines(_multiply_add(n, vector, target.machine.fma) for n in range(chains))}
   %next = add i64 %round, 1
   %more = icmp slt i64 %next, %rounds
   br i1 %more, label %loop, label %exit

@@ -48,7 +48,7 @@ def handle(options: argparse.Namespace) -> int:
         _refuse_beside_until(options)
         print(print_stage(model_path(options.model), options.until, target=targets[0], inputs=shapes, dims=dims))
         return 0
-    if targets[0].is_bare_metal:
+    if not targets[0].deployment.has_loader:
         raise CompileError(
             f"target {targets[0].name} has no loader for module files; 'rillet export' writes C sources and objects"
         )

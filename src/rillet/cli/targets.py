@@ -16,14 +16,15 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
-    from rillet.targets import get, host, names
+    from rillet.targets import Target, get, host, names
 
-    targets = [host(), *(get(name) for name in names())]
+    targets: list[Target] = [host(), *(get(name) for name in names())]
     if options.json:
         print_json([dataclasses.asdict(t) for t in targets])
         return 0
     print(f"{'name':18} {'triple':34} {'cpu':14} {'abi':12} {'vector':>6}  features")
     for t in targets:
-        abi = f"{t.abi}{' ' if t.abi else ''}{t.float_abi}"
-        print(f"{t.name:18} {t.triple:34} {t.cpu:14} {abi:12} {t.vector_bits:>6}  {','.join(t.features)}")
+        m = t.machine
+        abi = f"{m.abi}{' ' if m.abi else ''}{m.float_abi}"
+        print(f"{t.name:18} {m.triple:34} {m.cpu:14} {abi:12} {m.vector_bits:>6}  {','.join(m.features)}")
     return 0

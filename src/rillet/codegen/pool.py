@@ -114,10 +114,10 @@ class Pool:
 
 def outcome_of(text: str, target: Target, options: CodegenOptions) -> CompiledKernel | CompileError:
     """Compile a kernel's text; what goes wrong is returned, a bug of the code generator with its traceback."""
-    from rillet import codegen
+    from rillet.codegen.cpu.compile import compile_kernel
 
     try:
-        return codegen.compile_kernel(text, target, options)
+        return compile_kernel(text, target, options)
     except CompileError as error:
         return error
     except Exception:

@@ -26,7 +26,7 @@ from rillet.ir.kernels import entry_facts, kernel_texts
 from rillet.module import CompiledLibrary, write_module
 from rillet.runtime.module import thread_count
 from rillet.support.files import check_folder, path_text
-from rillet.targets import Target, get
+from rillet.targets import Packing, Target, get
 from rillet.tuning import record as tuning_record
 from rillet.vm import encode
 
@@ -198,7 +198,7 @@ def _cross_compile(
         with turn:
             return export.build(model, targets[0], values, options, progress)
 
-    if targets[0].is_bare_metal:
+    if not targets[0].deployment.has_loader:
         if len(targets) > 1:
             names = ", ".join(t.name for t in targets)
             raise CompileError(f"targets {names} have no loader that could choose: compile for each by itself")
@@ -217,7 +217,7 @@ def compile_to_bytes(
     progress: Progress | None = None,
 ) -> memoryview:
     """Compile ``model`` for ``targets`` and return the module file's bytes. See ``compile``."""
-    if bare := [t.name for t in targets if t.is_bare_metal]:
+    if bare := [t.name for t in targets if not t.deployment.has_loader]:
         raise CompileError(f"target {bare[0]} has no loader for module files: export the model instead")
     image, libraries = _compile_image(model, targets, values, options or CompileOptions(), progress)
     memory = write_module(image, libraries)
@@ -241,8 +241,9 @@ def _compile_image(
 def _packing_of_all(targets: Sequence[Target]) -> Target:
     """The first target; its 8-bit constants are packed for the others too, step by step where those differ."""
     first, *others = targets
-    differ = any((t.pack_k, t.pack_k_ways) != (first.pack_k, first.pack_k_ways) for t in others)
-    return dataclasses.replace(first, pack_k=1, pack_k_ways=1) if differ else first
+    if all(t.packing == first.packing for t in others):
+        return first
+    return dataclasses.replace(first, packing=Packing(first.packing.columns))
 
 
 def lower(
@@ -307,12 +308,12 @@ def resolve_targets(target: str | Sequence[str]) -> list[Target]:
     if not names:
         raise CompileError("name at least one target; 'rillet targets' lists them")
     targets = list(dict.fromkeys(get(name) for name in names))
-    if len({t.pack_n for t in targets}) > 1 or len({t.arch for t in targets}) > 1:
+    if len({(t.packing.columns, t.machine.arch) for t in targets}) > 1:
         raise CompileError(
             f"targets {', '.join(names)} cannot share one file, since they differ in architecture or packing: "
             "compile for each by itself"
         )
-    return sorted(targets, key=lambda t: (-t.vector_bits, -len(t.features)))
+    return sorted(targets, key=lambda t: t.machine.rank, reverse=True)
 
 
 def _compile_for(
@@ -342,8 +343,8 @@ def library_of(target: Target, elf: bytes, compiled: Sequence[CompiledKernel]) -
     """Linked kernels as a module file takes them."""
     return CompiledLibrary(
         target=target.name,
-        arch=target.arch,
-        features=target.features,
+        arch=target.machine.arch,
+        features=target.machine.features,
         format=0,
         data=elf,
         entries=[c.name for c in compiled],

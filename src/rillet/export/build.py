@@ -79,7 +79,7 @@ def build(
     trace.dump_kernels(target.name, kernels)
     pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal")], trace)
     lowered = convert_to_emitc.lower(program, kernels)
-    session = session_memory.bound(program, target.pointer_bits)
+    session = session_memory.bound(program, target.machine.pointer_bits)
     pipeline.run(program, [s for s in steps if s.stage == "vm"], trace)
     return Build(target, lowered, tuple(kernels), encode(program), session, options.cache)
 

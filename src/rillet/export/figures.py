@@ -47,7 +47,7 @@ def measure_c(build: Build, program: Compiled | None) -> Figures:
         kernels=sum(object_file.sizes(k.object).flash for k in build.kernels),
         constants=stats["constant_bytes"],
         code=program.sizes.flash if program else None,
-        stack=program.stack + kernel_stack if program and build.target.is_bare_metal else None,
+        stack=program.stack + kernel_stack if program and build.target.deployment.stack_bound else None,
         macs=stats.get("macs", 0),
         dispatches=len(build.lowered.dispatches),
     )
@@ -65,9 +65,9 @@ def require_address_space(build: Build, arena: int) -> None:
     pieces = [(arena, "arena"), (build.image.stats["constant_bytes"], "constants")]
     pieces += [(p.bytes, f"input '{p.spec.name}'") for p in inputs]
     pieces += [(p.bytes, f"output '{p.spec.name}'") for p in outputs]
-    needed, addresses = sum(size for size, _ in pieces), 1 << build.target.pointer_bits
+    needed, addresses = sum(size for size, _ in pieces), 1 << build.target.machine.pointer_bits
     if needed > addresses:
-        what = f"address space on {build.target.name} ({build.target.pointer_bits} bits)"
+        what = f"address space on {build.target.name} ({build.target.machine.pointer_bits} bits)"
         raise CompileError(_message(what, needed, addresses, "give the model smaller inputs", pieces))
 
 

@@ -83,21 +83,20 @@ def archive(members: Sequence[tuple[str, bytes]]) -> bytes:
 
 def compile_c(source: str, header: str, header_name: str, target: Target) -> Compiled | None:
     """Compile the host program as a user would, to know its size and stack; None where ``c_flags`` are not known."""
-    if not target.c_flags:
+    if not target.deployment.c_flags:
         return None
     with scratch_folder("c") as folder:
         path, assembly, output = (folder / name for name in ("model.c", "model.s", "model.o"))
         path.write_text(source, "utf-8")
         (folder / header_name).write_text(header, "utf-8")
-        flags = [*target.c_flags, *C_FLAGS]
+        flags = [*target.deployment.c_flags, *C_FLAGS]
         what = f"compiling the host program for {target.name}"
         zig(["cc", *flags, "-S", str(path), "-o", str(assembly)], what)
-        zig(["cc", *target.c_flags, "-c", str(assembly), "-o", str(output)], what)
+        zig(["cc", *target.deployment.c_flags, "-c", str(assembly), "-o", str(output)], what)
         blob = output.read_bytes()
         object_file.check_float_abi(blob, target, "the host program")
-        return Compiled(
-            blob, object_file.sizes(blob), stack_bytes(assembly.read_text("utf-8")) if target.is_bare_metal else 0
-        )
+        stack = stack_bytes(assembly.read_text("utf-8")) if target.deployment.stack_bound else 0
+        return Compiled(blob, object_file.sizes(blob), stack)
 
 
 def link_wasm(
@@ -136,7 +135,7 @@ def linked(
             object_file.check_float_abi((folder / path).read_bytes(), target, "the host program")
         paths = _write_libraries([library], folder)
         what, inputs = f"linking for {target.name}", ["--gc-sections", *compiled, *paths, "-o", "linked"]
-        if target.arch == "wasm32":
+        if target.machine.arch == "wasm32":
             options = ["--no-entry", "--allow-undefined", f"--export={entry}", "--strip-all"]
             zig(["wasm-ld", *options, *inputs], what, folder)
             return Linked((folder / "linked").read_bytes(), None)
@@ -153,7 +152,7 @@ def _compile_all(
     for name, content in {**sources, **headers}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content, "utf-8")
-    flags = [*target.c_flags, *C_FLAGS, STACK_SIZES, "-I.", *(f"-D{d}" for d in definitions)]
+    flags = [*target.deployment.c_flags, *C_FLAGS, STACK_SIZES, "-I.", *(f"-D{d}" for d in definitions)]
     return compile_each(list(sources), flags, target, folder)
 
 

@@ -34,7 +34,7 @@ class Content:
 
     def require_hardware(self, layout: str) -> None:
         """Raise ``CompileError`` for WebAssembly where the layout links with code for a processor."""
-        if self.target.arch == "wasm32":
+        if self.target.machine.arch == "wasm32":
             raise CompileError(
                 f"layout '{layout}' is not for WebAssembly (target {self.target.name}), which has layouts web and cmake"
             )
@@ -92,7 +92,7 @@ def arduino(c: Content) -> Mapping[str, str | bytes]:
 
 def _arduino_folders(target: Target) -> list[str]:
     """Where the Arduino builder looks for a library of a CPU: ``build.mcu``, then the floating-point options."""
-    if target.arch != "arm":
+    if target.machine.arch != "arm":
         return [target.name]
     return [f"{target.name}/fpv4-sp-d16-hard" if target.name == "cortex-m4" else target.name]
 

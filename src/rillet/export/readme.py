@@ -26,12 +26,12 @@ def readme(build: Build, name: str, parts: Parts, layout: str) -> str:
     unknown = "not computed for this target"
     stack = "not computed" if figures.stack is None else f"{figures.stack:,}"
     code = unknown if figures.code is None else f"{figures.code:,}"
-    convention = f", floats in {'floating-point' if target.float_abi == 'hard' else 'integer'} registers"
+    convention = f", floats in {'floating-point' if target.machine.float_abi == 'hard' else 'integer'} registers"
     runs = "kernel" if figures.dispatches == 1 else "kernels"
     lines = [
         f"# {name}",
         "",
-        f"A neural network compiled for {target.name} (`{target.triple}`, `{target.cpu}`{convention}).",
+        f"A neural network compiled for {target.name} (`{target.machine.triple}`, `{target.machine.cpu}`{convention}).",
         parts.uses,
         "",
         "```c",

@@ -53,7 +53,7 @@ def build(target: Target, configuration: Configuration, directory: Path | None) 
 
     Raises ``CompileError``.
     """
-    if not target.c_flags:
+    if not target.deployment.c_flags:
         raise CompileError(f"target {target.name} does not say how to compile C for it (c_flags)")
     kept = directory / f"runtime-{_digest(target, configuration)}" if directory else None
     if kept and (stored := cache.read(kept)):
@@ -80,7 +80,8 @@ def _sources(configuration: Configuration) -> list[Path]:
 
 
 def _digest(target: Target, configuration: Configuration) -> str:
-    flags = (target.c_flags, objects.C_FLAGS, objects.STACK_SIZES, configuration.definitions, configuration.parts)
+    c_flags = target.deployment.c_flags
+    flags = (c_flags, objects.C_FLAGS, objects.STACK_SIZES, configuration.definitions, configuration.parts)
     digest = hashlib.sha256(repr((metadata.version("ziglang"), *flags)).encode())
     for path in [
         *_sources(configuration),
@@ -98,16 +99,16 @@ def _compile(target: Target, configuration: Configuration, folder: Path) -> list
         name = "_".join(("rillet", *source.relative_to(root() / "src").with_suffix("").parts))
         (folder / f"{name}.c").write_text(f'#include "{source}"\n', "utf-8")
         names.append(name)
-    flags = [*target.c_flags, *objects.C_FLAGS, objects.STACK_SIZES, "-fvisibility=hidden", "-fno-builtin"]
+    flags = [*target.deployment.c_flags, *objects.C_FLAGS, objects.STACK_SIZES, "-fvisibility=hidden", "-fno-builtin"]
     flags += [f"-D{d}" for d in (*configuration.definitions, *configuration.parts)] + [
         "-I",
         str(root() / "include"),
         "-I",
         str(root() / "src"),
     ]
-    if not target.is_bare_metal:
+    if target.deployment.position_independent:
         flags.append("-fPIC")
-    if configuration is MODULE and target.os == "linux":
+    if configuration is MODULE and not target.deployment.freestanding:
         flags.append("-DRLT_HAVE_AUXV")  # what the processor can do decides which kernels are loaded
     compiled = objects.compile_each([f"{n}.c" for n in names], flags, target, folder)
     return [(name, (folder / name).read_bytes()) for name in compiled]

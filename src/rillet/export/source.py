@@ -150,7 +150,7 @@ def source(build: Build, name: str) -> str:
 
 def abi_check(target: Target) -> str:
     """Lines that stop a C compiler whose calling convention is not the kernels'; "" where there is only one."""
-    check = _ABI_CHECKS.get((target.arch, target.float_abi))
+    check = _ABI_CHECKS.get((target.machine.arch, target.machine.float_abi))
     return f'#if {check[0]}\n#error "the kernels need {check[1]}"\n#endif\n' if check else ""
 
 

@@ -54,7 +54,7 @@ def static_mode(build: Build, name: str) -> Parts:
         kernels=sum(object_file.sizes(k.object).flash for k in build.kernels) + object_file.sizes(table).flash,
         constants=build.image.stats["constant_bytes"],
         code=object_file.sizes(linked.program).flash + len(module) - build.image.stats["constant_bytes"],
-        stack=_stack_bytes(build, linked, f"{name}_run") if build.target.is_bare_metal else None,
+        stack=_stack_bytes(build, linked, f"{name}_run") if build.target.deployment.stack_bound else None,
         macs=build.image.stats.get("macs", 0),
         dispatches=len(build.lowered.dispatches),
     )
@@ -101,7 +101,7 @@ def module_bytes(build: Build, name: str) -> bytes:
     """The module file that is linked in. What only tools want to know is left out."""
     library = CompiledLibrary(
         target=name,
-        arch=build.target.arch,
+        arch=build.target.machine.arch,
         features=(),  # the program as a whole needs them
         format=STATIC,
         data=b"",

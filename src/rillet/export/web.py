@@ -28,7 +28,7 @@ def web(c: Content) -> Mapping[str, str | bytes]:
 
     Raises ``CompileError`` for targets that are not WebAssembly.
     """
-    if c.target.arch != "wasm32":
+    if c.target.machine.arch != "wasm32":
         raise CompileError(f"layout 'web' needs a WebAssembly target such as wasm32, not {c.target.name}")
     interface = _interface(c)
     sources = {f"{c.name}.c": c.source, f"{c.name}_web.c": interface}

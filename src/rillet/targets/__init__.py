@@ -1,5 +1,6 @@
-"""Targets: what the compiler knows about a CPU, as data (one TOML file each under ``data/``)."""
+"""Targets: what the compiler generates code for, as data (one TOML file each under ``data/``)."""
 
-from rillet.targets.target import Target, get, host, names
+from rillet.targets.catalog import get, host, names
+from rillet.targets.target import Deployment, Machine, Packing, Target
 
-__all__ = ["Target", "get", "host", "names"]
+__all__ = ["Deployment", "Machine", "Packing", "Target", "get", "host", "names"]

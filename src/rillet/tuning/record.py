@@ -149,18 +149,18 @@ def key(name: str, text: str, target: Target) -> str:
     """The key of a kernel on a target: its text apart from its name, and all that picks machine code."""
     structure = re.sub(rf"@{re.escape(name)}(?![\w$.])", "@kernel", text)
     machine = {
-        "triple": target.triple,
-        "cpu": target.cpu,
-        "features": sorted(target.features),
-        "tuning": sorted(target.tuning),
-        "vector_bits": target.vector_bits,
+        "triple": target.machine.triple,
+        "cpu": target.machine.cpu,
+        "features": sorted(target.machine.features),
+        "tuning": sorted(target.machine.tuning),
+        "vector_bits": target.machine.vector_bits,
     }
     return hashlib.sha256(json.dumps([structure, machine], sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _machine(target: Target) -> str:
     """What ``Entry.target`` says of it."""
-    return f"{target.arch} {target.cpu}"
+    return f"{target.machine.arch} {target.machine.cpu}"
 
 
 def _facts(entry: Entry) -> dict[str, Any]:

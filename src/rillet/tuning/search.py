@@ -327,7 +327,7 @@ class Search:
                 knobs=choice.knobs if better else MODEL,
                 strategy=kernel.default.strategy,
                 problem=dict(choice.problem),
-                target=f"{self._target.arch} {self._target.cpu}",
+                target=f"{self._target.machine.arch} {self._target.machine.cpu}",
                 model_us=round(times[name] * 1e6, 3),
                 tuned_us=round(times[name] * (kernel.best_ratio if better else 1.0) * 1e6, 3),
             )

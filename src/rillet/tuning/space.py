@@ -136,7 +136,7 @@ def _reduction_blocks(best: Choice) -> list[int]:
 
 def _windowed(choice: Choice, target: Target) -> Groups:
     problem = choice.problem
-    registers = target.tile_registers
+    registers = target.machine.tile_registers
     extents = (problem["lines"], problem["rows"], math.ceil(problem["columns"] / problem["lanes"]))
     shapes = [
         shape

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rillet import targets
-from rillet.codegen import compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
 from tests.support.emulated import Emulator
 from tests.support.kernel_texts import (
     assert_close,

@@ -14,9 +14,9 @@ import pytest
 
 import models
 from rillet import targets
-from rillet.codegen import CodegenOptions
 from rillet.codegen.cache import default_directory
 from rillet.codegen.library import compile_parts
+from rillet.codegen.result import CodegenOptions
 from rillet.driver.compiler import CompileOptions, compile_to_bytes
 from rillet.frontends.registry import open_model
 from rillet.targets import Target

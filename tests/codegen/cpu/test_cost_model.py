@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from rillet import targets
 from rillet.codegen.cpu import cost_model
 from rillet.codegen.emit.blocks import Tile
+from tests.support.targets import with_deployment, with_machine
 
 V2, V3, V4, ARM = (targets.get(n) for n in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"))
 
@@ -103,7 +102,7 @@ def test_contractions_are_split_as_they_are_long(n: int, workgroups: int) -> Non
 
 
 def test_one_core_gets_one_workgroup() -> None:
-    alone = dataclasses.replace(V3, threads=False)
+    alone = with_deployment(V3, threads=False)
     tile = _tile(alone, 256, 256, 256)
     blocks = cost_model.choose_blocks(
         alone, tile, batches=1, m=256, n=256, k=256, left_bytes=1 << 18, right_bytes=1 << 18
@@ -121,7 +120,7 @@ def test_reduction_blocks_leave_room_in_l2() -> None:
     tile = Tile(6, 2, 8)
     assert cost_model.choose_reduction_block(V3, 64, 1, tile, 4) == 0
     block = cost_model.choose_reduction_block(V3, 100_000, 1, tile, 4)
-    assert 0 < block * tile.columns * 4 <= V3.l2_bytes // 2
+    assert 0 < block * tile.columns * 4 <= V3.machine.l2_bytes // 2
     assert cost_model.choose_reduction_block(V3, -1, 9, tile, 4) > 0
 
 
@@ -165,7 +164,7 @@ def test_long_sums_are_cut_into_parts(extents: list[int | None], part: int) -> N
 
 
 def test_no_vector_unit_means_single_lanes() -> None:
-    scalar = dataclasses.replace(V3, vector_bits=0)
+    scalar = with_machine(V3, vector_bits=0)
     assert _tile(scalar, 32, 32, 32).lanes == 1
 
 
@@ -183,7 +182,7 @@ def test_spreading_pays_where_loads_do_not_broadcast_and_columns_repay_it() -> N
 
 def test_panels_that_are_not_in_l2_are_fetched_ahead() -> None:
     assert cost_model.prefetches(V3, 4 * 512 * 4608) and not cost_model.prefetches(V3, 4 * 64 * 96)
-    assert not cost_model.prefetches(dataclasses.replace(V3, l2_bytes=0), 4 * 512 * 4608)
+    assert not cost_model.prefetches(with_machine(V3, l2_bytes=0), 4 * 512 * 4608)
 
 
 def test_panels_of_l2_are_passed_by_all_row_tiles() -> None:
@@ -236,8 +235,8 @@ def test_blocks_of_spread_rows_leave_room_in_l2(m: int, n: int, first: int, inne
     steps = (part or first) * inner
     assert steps <= max(inner, cost_model.SPREAD_STEPS)
     assert blocks.rows % tile.rows == 0 and blocks.columns % tile.columns == 0
-    assert 4 * steps * blocks.columns <= V2.l2_bytes // 2 or blocks.columns == tile.columns
-    assert 4 * blocks.rows * blocks.columns <= V2.l2_bytes // 4 or blocks.rows == tile.rows
+    assert 4 * steps * blocks.columns <= V2.machine.l2_bytes // 2 or blocks.columns == tile.columns
+    assert 4 * blocks.rows * blocks.columns <= V2.machine.l2_bytes // 4 or blocks.rows == tile.rows
 
 
 def test_guessed_extents_of_any_product_are_split_in_bounded_time() -> None:
@@ -266,4 +265,4 @@ def test_paired_steps_as_measured(rows: int, vectors: int, cycles: float) -> Non
 
 def test_tiles_of_paired_products_do_not_cut_panels() -> None:
     tile = cost_model.choose_tile(V3, 1, 1000, 1280, cost_model.Factors(1, paired=True))
-    assert tile.rows == 1 and tile.columns % V3.pack_n == 0
+    assert tile.rows == 1 and tile.columns % V3.packing.columns == 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rillet import targets
-from rillet.codegen import compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
 from rillet.errors import CompileError
 from tests.support.kernel_harness import Kernel, generic, kernel_text
 

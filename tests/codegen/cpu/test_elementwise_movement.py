@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from rillet.codegen import CodegenOptions
+from rillet.codegen.result import CodegenOptions
 from tests.support.kernel_harness import Kernel, generic, kernel_text
 
 TARGETS = ["x86-64-v2", "x86-64-v3", "host"]

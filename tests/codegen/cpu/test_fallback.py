@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rillet import targets
-from rillet.codegen import compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
 from tests.support.kernel_harness import Kernel, kernel_text
 
 F32 = np.float32

@@ -10,7 +10,8 @@ import re
 import pytest
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
+from rillet.codegen.result import CodegenOptions
 from tests.support.kernel_harness import kernel_text
 from tests.support.kernel_texts import tensor
 

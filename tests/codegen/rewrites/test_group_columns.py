@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rillet
 from rillet import targets
-from rillet.codegen import compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
 from rillet.driver.compiler import kernel_texts, lower_until
 from rillet.frontends.registry import open_model
 from rillet.targets import Target

@@ -6,6 +6,7 @@ from torch_mlir import ir
 
 from rillet.codegen.cpu import strategies
 from rillet.codegen.cpu.legalize import legalize
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.object_code import llvm, object_file
 from rillet.codegen.cpu.object_code.stack import stack_bytes
 from rillet.codegen.emit.kernel import KernelBuilder
@@ -17,10 +18,9 @@ from rillet.codegen.rewrites.group_columns import merge_group_columns
 from rillet.codegen.rewrites.unshare_empties import separate
 from rillet.errors import CompileError
 from rillet.ir import thread_context
-from rillet.targets import Target
 
 
-def compile_kernel(text: str, target: Target, options: CodegenOptions | None = None) -> CompiledKernel:
+def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None = None) -> CompiledKernel:
     """Compile the printed ``builtin.module @name attributes {flow.kernel} {...}`` of one kernel.
 
     The same text, target and options always give the same bytes. Raises ``CompileError`` when the kernel is not
@@ -61,7 +61,7 @@ def compile_kernel(text: str, target: Target, options: CodegenOptions | None = N
         optimize_for_size=options.optimize_for_size,
         vectorize_loops=getattr(strategy, "vectorize_loops", False),
     )
-    want_assembly = options.keep_intermediates or target.is_bare_metal
+    want_assembly = options.keep_intermediates or target.deployment.stack_bound
     blob, assembly = llvm.emit(lowered, target, object_options, assembly=want_assembly)
     missing = object_file.undefined_symbols(blob)
     if missing:
@@ -80,7 +80,7 @@ def compile_kernel(text: str, target: Target, options: CodegenOptions | None = N
         assembly=assembly if options.keep_intermediates else "",
         grid=kernel.static_grid,
         choice=kernel.choice,
-        stack_bytes=stack_bytes(assembly) if target.is_bare_metal else 0,
+        stack_bytes=stack_bytes(assembly) if target.deployment.stack_bound else 0,
     )
 
 

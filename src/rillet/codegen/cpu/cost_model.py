@@ -13,10 +13,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.memory import LINE_BYTES
 from rillet.codegen.knobs import Knobs
-from rillet.targets import Target
 
 FMA_LATENCY = 4  # cycles from one multiply-add to the next on the same accumulator
 LOAD_PORTS = 2  # vector loads a cycle
@@ -91,7 +91,7 @@ def computes_panels(rows: int, operations: int) -> bool:
     return rows > (MOST_CONVERTED_ROWS if operations <= 1 else MOST_COMPUTED_ROWS)
 
 
-def fits(target: Target, rows: int, vectors: int, factors: Factors = FLOATS) -> bool:
+def fits(target: CpuTarget, rows: int, vectors: int, factors: Factors = FLOATS) -> bool:
     """Whether accumulators, one step's right-hand vectors and the left-hand elements under way fit the registers.
 
     With a single row each right-hand vector is used once, as a memory operand, and needs no register of its own.
@@ -102,42 +102,43 @@ def fits(target: Target, rows: int, vectors: int, factors: Factors = FLOATS) -> 
     added apart, one under way. Right-hand vectors that are computed are in registers, beside a constant.
     """
     if factors.paired:
-        product = 0 if target.accumulates_pairs else 1
-        return rows * vectors + vectors + 1 + product <= target.tile_registers
+        product = 0 if target.machine.accumulates_pairs else 1
+        return rows * vectors + vectors + 1 + product <= target.machine.tile_registers
     if factors.computed:
-        return rows * vectors + vectors + 3 <= target.tile_registers
-    if vectors == 1 and rows > 1 and target.fma and not target.fma_by_element and 2 * rows > target.tile_registers:
+        return rows * vectors + vectors + 3 <= target.machine.tile_registers
+    cpu = target.machine
+    if vectors == 1 and rows > 1 and cpu.fma and not cpu.fma_by_element and 2 * rows > cpu.tile_registers:
         return False
     held = vectors if rows > 1 else 1
-    left = 1 if target.arch == "x86_64" or target.tile_registers < 32 else 3
-    if target.fma_by_element:
+    left = 1 if target.machine.arch == "x86_64" or target.machine.tile_registers < 32 else 3
+    if target.machine.fma_by_element:
         left = rows
-    product = 0 if target.fma else 4 if factors.spread else 2
-    return rows * vectors + held + left + product <= target.tile_registers
+    product = 0 if target.machine.fma else 4 if factors.spread else 2
+    return rows * vectors + held + left + product <= target.machine.tile_registers
 
 
-def step_cycles(target: Target, tile: Tile, k: int, factors: Factors = FLOATS) -> float:
+def step_cycles(target: CpuTarget, tile: Tile, k: int, factors: Factors = FLOATS) -> float:
     """Cycles of one k step of ``tile`` inside a loop of ``k`` steps."""
-    operations = 1 if target.fma else 2
+    operations = 1 if target.machine.fma else 2
     products, made = tile.rows * tile.vectors * operations, factors.computed * tile.vectors
     # There are pipes for other vector instructions beside those that multiply.
-    arithmetic = max(products / target.fma_ports, (products + made) / (2 * target.fma_ports))
-    rows_read = tile.rows / tile.lanes if target.fma_by_element else tile.rows
+    arithmetic = max(products / target.machine.fma_ports, (products + made) / (2 * target.machine.fma_ports))
+    rows_read = tile.rows / tile.lanes if target.machine.fma_by_element else tile.rows
     loads = (rows_read + tile.vectors) / LOAD_PORTS
     # What passes between the caches are whole lines, also where neighbouring tiles share them.
     panel_bytes = math.ceil(tile.columns * factors.element_bytes / LINE_BYTES) * LINE_BYTES
-    is_streamed = target.l2_bytes and k * panel_bytes > target.l1d_bytes // (8 if factors.apart else 2)
+    is_streamed = target.machine.l2_bytes and k * panel_bytes > target.machine.l1d_bytes // (8 if factors.apart else 2)
     streamed = panel_bytes / L2_BYTES_PER_CYCLE if is_streamed else 0.0
     # Without fused multiply-add there are no three-operand instructions and no broadcasting loads either (SSE): a
     # product is a copy, a multiplication and an addition, a broadcast a load and a shuffle.
-    per_product, per_broadcast = (1, 1) if target.fma else (3, 1 if factors.spread else 2)
+    per_product, per_broadcast = (1, 1) if target.machine.fma else (3, 1 if factors.spread else 2)
     issue = (tile.vectors + made + per_broadcast * rows_read + per_product * tile.rows * tile.vectors) / ISSUE_WIDTH
     terms = (arithmetic, loads, issue, FMA_LATENCY)
     busiest = max(*terms, streamed)
     return (1 - OVERLAP_LOSS) * busiest + OVERLAP_LOSS * sum(terms) + STREAMING_LOSS * streamed
 
 
-def pair_cycles(target: Target, tile: Tile, k: int) -> float:
+def pair_cycles(target: CpuTarget, tile: Tile, k: int) -> float:
     """Cycles of two k steps of ``tile`` where pairs of 8-bit integers are multiplied, inside a loop of ``k`` steps.
 
     Constants and shares fit hand-written loops of sixteen tiles on Zen 3 within a tenth: multiplications have two pipes
@@ -145,30 +146,30 @@ def pair_cycles(target: Target, tile: Tile, k: int) -> float:
     """
     products = tile.rows * tile.vectors
     cycles, instructions, latency = (PAIR_CYCLES, 2, 1)
-    if target.accumulates_pairs:
+    if target.machine.accumulates_pairs:
         cycles, instructions, latency = (PAIR_CYCLES_IN_ONE, 1, FMA_LATENCY)
     issue = (tile.rows + 2 * tile.vectors + instructions * products + 3) / ISSUE_WIDTH
-    panel_bytes = 2 * math.ceil(tile.columns / target.pack_n) * target.pack_n
-    left_bytes = 4 * tile.rows
-    streamed = sum(b for b in (panel_bytes, left_bytes) if k // 2 * b > target.l1d_bytes // 2) / L2_BYTES_PER_CYCLE
+    panel_bytes = 2 * math.ceil(tile.columns / target.packing.columns) * target.packing.columns
+    left_bytes, half_l1 = 4 * tile.rows, target.machine.l1d_bytes // 2
+    streamed = sum(b for b in (panel_bytes, left_bytes) if k // 2 * b > half_l1) / L2_BYTES_PER_CYCLE
     unhidden = OVERLAP_LOSS * (tile.vectors + tile.rows / (2 * tile.vectors))  # widening, and broadcasts that few use
     loads = (tile.rows + tile.vectors) / LOAD_PORTS
     busiest = max(cycles * products + unhidden, issue, loads, latency, streamed)
     return busiest + STREAMING_LOSS * streamed
 
 
-def tile_cycles(target: Target, tile: Tile, k: int, factors: Factors = FLOATS) -> float:
+def tile_cycles(target: CpuTarget, tile: Tile, k: int, factors: Factors = FLOATS) -> float:
     """Cycles of one whole tile, address computation and stores included."""
     sums = tile.rows * tile.vectors
     if factors.paired:  # rows are looked for once for all columns
         return math.ceil(k / 2) * pair_cycles(target, tile, k) + TILE_OVERHEAD + sums
     # Few sums are stored while the next tile's multiply-adds begin (measured; in-order cores have no such overlap).
-    waiting = 0 if target.is_bare_metal else max(0, sums - FMA_LATENCY * target.fma_ports)
+    waiting = 0 if target.machine.in_order else max(0, sums - FMA_LATENCY * target.machine.fma_ports)
     setup = TILE_OVERHEAD + sums + SUM_OVERHEAD * waiting + (GATHER_OVERHEAD * tile.rows if factors.gather else 0)
     return k * step_cycles(target, tile, k, factors) + setup
 
 
-def grid_cycles(target: Target, tile: Tile, m: int, n: int, k: int, factors: Factors = FLOATS) -> float:
+def grid_cycles(target: CpuTarget, tile: Tile, m: int, n: int, k: int, factors: Factors = FLOATS) -> float:
     """Cycles of an ``m`` x ``n`` x ``k`` contraction tiled by ``tile``, with smaller tiles at the ends of rows and
     columns.
     """
@@ -185,7 +186,7 @@ def grid_cycles(target: Target, tile: Tile, m: int, n: int, k: int, factors: Fac
 
 
 def choose_tile(
-    target: Target,
+    target: CpuTarget,
     m: int,
     n: int,
     k: int,
@@ -198,10 +199,10 @@ def choose_tile(
     Every distinct tile at the ends of rows or columns is another copy of the inner loop, so among tiles within 2 % of
     the best the one with the fewest copies wins, then the largest, then the narrowest.
     """
-    lanes = target.lanes(8 * accumulator_bytes)
+    lanes = target.machine.lanes(8 * accumulator_bytes)
     candidates = [
         Tile(rows, vectors, lanes)
-        for rows in range(1, min(m, target.tile_registers) + 1)
+        for rows in range(1, min(m, target.machine.tile_registers) + 1)
         for vectors in range(1, min(math.ceil(n / lanes), 8) + 1)
         if not factors.paired or vectors * lanes >= n or _shares_no_panel(target, vectors * lanes)
         if fits(target, rows, vectors, factors)
@@ -214,9 +215,9 @@ def choose_tile(
     )
 
 
-def _shares_no_panel(target: Target, columns: int) -> bool:
+def _shares_no_panel(target: CpuTarget, columns: int) -> bool:
     """Whether tiles begin and end with packed panels, or with equal parts of one."""
-    return columns % target.pack_n == 0 or target.pack_n % columns == 0
+    return columns % target.packing.columns == 0 or target.packing.columns % columns == 0
 
 
 def copies(tile: Tile, m: int, n: int) -> int:
@@ -246,13 +247,13 @@ def choose_unroll(trip: int | None, tile: Tile, run: int = 0, few: bool = False)
     return next(u for u in range(wanted, 0, -1) if trip % u == 0 or u == 1 or trip >= 4 * u)
 
 
-def choose_chains(target: Target, sums: int) -> int:
+def choose_chains(target: CpuTarget, sums: int) -> int:
     """How many sums take turns for each of a tile's ``sums`` where right-hand vectors are computed for each step.
 
     Making a vector takes the pipes long enough for half of the sums that the multiply-add units need to be busy
     (measured, 4096 x 4096 of 4 bits, two sums: 1.21 ms, in turns with two more 1.10, with six more 1.17).
     """
-    return 1 if target.is_bare_metal else max(1, FMA_LATENCY * target.fma_ports // 2 // sums)
+    return 1 if target.machine.in_order else max(1, FMA_LATENCY * target.machine.fma_ports // 2 // sums)
 
 
 def choose_sum_part(extents: Sequence[int | None], wanted: int = SUM_STEPS) -> int:
@@ -278,7 +279,7 @@ def choose_sum_part(extents: Sequence[int | None], wanted: int = SUM_STEPS) -> i
 
 
 def choose_blocks(
-    target: Target,
+    target: CpuTarget,
     tile: Tile,
     *,
     batches: int,
@@ -322,30 +323,34 @@ def choose_blocks(
     right_block = right_bytes * min(columns, n) // max(n, 1)
     # All row tiles pass a panel that does not stay in L1 while it is in L2, wherever they come from themselves. Columns
     # that are not packed lie too far apart for that.
-    passed_from_l2 = panels and target.l2_bytes > 0
-    rows_outer = right_block <= target.l1d_bytes // 2 or (not passed_from_l2 and left_block > 3 * target.l2_bytes // 4)
+    passed_from_l2 = panels and target.machine.l2_bytes > 0
+    rows_outer = right_block <= target.machine.l1d_bytes // 2 or (
+        not passed_from_l2 and left_block > 3 * target.machine.l2_bytes // 4
+    )
     # Column tiles that share cache lines follow each other where those come from far away and the columns are in L2.
     rows_outer |= (
-        residual and tile.columns * factors.element_bytes % LINE_BYTES > 0 and right_block <= target.l2_bytes // 4
+        residual
+        and tile.columns * factors.element_bytes % LINE_BYTES > 0
+        and right_block <= target.machine.l2_bytes // 4
     )
     return Blocks(math.ceil(batches / batch_blocks), rows, columns, rows_outer)
 
 
-def prefetches(target: Target, size: int) -> bool:
+def prefetches(target: CpuTarget, size: int) -> bool:
     """Whether to fetch an operand of ``size`` bytes before it is read: more than half of L2 comes from L3 or memory.
 
     The panels of a right-hand side come only as fast as the first row tile uses them: 64 bytes in 6 cycles of AVX2,
     more than memory gives, which the other row tiles leave idle. What an epilogue reads comes when nothing else is left
     to do.
     """
-    return 0 < target.l2_bytes // 2 < size
+    return 0 < target.machine.l2_bytes // 2 < size
 
 
-def workgroups(target: Target, cycles: float) -> int:
+def workgroups(target: CpuTarget, cycles: float) -> int:
     """How many workgroups that much work is worth: one, or a power of two as long as there are few, so that workers
     share them evenly. Twice as many for four times the work, as a thread that comes late costs half a workgroup.
     """
-    if cycles < SPLIT_CYCLES or not target.threads:
+    if cycles < SPLIT_CYCLES or not target.deployment.threads:
         return 1
     linear = max(min(cycles / WORKGROUP_CYCLES, MANY_WORKGROUPS), cycles / MANY_CYCLES)
     count = max(2.0, min(math.sqrt(cycles / PIECE_CYCLES), MANY_WORKGROUPS), linear)
@@ -353,7 +358,7 @@ def workgroups(target: Target, cycles: float) -> int:
 
 
 def choose_reduction_block(
-    target: Target, first: int, inner: int, tile: Tile, element_bytes: int, computed: bool = False
+    target: CpuTarget, first: int, inner: int, tile: Tile, element_bytes: int, computed: bool = False
 ) -> int:
     """How many iterations of the first reduction axis (``first`` of them; negative when unknown) a packed panel covers.
 
@@ -361,7 +366,7 @@ def choose_reduction_block(
     has: to write it costs more than its sums (measured, 128 x 4096 x 4096: 47 ms, with panels in L2 54). 0 when all of
     them fit.
     """
-    cache = target.l1d_bytes if computed and target.l1d_bytes else target.l2_bytes // 2
+    cache = target.machine.l1d_bytes if computed and target.machine.l1d_bytes else target.machine.l2_bytes // 2
     room = max(1, cache // (inner * tile.columns * element_bytes))
     if 0 <= first <= room:
         return 0
@@ -376,18 +381,18 @@ MOST_SUMS_BYTES = 1 << 20  # of a block's sums in scratch
 SPREAD_STEPS = 256  # of the reduction: the right-hand panel of a tile and the left-hand rows, spread, stay in L1
 
 
-def spreads(target: Target, m: int, n: int, inner: int) -> bool:
+def spreads(target: CpuTarget, m: int, n: int, inner: int) -> bool:
     """Whether to copy left-hand elements into all lanes of a vector before they are used, at least ``inner`` of a row.
 
     Where no instruction broadcasts what it loads, each use would cost a shuffle, and shuffles compete with
     multiplications for their ports.
     """
     worthwhile = m >= SPREAD_ROWS and n >= SPREAD_COLUMNS and inner <= SPREAD_INNER
-    return worthwhile and target.vector_bits > 0 and not target.broadcast_loads
+    return worthwhile and target.machine.vector_bits > 0 and not target.machine.broadcast_loads
 
 
 def choose_spread_blocks(
-    target: Target, tile: Tile, m: int, n: int, first: int, inner: int, *, accumulator_bytes: int
+    target: CpuTarget, tile: Tile, m: int, n: int, first: int, inner: int, *, accumulator_bytes: int
 ) -> tuple[int, Blocks]:
     """How many iterations of the first reduction axis (``inner`` steps each) are done at a time, 0 for all, and what
     one workgroup does, where row tiles are spread.
@@ -396,8 +401,8 @@ def choose_spread_blocks(
     """
     parts = math.ceil(first / max(1, SPREAD_STEPS // inner))
     block = math.ceil(first / parts)
-    columns = _even(n, tile.columns, target.l2_bytes // 2 // accumulator_bytes // (block * inner))
-    rows = _even(m, tile.rows, target.l2_bytes // 4 // accumulator_bytes // columns)
+    columns = _even(n, tile.columns, target.machine.l2_bytes // 2 // accumulator_bytes // (block * inner))
+    rows = _even(m, tile.rows, target.machine.l2_bytes // 4 // accumulator_bytes // columns)
     return block if parts > 1 else 0, Blocks(1, rows, columns, False)
 
 

@@ -18,6 +18,7 @@ from rillet.codegen import coordinates as coords
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.caches import read_ahead, streaming
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.epilogue import insertion
@@ -31,7 +32,6 @@ from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.codegen.recognize.lanes import is_costly
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
-from rillet.targets import Target
 
 _BLOCK_BYTES = 32 * 1024
 _TILE_BLOCK = 64  # elements of a side of the square that a workgroup transposes
@@ -59,10 +59,10 @@ class _Elementwise:
     vectorize_loops = False
     collapses = True
 
-    def matches(self, function: KernelFunction, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
         return function.is_parallel
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
         costly = any(map(is_costly, function.generics))
         shape = shape_for(function, target, costly)
         dimensions = Dimensions(function)
@@ -100,7 +100,7 @@ class _Elementwise:
 
 
 def _worth_reading_ahead(
-    function: KernelFunction, dimensions: Dimensions, target: Target
+    function: KernelFunction, dimensions: Dimensions, target: CpuTarget
 ) -> dict[int, list[Dimension]]:
     """The arguments that are worth reading ahead, and the dimensions on their axes."""
     if not read_ahead.is_beyond_l2(function, target):

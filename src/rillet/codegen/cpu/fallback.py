@@ -12,6 +12,7 @@ from torch_mlir import ir, passmanager
 from torch_mlir.dialects import arith, bufferization, builtin, linalg, tensor
 
 from rillet.codegen import index
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import constant
 from rillet.codegen.recognize.kernel_function import KernelFunction
@@ -19,7 +20,6 @@ from rillet.errors import CompileError
 from rillet.ir import builders
 from rillet.ir.extents import extents, margins, padding_value
 from rillet.ir.structured import DYNAMIC
-from rillet.targets import Target
 
 _BUFFERIZE = (
     "canonicalize",
@@ -36,10 +36,10 @@ class _Fallback:
     vectorize_loops = True
     collapses = False
 
-    def matches(self, function: KernelFunction, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
         return True
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
         _separate_starts(function)
         _update_in_place(function)
         _pad_in_place(function)

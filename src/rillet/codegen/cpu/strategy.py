@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.recognize.kernel_function import KernelFunction
-from rillet.targets import Target
 
 
 class Strategy(Protocol):
@@ -23,10 +23,10 @@ class Strategy(Protocol):
     # Optional, False when absent: ``vectorize_loops``: LLVM should vectorize and unroll the loops, for they are scalar;
     # ``collapses``: merge dimensions that all ops treat alike before emitting (``collapse``).
 
-    def matches(self, function: KernelFunction, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
         """True when this strategy can generate the dispatch. Emits nothing and must not raise."""
         ...
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
         """Emit the kernel."""
         ...

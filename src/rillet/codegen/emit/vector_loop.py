@@ -57,7 +57,7 @@ def shape_for(function: KernelFunction, target: Target, costly: bool) -> Shape:
     if lanes == 1:
         return Shape(1, 1, False)
     sizes = [storage_bytes(storage_type(p.type.element_type)) for p in (*function.arguments, *function.results)]
-    few = costly and target.vector_registers < _MANY_REGISTERS
+    few = costly and target.machine.vector_registers < _MANY_REGISTERS
     vectors = function.knobs.tile_vectors or (_COSTLY_IN_FLIGHT if few else _IN_FLIGHT)
     return Shape(lanes << (vectors.bit_length() - 1), lanes, min(sizes) >= 4)
 

@@ -127,7 +127,7 @@ def _replacement(op: ir.Operation, target: Target) -> list[ir.Value] | None:
         return [_in_f64(logarithm.power, [operands[0], exponent], target)]
     if op.name == "math.ipowi":
         return [rounding.integer_power(*operands).value]
-    if op.name == "math.fma" and not target.fma:
+    if op.name == "math.fma" and not target.machine.fma:
         return [_fma_without_instruction(operands, target)]
     if op.name == "arith.extf":
         return _extend(op, operands[0], target)
@@ -138,7 +138,7 @@ def _replacement(op: ir.Operation, target: Target) -> list[ir.Value] | None:
 
 def _in_f64(formula: Formula, operands: list[E], target: Target) -> ir.Value:
     f32 = operands[0].element
-    if f32.width == 64 or target.arch not in _WITH_F64:
+    if f32.width == 64 or target.machine.arch not in _WITH_F64:
         return formula(*operands).value
     return formula(*(o.extend(ir.F64Type.get()) for o in operands)).truncate(f32).value
 
@@ -156,14 +156,14 @@ def _powf_by_constant(op: ir.Operation, operands: list[E]) -> ir.Value | None:
 def _fma_without_instruction(operands: list[E], target: Target) -> ir.Value:
     """f32: exact product in f64, so only a rare double rounding remains. f64: two roundings."""
     a, b, c = operands
-    if a.width == 64 or target.arch not in _WITH_F64:
+    if a.width == 64 or target.machine.arch not in _WITH_F64:
         return (a * b + c).value
     f64 = ir.F64Type.get()
     return (a.extend(f64) * b.extend(f64) + c.extend(f64)).truncate(a.element).value
 
 
 def _has_f16(target: Target) -> bool:
-    return target.arch == "aarch64" or "f16c" in target.features
+    return target.machine.arch == "aarch64" or "f16c" in target.machine.features
 
 
 def _extend(op: ir.Operation, x: E, target: Target) -> list[ir.Value] | None:

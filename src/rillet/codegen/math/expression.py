@@ -114,7 +114,7 @@ class E:
     def fma(self, factor: Operand, addend: Operand) -> E:
         """``self * factor + addend``: one rounding where the target has FMA, two elsewhere."""
         factor, addend = self._operand(factor), self._operand(addend)
-        if not self.target.fma:
+        if not self.target.machine.fma:
             return self * factor + addend
         return self._new(math.FmaOp(self.value, factor.value, addend.value).result)
 

@@ -12,9 +12,9 @@ from rillet.codegen.math.expression import E
 def has_rounding(x: E) -> bool:
     """True when the target rounds floats to integers in one instruction."""
     target = x.target
-    if target.arch in ("aarch64", "wasm32"):
+    if target.machine.arch in ("aarch64", "wasm32"):
         return True
-    return "sse4.1" in target.features or "fp-armv8" in target.features
+    return "sse4.1" in target.machine.features or "fp-armv8" in target.machine.features
 
 
 def roundeven(x: E) -> E:

@@ -129,7 +129,7 @@ def _reduced(x: E) -> tuple[E, E]:
     for part in _PI_2_PARTS[x.width]:
         r = n.fma(-part, r)
     near = (r, rounded.bits())
-    limit = (_LARGE_FUSED if x.target.fma else _LARGE)[x.width]
+    limit = (_LARGE_FUSED if x.target.machine.fma else _LARGE)[x.width]
     large = x.abs() > limit
     branch = scf.IfOp(large.any(), [e.value.type for e in near], has_else=True)
     with ir.InsertionPoint(branch.then_block):

@@ -13,7 +13,7 @@ from rillet.targets import Target
 def lanes_for(function: KernelFunction, target: Target) -> int:
     """Lanes such that the widest value any body computes fills one vector register; 1 when a body cannot be
     vectorized."""
-    if target.vector_bits == 0 or not all(is_vectorizable(g) for g in function.generics):
+    if target.machine.vector_bits == 0 or not all(is_vectorizable(g) for g in function.generics):
         return 1
     types = [port.type.element_type for port in (*function.arguments, *function.results)]
     for generic in function.generics:
@@ -21,7 +21,7 @@ def lanes_for(function: KernelFunction, target: Target) -> int:
             types += [v.type for v in (*op.operation.operands, *op.operation.results)]
     if any(isinstance(t, ir.ComplexType) for t in types):
         return 1
-    return target.lanes(max(_bits(t) for t in types))
+    return target.machine.lanes(max(_bits(t) for t in types))
 
 
 def is_vectorizable(generic: Generic) -> bool:

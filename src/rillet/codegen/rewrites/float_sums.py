@@ -27,13 +27,13 @@ def sum_in_floats(function: KernelFunction, target: Target) -> bool:
 
     ``kernel`` is stale afterwards: analyse the module again.
     """
-    if not target.float_products or len(function.reductions) != 1:
+    if not target.machine.float_products or len(function.reductions) != 1:
         return False
     root = function.reductions[0]
     if len(root.inputs) != 2 or len(root.inits) != 1 or _zeros(root.inits[0]) is None:
         return False
     form = product_of(root)
-    if form is None or _has_groups(root) or (target.vector_bits and not _are_vectors(root)):
+    if form is None or _has_groups(root) or (target.machine.vector_bits and not _are_vectors(root)):
         return False
     product = form[1]
     factors = factors_of(root, product)

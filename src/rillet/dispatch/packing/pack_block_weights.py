@@ -24,7 +24,7 @@ _BYTE = 8  # bits
 
 @dataclass(frozen=True)
 class Options:
-    """``panel``: columns of a panel (the target's ``pack_n``); ``share``: whether narrow integers share bytes."""
+    """``panel``: columns of a panel (of the target's ``Packing``); ``share``: whether narrow integers share bytes."""
 
     panel: int = 16
     share: bool = True

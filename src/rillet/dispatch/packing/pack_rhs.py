@@ -27,9 +27,9 @@ from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, is_projected, l
 
 @dataclass(frozen=True)
 class Options:
-    """``panel``: columns of a panel (the target's ``pack_n``). ``steps`` and ``ways``: how many steps of 8-bit integers
-    lie together, and in what order (``pack_k`` and ``pack_k_ways``), of ``longest`` at most: kernels copy rows of a
-    register tile to scratch, where they should be a part of L2.
+    """``panel``: columns of a panel. ``steps`` and ``ways``: how many steps of 8-bit integers lie together, and in what
+    order (see ``targets.Packing``), of ``longest`` at most: kernels copy rows of a register tile to scratch, where they
+    should be a part of L2.
 
     A computed operand is packed from ``rows`` rows on, when its columns are not contiguous, or when it has more than
     ``bytes`` bytes: in place its rows lie far apart and compete for the same sets of a cache. Where its size is not

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from rillet import targets
-from rillet.codegen import CodegenOptions
+from rillet.codegen.result import CodegenOptions
 from tests.codegen.math.test_math import gelu_kernel
 from tests.support.kernel_harness import Kernel
+from tests.support.targets import with_machine
 
 TARGET = targets.get("x86-64-v3")
-SMALL_CACHE = dataclasses.replace(TARGET, l2_bytes=8 * 1024)
+SMALL_CACHE = with_machine(TARGET, l2_bytes=8 * 1024)
 ASSEMBLY = CodegenOptions(keep_intermediates=True)
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from rillet import targets
-from rillet.codegen import CodegenOptions
+from rillet.codegen.result import CodegenOptions
 from tests.codegen.cpu.rowwise.test_softmax import numpy_softmax, softmax
 from tests.support.kernel_harness import Kernel, aligned, generic, kernel_text
+from tests.support.targets import with_machine
 
 F32 = np.float32
-SMALL_CACHE = dataclasses.replace(targets.get("x86-64-v3"), l2_bytes=16 * 1024, l3_bytes=24 * 1024)
+SMALL_CACHE = with_machine(targets.get("x86-64-v3"), l2_bytes=16 * 1024, l3_bytes=24 * 1024)
 ASSEMBLY = CodegenOptions(keep_intermediates=True)
 SHAPE = (64, 96)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from rillet import targets
-from rillet.codegen import CodegenOptions
 from rillet.codegen.cpu import cost_model
 from rillet.codegen.knobs import Knobs
+from rillet.codegen.result import CodegenOptions
 from tests.support.kernel_harness import Kernel
 from tests.support.kernel_texts import PACK, assert_close, batched, matmul, pack
 
@@ -170,7 +170,8 @@ def test_heads_stay_interleaved_in_memory() -> None:
 def test_the_inner_loop_keeps_its_sums_in_registers(target: str, multiply_add: str, sums: int, broadcast: str) -> None:
     """The loop with the multiply-adds touches no stack; on AArch64 it multiplies by an element."""
     from rillet import targets
-    from rillet.codegen import CodegenOptions, compile_kernel
+    from rillet.codegen.cpu.compile import compile_kernel
+    from rillet.codegen.result import CodegenOptions
 
     text = matmul(84, 96, 384)
     assembly = compile_kernel(text, targets.get(target), CodegenOptions(keep_intermediates=True)).assembly

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
 
 from rillet import targets
-from rillet.codegen import CodegenOptions
+from rillet.codegen.result import CodegenOptions
 from tests.support.kernel_harness import Kernel, kernel_text
 from tests.support.kernel_texts import PACK, assert_close, conv2d_reference, pack, reduction, tensor, zero_init
+from tests.support.targets import with_machine
 
 
 def _identity(rank: int) -> str:
@@ -68,7 +68,7 @@ def test_a_residual_that_is_fetched_ahead(m: int, n: int) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
     r = rng.standard_normal((m, n), np.float32)
-    small = dataclasses.replace(targets.get("x86-64-v3"), l2_bytes=1 << 16)
+    small = with_machine(targets.get("x86-64-v3"), l2_bytes=1 << 16)
     kernel = Kernel(text, small, CodegenOptions(keep_intermediates=True))
     assert "prefetcht0" in kernel.compiled.assembly
     [y] = kernel([a, pack(b), r], [((m, n), np.float32)])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rillet.codegen import CodegenOptions
 from rillet.codegen.knobs import Knobs
+from rillet.codegen.result import CodegenOptions
 from tests.support.kernel_harness import Kernel, kernel_text
 from tests.support.kernel_texts import batched, conv2d, conv2d_reference, matmul, pack, tensor, zero_init
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from rillet import targets
 from tests.support.kernel_harness import Kernel
 from tests.support.kernel_texts import assert_close, narrow_product, pack
+from tests.support.targets import with_machine
 
 
 @pytest.mark.parametrize("target", ["host", "x86-64-v2"])
@@ -39,7 +38,7 @@ def test_scalars_take_their_bits_out_of_a_byte(n: int) -> None:
     weights, zeros = rng.integers(0, 16, (2, 8, n)), rng.integers(0, 16, (2, n))
     scales = rng.uniform(0.5, 1.5, (2, n)).astype(np.float32)
     packed = pack(weights.astype(np.uint8))
-    scalar = dataclasses.replace(targets.get("x86-64-v2"), vector_bits=0, pack_n=16)
+    scalar = with_machine(targets.get("x86-64-v2"), vector_bits=0)
     kernel = Kernel(narrow_product(3, n, 2, 8), scalar)
     assert kernel.compiled.strategy == "contraction"
     arguments = [x, packed[..., ::2] | packed[..., 1::2] << 4, pack(scales), pack(zeros.astype(np.uint8))]

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
+from rillet.codegen.result import CodegenOptions
 from rillet.dispatch.packing.pack_rhs import gather_steps, pack
 from rillet.targets import Target
 from tests.support.assembly import InnerLoop, inner_loops
@@ -27,14 +28,14 @@ BOTH = [(a, b) for a in SIGNS for b in SIGNS]
 
 def packed(right: np.ndarray, target: Target) -> np.ndarray:
     """``[K.., N]`` as the target's kernels read it."""
-    return gather_steps(pack(right, 0, target.pack_n), target.pack_k, target.pack_k_ways)
+    return gather_steps(pack(right, 0, target.packing.columns), target.packing.steps, target.packing.ways)
 
 
 def place(loop: str, target: Target) -> str:
     """Where in a group a step lies."""
-    ways, length = target.pack_k_ways, target.pack_k // target.pack_k_ways
+    ways, length = target.packing.ways, target.packing.steps // target.packing.ways
     turned = f"({loop} mod {ways}) * {length} + ({loop} floordiv {ways}) mod {length}"
-    return f"{loop} mod {target.pack_k}" if ways == 1 else turned
+    return f"{loop} mod {target.packing.steps}" if ways == 1 else turned
 
 
 def body(left: str, right: str, zero: int) -> str:
@@ -61,8 +62,8 @@ def convolution(
     n, h, w, c = image
     big = (n, h + 2 * padding, w + 2 * padding, c)
     out = (n, big[1] - kernel + 1, big[2] - kernel + 1, outputs)
-    panels, groups = -(-outputs // target.pack_n), -(-c // target.pack_k)
-    weights = (panels, kernel, kernel, groups, target.pack_n, target.pack_k)
+    panels, groups = -(-outputs // target.packing.columns), -(-c // target.packing.steps)
+    weights = (panels, kernel, kernel, groups, target.packing.columns, target.packing.steps)
     value = zero - 256 if zero > 127 else zero
     result = tensor(out, "i32")
     pad = f"""
@@ -76,8 +77,8 @@ def convolution(
 %e = tensor.empty() : {result}
 %init = linalg.fill ins(%zero : i32) outs(%e : {result}) -> {result}
 %0 = linalg.generic {{indexing_maps=[affine_map<(n, h, w, o, i, j, c)->(n, h + i, w + j, c)>,
-    affine_map<(n, h, w, o, i, j, c)->(o floordiv {target.pack_n}, i, j, c floordiv {target.pack_k},
-        o mod {target.pack_n}, {place("c", target)})>,
+    affine_map<(n, h, w, o, i, j, c)->(o floordiv {target.packing.columns}, i, j, c floordiv {target.packing.steps},
+        o mod {target.packing.columns}, {place("c", target)})>,
     affine_map<(n, h, w, o, i, j, c)->(n, h, w, o)>],
     iterator_types=["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}}
     ins({"%padded" if padding else "%a"}, %b : {tensor(big, "i8")}, {tensor(weights, "i8")}) outs(%init : {result}) {{

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
+from rillet.codegen.result import CodegenOptions
 from tests.support.assembly import inner_loops
 from tests.support.kernel_harness import Kernel, kernel_text
 from tests.support.kernel_texts import PACK, pack, tensor
@@ -163,7 +164,7 @@ def test_two_products_an_instruction(name: str) -> None:
     """Nothing but loads, some of which widen, multiplications and additions, which may be one."""
     target = targets.get(name)
     made = compile_kernel(product(48, 64, 256, factors("arith.extui", "arith.extsi", 128, 0)), target, _KEEP)
-    multiply, add = ("vpdpwssd", 0) if target.accumulates_pairs else ("v?pmaddwd", 1)
+    multiply, add = ("vpdpwssd", 0) if target.machine.accumulates_pairs else ("v?pmaddwd", 1)
     main = max(inner_loops(made.assembly, "pairs", target), key=lambda loop: loop.count(multiply))
     assert main.count(multiply) >= 8 and main.spills == main.stores == 0
     assert main.count("v?paddd") == add * main.count(multiply)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
+from rillet.codegen.result import CodegenOptions
 from tests.support.kernel_harness import generic, kernel_text
 
 _KEEP = CodegenOptions(keep_intermediates=True)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
+from rillet.codegen.result import CodegenOptions
 from tests.support.kernel_harness import Kernel, kernel_text
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
+from rillet.codegen.result import CodegenOptions
 from tests.support.kernel_harness import Kernel, generic, kernel_text
+from tests.support.targets import with_machine
 
 F32 = np.float32
 TARGETS = ["x86-64-v2", "x86-64-v3", "host"]
@@ -91,7 +91,7 @@ def test_next_row_is_fetched_where_the_caches_do_not_hold_all_rows() -> None:
     options = CodegenOptions(keep_intermediates=True)
     target = targets.get("x86-64-v3")
     assert "prefetch" not in compile_kernel(softmax(64, 128, 1), target, options).assembly
-    small = dataclasses.replace(target, l2_bytes=16 * 1024)
+    small = with_machine(target, l2_bytes=16 * 1024)
     kernel = Kernel(softmax(64, 128, 1), small, options)
     assert kernel.compiled.assembly.count("prefetcht0") == 4 * 128 // 128
     a = random(64, 128)

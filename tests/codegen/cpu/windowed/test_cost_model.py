@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from rillet import targets
 from rillet.codegen.cpu.windowed import cost_model
 from rillet.codegen.cpu.windowed.cost_model import Operand, Reach, Window, WindowTile
+from tests.support.targets import with_machine
 
 V2, V3, V4, ARM, M4 = (targets.get(n) for n in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "cortex-m4"))
 
@@ -35,10 +35,10 @@ def test_neighbours_share_what_they_read() -> None:
 )
 @pytest.mark.parametrize("kernel", [3, 5, 9])
 def test_tiles_keep_sums_in_registers(target: targets.Target, lines: int, rows: int, columns: int, kernel: int) -> None:
-    lanes = target.lanes(32)
+    lanes = target.machine.lanes(32)
     window = convolution(lines, rows, columns, kernel)
     tile = cost_model.choose_tile(target, window, lanes)
-    assert tile.accumulators <= target.tile_registers - 2
+    assert tile.accumulators <= target.machine.tile_registers - 2
     assert tile.lines <= lines and tile.rows <= rows and (tile.vectors - 1) * lanes < columns
     if tile.lines > 1:
         assert tile.accumulators * window.steps <= cost_model.unrolled_operations(target)
@@ -70,7 +70,7 @@ def test_lines_in_a_tile_spare_fetches_from_l2() -> None:
     one, two = (cost_model.tile_cycles(V3, wide, WindowTile(4, 1, 8, n)) / n for n in (1, 2))
     assert two < one
     small = convolution(4, 4, 8)
-    ample = dataclasses.replace(V3, l1d_bytes=1 << 20)
+    ample = with_machine(V3, l1d_bytes=1 << 20)
     tile = WindowTile(4, 1, 8, 2)
     assert cost_model.tile_cycles(V3, small, tile) == cost_model.tile_cycles(ample, small, tile)
 
@@ -78,7 +78,7 @@ def test_lines_in_a_tile_spare_fetches_from_l2() -> None:
 def test_reads_from_beyond_l2_go_along_few_streams() -> None:
     """Beside memory arithmetic matters little: the tile with one position of a line begins the fewest streams."""
     large = convolution(56, 56, 96, stride=2)
-    ample = dataclasses.replace(V3, l2_bytes=16 << 20)
+    ample = with_machine(V3, l2_bytes=16 << 20)
     one, four = WindowTile(1, 1, 8, 4), WindowTile(4, 1, 8, 2)
     cycles = {t: [cost_model.window_cycles(t, large, tile) for tile in (one, four)] for t in (V3, ample)}
     assert cycles[V3][0] < 0.9 * cycles[V3][1]
@@ -100,7 +100,7 @@ def test_parts_of_lines_that_share_few_sets_are_avoided() -> None:
 def test_an_out_of_order_core_runs_the_chains_of_several_tiles_side_by_side() -> None:
     short = convolution(2, 2, 64)
     tile = WindowTile(1, 1, 1, 1)
-    single = dataclasses.replace(V3, l2_bytes=0)
+    single = with_machine(V3, l2_bytes=0)
     assert cost_model.tile_cycles(single, short, tile) >= 36 > 1.5 * cost_model.tile_cycles(V3, short, tile)
 
 

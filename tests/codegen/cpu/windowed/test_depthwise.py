@@ -91,7 +91,8 @@ return %0 : {result}"""
 
 def test_the_weights_are_read_once_and_sums_stay_in_registers() -> None:
     from rillet import targets
-    from rillet.codegen import CodegenOptions, compile_kernel
+    from rillet.codegen.cpu.compile import compile_kernel
+    from rillet.codegen.result import CodegenOptions
 
     text, _ = depthwise(1, (16, 16), 64, (3, 3), 1, 1)
     result = compile_kernel(text, targets.get("x86-64-v3"), CodegenOptions(keep_intermediates=True))

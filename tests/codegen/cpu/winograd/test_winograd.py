@@ -10,9 +10,10 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import rillet
 from rillet import targets
-from rillet.codegen import CodegenOptions, compile_kernel
+from rillet.codegen.cpu.compile import compile_kernel
 from rillet.codegen.emit.kernel import MAX_LOCAL_MEMORY
 from rillet.codegen.knobs import Knobs
+from rillet.codegen.result import CodegenOptions
 from rillet.dispatch.packing.winograd import transform
 from rillet.driver.compiler import kernel_texts, lower_until
 from rillet.frontends.registry import open_model

@@ -10,22 +10,22 @@ from torch_mlir.dialects import memref
 
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import LINE_BYTES
 from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
-from rillet.targets import Target
 
 _IN_L1 = 3  # locality: into all caches
 
 
-def is_beyond_l2(function: KernelFunction, target: Target) -> bool:
+def is_beyond_l2(function: KernelFunction, target: CpuTarget) -> bool:
     """Whether arguments are known not to come from the L2 cache."""
-    if target.is_bare_metal or any(not p.type.has_static_shape for p in function.arguments):
+    if not target.machine.l2_bytes or any(not p.type.has_static_shape for p in function.arguments):
         return False
     sizes = (math.prod(p.type.shape) * storage_bytes(storage_type(p.type.element_type)) for p in function.arguments)
-    return sum(sizes) > target.l2_bytes
+    return sum(sizes) > target.machine.l2_bytes
 
 
 def fetch(kernel: KernelBuilder, number: int, outer: Sequence[Coordinate], first: Index, elements: int) -> None:

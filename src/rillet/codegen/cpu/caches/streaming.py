@@ -15,11 +15,11 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
 from rillet.codegen import index
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import LINE_BYTES
 from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
-from rillet.targets import Target
 
 
 def emit(kernel: KernelBuilder, body: Callable[[], None]) -> None:
@@ -50,9 +50,9 @@ def emit(kernel: KernelBuilder, body: Callable[[], None]) -> None:
         body()
 
 
-def _streamed(function: KernelFunction, target: Target) -> list[int]:
+def _streamed(function: KernelFunction, target: CpuTarget) -> list[int]:
     """The numbers of results of known size that take most of the last-level cache or more, in whole lines."""
-    if target.arch != "x86_64":
+    if target.machine.arch != "x86_64":
         return []
     return [
         number
@@ -62,7 +62,7 @@ def _streamed(function: KernelFunction, target: Target) -> list[int]:
         and port.type.rank > 0
         and _element_bytes(port) >= 4
         and port.type.shape[-1] * _element_bytes(port) % LINE_BYTES == 0
-        and 4 * math.prod(port.type.shape) * _element_bytes(port) >= 3 * target.l3_bytes
+        and 4 * math.prod(port.type.shape) * _element_bytes(port) >= 3 * target.machine.l3_bytes
     ]
 
 

@@ -13,6 +13,7 @@ from torch_mlir import ir
 
 from rillet.codegen.cpu.contraction import plan as contraction_plan
 from rillet.codegen.cpu.cost_model import SPLIT_CYCLES, Factors, grid_cycles
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.rowwise import plan as rowwise_plan
 from rillet.codegen.emit import epilogue
 from rillet.codegen.emit.storage import storage_bytes, storage_type
@@ -22,7 +23,6 @@ from rillet.codegen.recognize.contraction import Contraction, recognize
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.linear_access import DYNAMIC, Form
 from rillet.codegen.recognize.shared_dimensions import Dimension
-from rillet.targets import Target
 
 _MOST_ROWS = 64  # of a block; more only leave fewer blocks to share
 Axes: TypeAlias = tuple[int | None, ...]  # for each axis of a tensor the loop of the chain that it is, or None
@@ -93,7 +93,7 @@ class Plan:
         return tuple(tile for tile in self.tiles if tile.grows)
 
 
-def make_plan(function: KernelFunction, target: Target) -> Plan | None:
+def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     """The plan for a kernel that is a chain; None for any other."""
     stages = cut(function)
     if stages is None:
@@ -126,7 +126,7 @@ def make_plan(function: KernelFunction, target: Target) -> Plan | None:
     if any(t.grows for t in tiles) and first.plan.contraction.extents[first.rows] != DYNAMIC:
         return None
     step = math.lcm(*(s.plan.tile.rows for s in planned if isinstance(s, ContractionStage)))
-    room = target.l2_bytes // 2
+    room = target.machine.l2_bytes // 2
     rows = _rows_of_a_workgroup(first, planned, tiles, step, target)
     if wanted := function.knobs.row_tiles:
         total = first.plan.contraction.extents[first.rows]
@@ -165,7 +165,7 @@ def _has_root(stage: Stage) -> bool:
     return any(is_root(g) for g in stage.reductions)
 
 
-def _contraction(stage: Stage, known: dict[ir.Value, Axes], target: Target) -> tuple[ContractionStage, Axes] | None:
+def _contraction(stage: Stage, known: dict[ir.Value, Axes], target: CpuTarget) -> tuple[ContractionStage, Axes] | None:
     """A contraction stage and the axes of its result; ``known``: those of the value it gets."""
     contraction = recognize(stage)
     if contraction is None or contraction.left_access.padding is not None:
@@ -216,7 +216,7 @@ def _axes_of(forms: Sequence[Form], loops: tuple[int | None, ...]) -> Axes | Non
     return tuple(axes)
 
 
-def _rows(stage: Stage, known: dict[ir.Value, Axes], target: Target) -> tuple[RowStage, Axes] | None:
+def _rows(stage: Stage, known: dict[ir.Value, Axes], target: CpuTarget) -> tuple[RowStage, Axes] | None:
     """A row-wise stage and the axes of its result."""
     if not known:
         return None
@@ -278,13 +278,13 @@ def _rows_of_a_workgroup(
     stages: Sequence[ContractionStage | RowStage],
     tiles: Sequence[Tile],
     step: int,
-    target: Target,
+    target: CpuTarget,
 ) -> int:
     """Rows of a block: whole register tiles of every contraction, in blocks of about the same size that fit half of
     L2, as many blocks as two workers share evenly.
     """
     contractions = [s.plan for s in stages if isinstance(s, ContractionStage)]
-    room = target.l2_bytes // 2 // sum(t.unit for t in tiles if t.over is None)
+    room = target.machine.l2_bytes // 2 // sum(t.unit for t in tiles if t.over is None)
     most = max(1, min(room, _MOST_ROWS) // step)
     extents = first.plan.contraction.extents
     total, points = extents[first.rows], math.prod(extents[n] for n in first.fixed if n is not None)
@@ -297,7 +297,7 @@ def _rows_of_a_workgroup(
     return math.ceil(steps / blocks) * step
 
 
-def _is_long(contractions: Sequence[contraction_plan.Plan], rows: int, target: Target) -> bool:
+def _is_long(contractions: Sequence[contraction_plan.Plan], rows: int, target: CpuTarget) -> bool:
     """Whether a chain of so many rows is worth more than one worker."""
     cycles = 0.0
     for plan in contractions:
@@ -308,4 +308,4 @@ def _is_long(contractions: Sequence[contraction_plan.Plan], rows: int, target: T
         )
         factors = Factors(contraction_plan.element_bytes(contraction_plan.element(c, c.right)))
         cycles += grid_cycles(target, plan.tile, rows, columns, depth, factors)
-    return target.threads and cycles >= SPLIT_CYCLES
+    return target.deployment.threads and cycles >= SPLIT_CYCLES

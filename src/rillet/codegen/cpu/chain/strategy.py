@@ -12,6 +12,7 @@ from rillet.codegen import index
 from rillet.codegen.cpu.chain.plan import ContractionStage, Plan, RowStage, choice, make_plan
 from rillet.codegen.cpu.contraction.plan import loop_sizes
 from rillet.codegen.cpu.contraction.strategy import Workgroup
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.rowwise import strategy as rowwise
 from rillet.codegen.emit.blocks import Span, workgroup_span
 from rillet.codegen.emit.kernel import KernelBuilder
@@ -19,7 +20,6 @@ from rillet.codegen.emit.memory import Buffer, reshape_memref
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.ir.limits import LONGEST_ROW
-from rillet.targets import Target
 
 
 class ChainStrategy:
@@ -27,12 +27,12 @@ class ChainStrategy:
 
     name = "chain"
 
-    def matches(self, function: KernelFunction, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
         """True for two or more contractions, with or without row-wise reductions between them, each reading what the
         one before it makes of the same row."""
         return make_plan(function, target) is not None
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
         """Emit the kernel."""
         plan = make_plan(function, target)
         assert plan is not None

@@ -15,13 +15,13 @@ from torch_mlir.dialects import arith, math, vector
 
 from rillet.codegen import index
 from rillet.codegen.cpu.cost_model import SUM_STEPS, choose_sum_part, choose_unroll
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.accumulators import add_parts, sum_of
 from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import Condition
 from rillet.codegen.emit.values import broadcast
 from rillet.codegen.index import Index
-from rillet.targets import Target
 
 
 @dataclass(frozen=True)
@@ -290,15 +290,15 @@ def multiply_add(kernel: KernelBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -
     element = element_type(c)
     if isinstance(element, ir.IntegerType):
         return arith.AddIOp(c, arith.MulIOp(a, b).result).result
-    if not kernel.target.fma:
+    if not kernel.target.machine.fma:
         return arith.AddFOp(c, arith.MulFOp(a, b).result).result
     return vector.FMAOp(a, b, c).result if is_vector else math.FmaOp(a, b, c).result
 
 
-def few_registers(target: Target, sums: ir.Type) -> bool:
+def few_registers(target: CpuTarget, sums: ir.Type) -> bool:
     """Whether sums of this type share their registers with addresses and with products of their own: scalar integers
     where no instruction multiplies and adds them."""
-    return isinstance(sums, ir.IntegerType) and target.arch == "riscv32"
+    return isinstance(sums, ir.IntegerType) and target.machine.arch == "riscv32"
 
 
 def element_type(value: ir.Value) -> ir.Type:

@@ -22,6 +22,7 @@ from rillet.codegen.cpu.contraction import microkernel
 from rillet.codegen.cpu.contraction.lhs import Batch, LeftRows, coordinates
 from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, element, guess, loop_sizes, merge
 from rillet.codegen.cpu.cost_model import Blocks
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit import epilogue, memory
 from rillet.codegen.emit.accumulators import Combiner, sum_of
 from rillet.codegen.emit.addresses import bind_argument
@@ -35,7 +36,6 @@ from rillet.codegen.index import Index
 from rillet.codegen.recognize import linear_access
 from rillet.codegen.recognize.contraction import Contraction
 from rillet.codegen.recognize.linear_access import DYNAMIC
-from rillet.targets import Target
 
 _MOST_ROWS = 8  # of a register tile: as many sums as two units with a latency of four cycles need
 _MOST_SUMS = 2048  # of a block, in scratch: a quarter of L1
@@ -43,7 +43,7 @@ _FEWEST_ROWS = 256  # of a block
 _SUM_CYCLES = 1.5  # to add up the lanes of one sum
 
 
-def narrow_plan(plan: Plan, target: Target) -> Plan | None:
+def narrow_plan(plan: Plan, target: CpuTarget) -> Plan | None:
     """The plan for lanes along the reduction: the loops of rows that lie behind each other in the results are one axis
     of it, the others are among the batches; None where that is no better.
     """
@@ -52,7 +52,7 @@ def narrow_plan(plan: Plan, target: Target) -> Plan | None:
     types = [element(c, c.left), element(c, c.right), c.product.accumulator_type]
     if not all(isinstance(t, ir.FloatType) for t in types) or c.companions or c.left_access.padding is not None:
         return None
-    lanes = target.lanes(max(ir.FloatType(t).width for t in types))
+    lanes = target.machine.lanes(max(ir.FloatType(t).width for t in types))
     if not steps or not 0 < columns < lanes or 2 * steps < lanes:
         return None
     inner = _last_rows(c, plan.epilogue)
@@ -102,18 +102,18 @@ def _vector_steps(plan: Plan, lanes: int) -> int:
     return guess(outer) * math.ceil(inner.extent / lanes)
 
 
-def _tile_rows(target: Target, columns: int, m: int) -> int:
+def _tile_rows(target: CpuTarget, columns: int, m: int) -> int:
     """A power of two: right-hand vectors stay in registers, left-hand ones are used as they are loaded."""
     rows = _MOST_ROWS
-    product = 1 if target.fma else 2
-    while rows > 1 and (rows * columns + columns + product > target.tile_registers or rows >= 2 * m):
+    product = 1 if target.machine.fma else 2
+    while rows > 1 and (rows * columns + columns + product > target.machine.tile_registers or rows >= 2 * m):
         rows //= 2
     return rows
 
 
-def _blocks(target: Target, tile: Tile, batches: int, m: int, steps: int) -> Blocks:
+def _blocks(target: CpuTarget, tile: Tile, batches: int, m: int, steps: int) -> Blocks:
     """Whole vectors of rows."""
-    cycles = m * tile.vectors * (steps / target.fma_ports + _SUM_CYCLES)
+    cycles = m * tile.vectors * (steps / target.machine.fma_ports + _SUM_CYCLES)
     wanted = cost_model.workgroups(target, batches * cycles)
     batch_blocks = min(batches, wanted)
     rows = max(_FEWEST_ROWS, math.ceil(m * batch_blocks / wanted))

@@ -13,6 +13,7 @@ from rillet.codegen import index
 from rillet.codegen.cpu import cost_model
 from rillet.codegen.cpu.cost_model import Blocks
 from rillet.codegen.cpu.dot_products.dot_products import DotProducts, products_of
+from rillet.codegen.cpu.machine import CpuTarget, with_integer_sums
 from rillet.codegen.emit import epilogue
 from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.epilogue import Epilogue
@@ -24,7 +25,6 @@ from rillet.codegen.recognize.contraction import Contraction, operations, recogn
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.linear_access import DYNAMIC, Access, argument_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
-from rillet.targets import Target
 
 _MOST_PAIRED_STEPS = 16384  # rows of a tile in scratch, in 16 bits, are a part of L2
 
@@ -98,7 +98,7 @@ class Plan:
         return 1 << (row_tiles.bit_length() - 1) if self.prefetch and row_tiles > 2 else 0
 
 
-def make_plan(function: KernelFunction, target: Target) -> Plan | None:
+def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     """The plan for a kernel that is a contraction with a point-wise epilogue; None for any other."""
     contraction = recognize(function)
     if contraction is None:
@@ -108,7 +108,12 @@ def make_plan(function: KernelFunction, target: Target) -> Plan | None:
 
 
 def plan_for(
-    function: KernelFunction, contraction: Contraction, after: Epilogue, target: Target, *, cache_blocks: bool = False
+    function: KernelFunction,
+    contraction: Contraction,
+    after: Epilogue,
+    target: CpuTarget,
+    *,
+    cache_blocks: bool = False,
 ) -> Plan | None:
     """The plan for a contraction with this epilogue; None when its right-hand side cannot be packed.
 
@@ -139,7 +144,8 @@ def plan_for(
     accumulator_bytes = element_bytes(contraction.product.accumulator_type)
     computes = _computes(contraction)
     pack = not right.panel and right.static_stride(contraction.column_loop) != 1
-    has_cache = target.l1d_bytes > 0  # without one a panel takes memory that is scarce, and sums would go through it
+    # Without a cache a panel takes memory that is scarce, and sums would go through it.
+    has_cache = target.machine.l1d_bytes > 0
     if computes and not pack and cache_blocks and has_cache and cost_model.computes_panels(m, operations(contraction)):
         pack, right_bytes = True, accumulator_bytes
     is_known = not any(a.extent == DYNAMIC for a in reductions)
@@ -158,7 +164,7 @@ def plan_for(
         paired=pairs is not None,
         computed=operations(contraction) if computes and not pack else 0,
     )
-    registers = target.with_integer_sums() if sums_are_integers else target
+    registers = with_integer_sums(target) if sums_are_integers else target
     chosen = cost_model.choose_tile(registers, m, n, k, factors, accumulator_bytes=accumulator_bytes)
     if contraction.companions and not pack and chosen.rows == 1:
         chosen = _one_panel(chosen, right)
@@ -236,7 +242,7 @@ def plan_for(
 
 
 def _for_few_rows(
-    plan: Plan, target: Target, n: int, k: int, factors: cost_model.Factors, counts: Sequence[int]
+    plan: Plan, target: CpuTarget, n: int, k: int, factors: cost_model.Factors, counts: Sequence[int]
 ) -> tuple[tuple[int, Plan], ...]:
     """The same grid with tiles for up to so many rows, factors computed as they are multiplied, and left-hand elements
     not spread: a copy would be used too seldom.
@@ -271,7 +277,7 @@ def _computes(contraction: Contraction) -> bool:
     return bool(contraction.companions) or (right.panel > 0 and is_integer and is_float)
 
 
-def _groups(contraction: Contraction, reductions: Sequence[Axis], target: Target) -> DotProducts | None:
+def _groups(contraction: Contraction, reductions: Sequence[Axis], target: CpuTarget) -> DotProducts | None:
     """How products of narrow integers go group by group, where the right-hand side is packed so and all is known."""
     known = all(axis.extent != DYNAMIC for axis in reductions)
     factors = factors_of(contraction.root, contraction.product)
@@ -293,7 +299,7 @@ def whole_groups(steps: int, group: int) -> int:
 
 
 def _pairs(
-    contraction: Contraction, reductions: Sequence[Axis], target: Target
+    contraction: Contraction, reductions: Sequence[Axis], target: CpuTarget
 ) -> tuple[NarrowFactor, NarrowFactor] | None:
     """The factors, where products of narrow integers go two by two: their right-hand sides lie one step beside the
     other, and left-hand rows are few enough for scratch."""
@@ -303,21 +309,21 @@ def _pairs(
         return right.merges(outer, inner, extents[inner])
 
     whole = merge(contraction.reduction_loops, extents, right_merges)
-    if not target.multiplies_pairs or len(whole) != 1 or not 2 <= whole[0].extent <= _MOST_PAIRED_STEPS:
+    if not target.machine.multiplies_pairs or len(whole) != 1 or not 2 <= whole[0].extent <= _MOST_PAIRED_STEPS:
         return None
     return factors_of(contraction.root, contraction.product)
 
 
-def _in_l2(blocks: Blocks, tile: Tile, column_bytes: int, target: Target) -> Blocks:
+def _in_l2(blocks: Blocks, tile: Tile, column_bytes: int, target: CpuTarget) -> Blocks:
     """The same with so few columns that half of L2 holds them, for each row tile passes them all."""
-    if not target.l2_bytes:
+    if not target.machine.l2_bytes:
         return blocks
-    most = max(1, target.l2_bytes // 2 // (column_bytes * tile.columns)) * tile.columns
+    most = max(1, target.machine.l2_bytes // 2 // (column_bytes * tile.columns)) * tile.columns
     return dataclasses.replace(blocks, columns=min(blocks.columns, most))
 
 
 def _residuals(
-    function: KernelFunction, contraction: Contraction, after: Epilogue, target: Target
+    function: KernelFunction, contraction: Contraction, after: Epilogue, target: CpuTarget
 ) -> tuple[Access, ...]:
     """The arguments that the epilogue reads in rows along the columns, and that are too large to be in L2."""
     found = []
@@ -331,9 +337,9 @@ def _residuals(
     return tuple(found)
 
 
-def _reads_runs(contraction: Contraction, reductions: Sequence[Axis], target: Target) -> bool:
+def _reads_runs(contraction: Contraction, reductions: Sequence[Axis], target: CpuTarget) -> bool:
     """Whether factors on the left come out of vectors of neighbours along the innermost reduction axis."""
-    if not target.fma_by_element or not reductions:
+    if not target.machine.fma_by_element or not reductions:
         return False
     contiguous = contraction.left_access.static_stride(reductions[-1].inner) == 1
     return contiguous and isinstance(contraction.product.accumulator_type, ir.FloatType)

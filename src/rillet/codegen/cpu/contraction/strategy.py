@@ -17,11 +17,11 @@ from rillet.codegen import index
 from rillet.codegen.cpu.contraction.narrow import NarrowWorkgroup, narrow_plan
 from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, choice, grid, loop_sizes, make_plan
 from rillet.codegen.cpu.contraction.tile import TileEmitter
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.blocks import Segment, Span, each, each_column_tile, each_row_tile, workgroup_span
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
-from rillet.targets import Target
 
 
 class ContractionStrategy:
@@ -29,11 +29,11 @@ class ContractionStrategy:
 
     name = "contraction"
 
-    def matches(self, function: KernelFunction, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
         """True for one contraction of two arguments with a point-wise epilogue."""
         return make_plan(function, target) is not None
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
         """Emit the kernel."""
         plan = make_plan(function, target)
         assert plan is not None

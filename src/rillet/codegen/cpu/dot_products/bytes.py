@@ -15,6 +15,7 @@ from torch_mlir.dialects import arith, vector
 from rillet.codegen.coordinates import Lane
 from rillet.codegen.cpu import cost_model, intrinsics
 from rillet.codegen.cpu.dot_products import pairs as pair_products
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.kernel import KernelBuilder
@@ -22,7 +23,6 @@ from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
-from rillet.targets import Target
 
 _BYTES = 16  # of a vector register
 _HALF = 128  # what turning a byte's highest bit is worth
@@ -83,7 +83,7 @@ class MveProducts(ByteProducts):
     unroll = 1
     sums_apart = True
 
-    def tile(self, target: Target, m: int, n: int, groups: int) -> Tile:
+    def tile(self, target: CpuTarget, m: int, n: int, groups: int) -> Tile:
         """Eight registers can hold sums, and a vector of the epilogue has four columns."""
         return Tile(min(m, 2), 1, 4)
 
@@ -112,7 +112,7 @@ class WideningProducts(ByteProducts):
     sums_apart = True
     sum_lanes = 4
 
-    def tile(self, target: Target, m: int, n: int, groups: int) -> Tile:
+    def tile(self, target: CpuTarget, m: int, n: int, groups: int) -> Tile:
         """A register for each sum, and for what is multiplied by all rows or columns."""
         return Tile(min(m, 4), 1, 4)
 
@@ -146,7 +146,7 @@ class NeonProducts(ByteProducts):
     unroll = 4
     sums_apart = False
 
-    def tile(self, target: Target, m: int, n: int, groups: int) -> Tile:
+    def tile(self, target: CpuTarget, m: int, n: int, groups: int) -> Tile:
         """As for floats: a group of a column takes four bytes, a sum too."""
         return cost_model.choose_tile(target, m, n, groups)
 

@@ -13,13 +13,13 @@ from torch_mlir import ir
 
 from rillet.codegen.cpu.dot_products.bytes import MveProducts, NeonProducts, WideningProducts
 from rillet.codegen.cpu.dot_products.dsp import DspProducts
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.linear_access import Access
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
-from rillet.targets import Target
 
 
 class DotProducts(Protocol):
@@ -60,7 +60,7 @@ class DotProducts(Protocol):
     def ones(self) -> ir.Value:
         """What multiplies a group of ones."""
 
-    def tile(self, target: Target, m: int, n: int, groups: int) -> Tile:
+    def tile(self, target: CpuTarget, m: int, n: int, groups: int) -> Tile:
         """The register tile for ``m`` rows, ``n`` columns and as many groups."""
 
     def left(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
@@ -85,17 +85,17 @@ class DotProducts(Protocol):
         """Copy ``length`` elements of a row, ``stride`` apart, to scratch, as ``left`` reads them."""
 
 
-def products_of(target: Target, right: Access, factors: tuple[NarrowFactor, NarrowFactor]) -> DotProducts | None:
+def products_of(target: CpuTarget, right: Access, factors: tuple[NarrowFactor, NarrowFactor]) -> DotProducts | None:
     """How the target multiplies these factors, the right-hand side being packed as ``right``; None if it cannot."""
-    packed = (right.together, right.ways) == (target.pack_k, target.pack_k_ways)
+    packed = (right.together, right.ways) == (target.packing.steps, target.packing.ways)
     if not packed or factors[1].zero_point:
         return None
-    if target.dot_products == "dsp":
+    if target.machine.dot_products == "dsp":
         return DspProducts(*factors)
-    if target.dot_products == "mve":
+    if target.machine.dot_products == "mve":
         return MveProducts(*factors)
-    if target.dot_products == "neon":
-        return NeonProducts(*factors, mixed="i8mm" in target.features)
-    if target.dot_products == "neon-widening":
+    if target.machine.dot_products == "neon":
+        return NeonProducts(*factors, mixed="i8mm" in target.machine.features)
+    if target.machine.dot_products == "neon-widening":
         return WideningProducts(*factors)
     return None

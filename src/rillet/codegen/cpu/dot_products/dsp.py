@@ -15,6 +15,7 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen import index
 from rillet.codegen.cpu import intrinsics
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit import blocks, memory
 from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.factors import widen
@@ -23,7 +24,6 @@ from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
-from rillet.targets import Target
 
 _WORD = 4  # bytes
 
@@ -43,7 +43,7 @@ class DspProducts:
     in_place = False
     shift = 0
 
-    def tile(self, target: Target, m: int, n: int, groups: int) -> Tile:
+    def tile(self, target: CpuTarget, m: int, n: int, groups: int) -> Tile:
         """Two rows by two columns: four sums, four registers of widened right-hand pairs, one of a left-hand pair and
         the addresses fit the 14 registers there are. With one row no right-hand pair is used twice, and four columns
         share each left-hand pair."""

@@ -13,12 +13,12 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rillet.targets import Target
+from rillet.codegen.cpu.machine import CpuTarget
 
 _OPS = {"arith.maximumf": arith.CmpFPredicate.OLE, "arith.minimumf": arith.CmpFPredicate.OGE}
 
 
-def run(module: ir.Module, target: Target) -> None:
+def run(module: ir.Module, target: CpuTarget) -> None:
     """Mark maxima and minima with a constant ``nsz`` (no signed zeros), or make them comparisons, in ``module``."""
     flag = ir.Attribute.parse("#arith.fastmath<nsz>", module.context)
     found: list[ir.Operation] = []
@@ -30,7 +30,7 @@ def run(module: ir.Module, target: Target) -> None:
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    for op in () if target.maximum_propagates_nan else found:
+    for op in () if target.machine.maximum_propagates_nan else found:
         x, limit = op.operands if is_constant(op.operands[1]) else reversed(list(op.operands))
         if is_nan(limit):
             continue

@@ -6,7 +6,7 @@ from torch_mlir import ir, passmanager
 
 from rillet.codegen import math
 from rillet.codegen.cpu.legalize import clamps, masks, nearest_integers, quantize, to_integers
-from rillet.targets import Target
+from rillet.codegen.cpu.machine import CpuTarget
 
 _STORAGE_FLOATS = ("f16", "bf16", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f4E2M1FN")
 _WIDEN_SMALL_FLOATS = (
@@ -17,7 +17,7 @@ _WIDEN_SMALL_FLOATS = (
 )
 
 
-def run(module: ir.Module, target: Target) -> None:
+def run(module: ir.Module, target: CpuTarget) -> None:
     """Compute small floats in f32, define conversions to integers, simplify clamps, then expand what the target lacks.
 
     Mutates ``module``.
@@ -29,5 +29,5 @@ def run(module: ir.Module, target: Target) -> None:
     to_integers.run(module)
     clamps.run(module, target)
     math.expand(module, target)
-    if target.pointer_bits != 64:
+    if target.machine.pointer_bits != 64:
         masks.run(module)

@@ -17,8 +17,8 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.cpu import intrinsics
 from rillet.codegen.cpu.legalize.clamps import constant_number
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.values import constant
-from rillet.targets import Target
 
 _LANES = 4  # of an MVE register
 _LARGEST = 2**24  # integers up to here are floats
@@ -38,9 +38,9 @@ class Requantization:
     limits: tuple[tuple[str, int], ...]
 
 
-def run(module: ir.Module, target: Target) -> None:
+def run(module: ir.Module, target: CpuTarget) -> None:
     """Rewrite every such conversion to 32-bit integers in ``module``."""
-    if not target.converts_to_nearest:
+    if not target.machine.converts_to_nearest:
         return
     found: list[Requantization] = []
 
@@ -88,9 +88,9 @@ def match_requantization(conversion: ir.Operation) -> Requantization | None:
     return Requantization(conversion, op.operands[0], shift, tuple(reversed(limits)))
 
 
-def _in_integers(match: Requantization, target: Target) -> ir.Value:
+def _in_integers(match: Requantization, target: CpuTarget) -> ir.Value:
     type_ = match.conversion.results[0].type
-    if target.arch == "riscv32" and [name for name, _ in match.limits] in _ORDERS:
+    if target.machine.arch == "riscv32" and [name for name, _ in match.limits] in _ORDERS:
         return _clamped_before(match, target)
     total = _nearest(match.rounded, type_, target)
     if match.shift:
@@ -100,7 +100,7 @@ def _in_integers(match: Requantization, target: Target) -> ir.Value:
     return total
 
 
-def _clamped_before(match: Requantization, target: Target) -> ir.Value:
+def _clamped_before(match: Requantization, target: CpuTarget) -> ir.Value:
     """Clamped as a float, by one instruction for each limit: integers take comparisons and branches."""
     x, limits = match.rounded, dict(match.limits)
     low, high = (constant(float(limits[name] - match.shift), x.type) for name in ("arith.maximumf", "arith.minimumf"))
@@ -111,11 +111,11 @@ def _clamped_before(match: Requantization, target: Target) -> ir.Value:
     return arith.AddIOp(made, constant(match.shift, type_)).result if match.shift else made
 
 
-def _nearest(x: ir.Value, type_: ir.Type, target: Target) -> ir.Value:
+def _nearest(x: ir.Value, type_: ir.Type, target: CpuTarget) -> ir.Value:
     """Saturating, and to even at ties."""
     if isinstance(type_, ir.VectorType):
         return _nearest_vector(x, ir.VectorType(type_))
-    if target.arch == "arm":
+    if target.machine.arch == "arm":
         return arith.BitcastOp(type_, intrinsics.call("llvm.arm.vcvtr.f32", ir.F32Type.get(), x)).result
     return intrinsics.call("llvm.lrint.i32.f32", type_, x)
 

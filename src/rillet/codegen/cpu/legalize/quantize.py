@@ -15,16 +15,16 @@ from torch_mlir.dialects import arith
 
 from rillet.codegen.cpu import intrinsics
 from rillet.codegen.cpu.legalize.nearest_integers import Requantization, match_requantization
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.values import constant
-from rillet.targets import Target
 
 _MOST = 1 << 22  # of limits and zero points
 _LIMITS = ("arith.maximumf", "arith.minimumf")
 
 
-def run(module: ir.Module, target: Target) -> None:
+def run(module: ir.Module, target: CpuTarget) -> None:
     """Rewrite every conversion in ``module`` that ends a quantization, for targets that round as they convert."""
-    if not target.rounds_in_conversions:
+    if not target.machine.rounds_in_conversions:
         return
     found: list[Requantization] = []
 

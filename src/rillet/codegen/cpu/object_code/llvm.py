@@ -12,9 +12,9 @@ import llvmlite.binding as llvm
 from torch_mlir import ir, passmanager
 from torch_mlir._mlir_libs._mlirDialectsLLVM import translate_module_to_llvmir  # its operations take long to import
 
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.object_code import mve, object_file
 from rillet.errors import CompileError
-from rillet.targets import Target
 
 # The state structure of docs/reference/kernel-abi.md; LLVM lays it out for the target.
 _STATE = "{ ptr, ptr, [3 x i32], i32, ptr, iSIZE }"
@@ -31,9 +31,9 @@ class ObjectOptions:
     vectorize_loops: bool = False  # vectorize and unroll; kernels written on vectors, unrolled already, only get larger
 
 
-def lower(module: ir.Module, target: Target) -> str:
+def lower(module: ir.Module, target: CpuTarget) -> str:
     """Lower a kernel module (func, scf, memref, vector, arith) to LLVM IR text. Mutates ``module``."""
-    bits = target.pointer_bits
+    bits = target.machine.pointer_bits
     layout = f"#dlti.dl_spec<index = {bits} : i32>"
     module.operation.attributes["dlti.dl_spec"] = ir.Attribute.parse(layout, module.context)
     passes = (
@@ -150,21 +150,21 @@ def _double_bits(bits: int) -> int:
 
 
 def wrap(
-    text: str, name: str, bindings: int, scalars: Sequence[str], target: Target, *, optimize_for_size: bool = False
+    text: str, name: str, bindings: int, scalars: Sequence[str], target: CpuTarget, *, optimize_for_size: bool = False
 ) -> str:
     """Add the ABI functions ``NAME`` and ``NAME__count`` to LLVM IR that defines ``NAME__body`` and ``NAME__grid``.
 
     ``scalars``: the MLIR types of the push constants, in order.
     """
     text = re.sub(r"^define (?:dso_local )?(.*@([\w.]+).*)\{$", _internal, text, flags=re.MULTILINE)
-    size = f"i{target.pointer_bits}"
+    size = f"i{target.machine.pointer_bits}"
     state = _STATE.replace("iSIZE", size)
     loads, values = _scalar_loads(scalars, size)
     pointers = []
     for n in range(bindings):
         loads_n = [
             f"  %pb{n} = getelementptr ptr, ptr %bindings, i32 {n}",
-            f"  %b{n} = load ptr, ptr %pb{n}, align {target.pointer_bits // 8}, !invariant.load !900",
+            f"  %b{n} = load ptr, ptr %pb{n}, align {target.machine.pointer_bits // 8}, !invariant.load !900",
         ]
         pointers += loads_n
     arguments = ", ".join(
@@ -230,12 +230,12 @@ def _scalar_loads(scalars: Sequence[str], size: str) -> tuple[list[str], list[st
     return lines, values
 
 
-def emit_object(text: str, target: Target, options: ObjectOptions = ObjectOptions()) -> bytes:
+def emit_object(text: str, target: CpuTarget, options: ObjectOptions = ObjectOptions()) -> bytes:
     """Optimize LLVM IR text and generate a relocatable object. Deterministic. Raises ``CompileError`` on invalid IR."""
     return emit(text, target, options, assembly=False)[0]
 
 
-def emit(text: str, target: Target, options: ObjectOptions, *, assembly: bool) -> tuple[bytes, str]:
+def emit(text: str, target: CpuTarget, options: ObjectOptions, *, assembly: bool) -> tuple[bytes, str]:
     """``emit_object``'s object and, when asked for, the same code as assembly."""
     machine = _machine(target, options.optimize_for_size)
     module = optimize(text, target, options)
@@ -252,10 +252,10 @@ def emit(text: str, target: Target, options: ObjectOptions, *, assembly: bool) -
     return blob, listing
 
 
-def optimize(text: str, target: Target, options: ObjectOptions) -> llvm.ModuleRef:
+def optimize(text: str, target: CpuTarget, options: ObjectOptions) -> llvm.ModuleRef:
     """Parse, verify and optimize LLVM IR text for a target."""
     machine = _machine(target, options.optimize_for_size)
-    module = _parse(f'target triple = "{target.triple}"\n{text}', target, machine)
+    module = _parse(f'target triple = "{target.machine.triple}"\n{text}', target, machine)
     tuning = llvm.PipelineTuningOptions(speed_level=2)
     tuning.loop_vectorization = options.vectorize_loops
     tuning.slp_vectorization = options.vectorize_loops
@@ -265,7 +265,7 @@ def optimize(text: str, target: Target, options: ObjectOptions) -> llvm.ModuleRe
     return module
 
 
-def _parse(text: str, target: Target, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def _parse(text: str, target: CpuTarget, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     try:
         module = llvm.parse_assembly(text)
         module.data_layout = str(machine.target_data)
@@ -276,14 +276,14 @@ def _parse(text: str, target: Target, machine: llvm.TargetMachine) -> llvm.Modul
 
 
 @functools.cache
-def _machine(target: Target, optimize_for_size: bool) -> llvm.TargetMachine:
+def _machine(target: CpuTarget, optimize_for_size: bool) -> llvm.TargetMachine:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu,
-        features=target.llvm_features,
+    return llvm.Target.from_triple(target.machine.triple).create_target_machine(
+        cpu=target.machine.cpu,
+        features=target.machine.llvm_features,
         opt=2 if optimize_for_size else 3,
-        reloc="static" if target.is_bare_metal else "pic",
-        codemodel="small" if target.arch in ("x86_64", "aarch64") else "default",
-        abiname=target.abi,
+        reloc="pic" if target.deployment.position_independent else "static",
+        codemodel="small" if target.machine.arch in ("x86_64", "aarch64") else "default",
+        abiname=target.machine.abi,
     )

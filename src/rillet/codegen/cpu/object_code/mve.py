@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.errors import CompileError
-from rillet.targets import Target
 
 _TO_FLOAT = re.compile(r"^  (%[\w.]+) = ([su]itofp <\d+ x i\d+> .* to (<(\d+) x (float|half)>).*)$")
 _TO_INTEGER = re.compile(r"^  (%[\w.]+) = (fpto[su]i) (<(\d+) x (float|half)>) ([^ ]+) to (.*)$")
@@ -18,9 +18,9 @@ _SUFFIX = {"float": "f32", "half": "f16"}
 _WRONG = re.compile(r"^\s*vcvt\.\S+\s+q\d+,\s*q\d+,\s*(?!#)\S+", re.MULTILINE)
 
 
-def is_affected(target: Target) -> bool:
+def is_affected(target: CpuTarget) -> bool:
     """Whether the target's vector unit is MVE."""
-    return any(f.startswith("mve") for f in target.features)
+    return any(f.startswith("mve") for f in target.machine.features)
 
 
 def fence_conversions(text: str) -> str:

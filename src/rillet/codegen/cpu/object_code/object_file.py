@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.object_code import elf, wasm
 from rillet.codegen.cpu.object_code.sizes import Sizes
 from rillet.errors import CompileError
-from rillet.targets import Target
 
 
 def sizes(blob: bytes) -> Sizes:
@@ -20,16 +20,16 @@ def undefined_symbols(blob: bytes) -> list[str]:
     return _reader(blob).undefined_symbols(blob)  # type: ignore[no-any-return]
 
 
-def check_float_abi(blob: bytes, target: Target, what: str) -> None:
+def check_float_abi(blob: bytes, target: CpuTarget, what: str) -> None:
     """Refuse an object that passes floats otherwise than the target says: linkers mix the two without a word.
 
     Raises ``CompileError``.
     """
     found = _reader(blob).float_abi(blob)
-    if found is not None and found != target.float_abi:
+    if found is not None and found != target.machine.float_abi:
         raise CompileError(
             f"{what} passes floating-point arguments by the {found}-float convention, but target {target.name} uses "
-            f"the {target.float_abi}-float one: linking them would give wrong results"
+            f"the {target.machine.float_abi}-float one: linking them would give wrong results"
         )
 
 

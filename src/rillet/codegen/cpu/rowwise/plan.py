@@ -10,6 +10,7 @@ from torch_mlir import ir
 
 from rillet.codegen import index
 from rillet.codegen.cpu.caches import read_ahead
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.emit.vector_loop import Shape, shape_for
@@ -19,7 +20,6 @@ from rillet.codegen.recognize import softmax
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.codegen.recognize.stages import Stages
-from rillet.targets import Target
 
 _BLOCK_BYTES = 32 * 1024
 _LONG_COLUMNS = 512  # columns of a workgroup where they are long: runs that are worth reading ahead
@@ -51,7 +51,7 @@ class Plan:
         return Choice(made.problem, dataclasses.replace(made.knobs, tile_rows=self.together))
 
 
-def make_plan(function: KernelFunction, target: Target) -> Plan:
+def make_plan(function: KernelFunction, target: CpuTarget) -> Plan:
     dimensions = Dimensions(function)
     shared = dimensions.shared()
     softmax.mark(function, dimensions, set(shared))
@@ -90,11 +90,11 @@ def _has_long_columns(
     outer: set[Dimension],
     across: Dimension,
     lanes: int,
-    target: Target,
+    target: CpuTarget,
 ) -> bool:
     """Whether a vector of columns takes more than the L1 cache, where all stages run down the same single dimension."""
-    if target.is_bare_metal:
-        return False  # small code
+    if target.deployment.small_code:
+        return False
     fixed = {*outer, across}
     down: set[Dimension] = set()
     size, extent = 0, 0
@@ -115,14 +115,14 @@ def _has_long_columns(
         axes = [d for d in dimensions.axes(port.value) if d not in fixed]
         if port.value not in reduced and (len(axes) != 1 or axes[0] not in down):
             return False
-    return len(down) == 1 and extent != _DYNAMIC and extent * lanes * size >= target.l1d_bytes
+    return len(down) == 1 and extent != _DYNAMIC and extent * lanes * size >= target.machine.l1d_bytes
 
 
-def _rows_together(function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension], target: Target) -> int:
+def _rows_together(function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension], target: CpuTarget) -> int:
     """As many rows as fill less than half of the L1 cache with what is read and written of them, at most ``_TOGETHER``
     and no more than there are. In longer rows the ends of reductions hardly count, and fewer streams read faster."""
-    if target.is_bare_metal:
-        return 1  # small code
+    if target.deployment.small_code:
+        return 1
     row_bytes, rows = 0, 1
     for port in (*function.arguments, *function.results):
         extents = dict(zip(dimensions.axes(port.value), port.type.shape, strict=True))
@@ -133,7 +133,7 @@ def _rows_together(function: KernelFunction, dimensions: Dimensions, fixed: set[
         outside = [_TOGETHER if e == _DYNAMIC else e for d, e in extents.items() if d in fixed]
         rows = max(rows, math.prod(outside))
     together = _TOGETHER
-    while together > 1 and (together * row_bytes >= target.l1d_bytes // 2 or together > rows):
+    while together > 1 and (together * row_bytes >= target.machine.l1d_bytes // 2 or together > rows):
         together //= 2
     return together
 

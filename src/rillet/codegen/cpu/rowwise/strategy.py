@@ -23,6 +23,7 @@ from torch_mlir import ir
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.caches import streaming
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.rowwise.columns import Columns
 from rillet.codegen.cpu.rowwise.plan import Plan, blocking, extent_of, grid, intermediates_are_static, make_plan
 from rillet.codegen.cpu.rowwise.reduction import Row, Scratch, reduce, with_coordinate
@@ -35,7 +36,6 @@ from rillet.codegen.emit.vector_loop import Shape, tail_mask, vector_loop
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import POINTWISE_OPS, KernelFunction, Port
 from rillet.codegen.recognize.shared_dimensions import Dimension
-from rillet.targets import Target
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -45,12 +45,12 @@ class _Rowwise:
     vectorize_loops = False
     collapses = True
 
-    def matches(self, function: KernelFunction, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
         if not function.reductions or not all(op.name in POINTWISE_OPS for op in function.tensor_ops):
             return False
         return intermediates_are_static(function)
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
         plan = make_plan(function, target)
         kernel.choice = plan.choice
         kernel.grid(lambda: grid(kernel, plan))
@@ -61,7 +61,7 @@ class _Rowwise:
                 _emit_block(kernel, plan)
 
 
-def _streams(plan: Plan, target: Target) -> bool:
+def _streams(plan: Plan, target: CpuTarget) -> bool:
     """Whether results may be stored past the caches: what a stage keeps for later ones, otherwise in their memory, must
     then have a place in the caches."""
     size = 0
@@ -71,7 +71,7 @@ def _streams(plan: Plan, target: Target) -> bool:
         if plan.across is not None or _DYNAMIC in extents:
             return False
         size += storage_bytes(storage_type(type_.element_type)) * math.prod(extents)
-    return plan.together * size <= target.l2_bytes // 4
+    return plan.together * size <= target.machine.l2_bytes // 4
 
 
 def _axes_within_row(plan: Plan, value: ir.Value) -> list[int]:

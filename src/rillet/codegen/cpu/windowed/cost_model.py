@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rillet.codegen.cpu.cost_model import FMA_LATENCY, L2_BYTES_PER_CYCLE, LOAD_PORTS, workgroups
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.memory import LINE_BYTES
 from rillet.codegen.knobs import Knobs
-from rillet.targets import Target
 
 UNROLLED_OPERATIONS = 144
 SMALL_UNROLLED_OPERATIONS = 96  # the same where code must be small
@@ -137,14 +137,14 @@ class WindowBlocks:
         return WindowBlocks(knobs.row_tiles or self.outer, columns)
 
 
-def unrolled_operations(target: Target) -> int:
+def unrolled_operations(target: CpuTarget) -> int:
     """How many steps of a window, for all results of a tile, are written out at most."""
-    return UNROLLED_OPERATIONS if target.l2_bytes else SMALL_UNROLLED_OPERATIONS
+    return UNROLLED_OPERATIONS if target.machine.l2_bytes else SMALL_UNROLLED_OPERATIONS
 
 
-def tile_cycles(target: Target, window: Window, tile: WindowTile) -> float:
+def tile_cycles(target: CpuTarget, window: Window, tile: WindowTile) -> float:
     """Cycles of one tile: what the core takes, or memory beyond L2, whichever takes longer."""
-    arithmetic = window.steps * tile.accumulators * (1 if target.fma else 2) / target.fma_ports
+    arithmetic = window.steps * tile.accumulators * (1 if target.machine.fma else 2) / target.machine.fma_ports
     reloads = _reloads(target, window, tile)
     read = sum(operand.elements(tile.lines, tile.rows) for operand in window.operands) * tile.vectors
     loads = (read + reloads) / LOAD_PORTS
@@ -159,25 +159,25 @@ def tile_cycles(target: Target, window: Window, tile: WindowTile) -> float:
     return max(core, memory) + OVERLAP_CYCLES * min(core, memory)
 
 
-def _vector_bytes(target: Target) -> int:
-    return max(1, target.vector_bits // 8)
+def _vector_bytes(target: CpuTarget) -> int:
+    return max(1, target.machine.vector_bits // 8)
 
 
-def _chain_cycles(target: Target, window: Window, tile: WindowTile, loads: float) -> float:
+def _chain_cycles(target: CpuTarget, window: Window, tile: WindowTile, loads: float) -> float:
     """Cycles that the sums of one result keep a tile waiting: chains of one tile run side by side, and on an
     out-of-order core those of the next tiles too."""
     instructions = window.steps * tile.accumulators + loads
-    tiles = 1 + (REORDERED / instructions if target.l2_bytes else 0)
+    tiles = 1 + (REORDERED / instructions if target.machine.l2_bytes else 0)
     return FMA_LATENCY * window.steps / tiles
 
 
-def _beyond_l2_cycles(target: Target, window: Window, tile: WindowTile) -> float:
+def _beyond_l2_cycles(target: CpuTarget, window: Window, tile: WindowTile) -> float:
     """Cycles that memory beyond L2 takes for what a tile reads first and writes, 0 where L2 holds what is read.
 
     Positions of a line next to each other are one stream for a prefetcher only across tiles: the first new one goes on
     where the tile before ended, and each of the others begins a stream, of all columns.
     """
-    if not target.l2_bytes or window.bytes(window.lines, window.rows) <= target.l2_bytes:
+    if not target.machine.l2_bytes or window.bytes(window.lines, window.rows) <= target.machine.l2_bytes:
         return 0.0
     moving = [operand for operand in window.operands if operand.moves]
     new = sum(o.lines.further(tile.lines) * o.rows.further(tile.rows) * o.others for o in moving) * tile.vectors
@@ -186,7 +186,7 @@ def _beyond_l2_cycles(target: Target, window: Window, tile: WindowTile) -> float
     return moved + STREAM_CYCLES * streams * tile.columns / window.columns
 
 
-def _reloads(target: Target, window: Window, tile: WindowTile) -> float:
+def _reloads(target: CpuTarget, window: Window, tile: WindowTile) -> float:
     """Weights that a tile loads again, for they do not stay in registers beside the sums while lines share them.
 
     One register holds what was read; without fused multiply-add three more hold products under way, and without
@@ -197,22 +197,22 @@ def _reloads(target: Target, window: Window, tile: WindowTile) -> float:
     if not weights or image is None:
         return 0.0
     live = weights * image.lines.readers(tile.lines) / len(image.lines.offsets)
-    spare = 1 if target.fma and target.arch == "x86_64" else 4
-    free = target.tile_registers - tile.accumulators - spare
+    spare = 1 if target.machine.fma and target.machine.arch == "x86_64" else 4
+    free = target.machine.tile_registers - tile.accumulators - spare
     return max(0.0, 1 - free / live) * weights * tile.lines
 
 
-def _exposed(target: Target, window: Window, tile: WindowTile) -> float:
+def _exposed(target: CpuTarget, window: Window, tile: WindowTile) -> float:
     """Vectors that a tile gets from L2, by what does not hide of each.
 
     Tiles next to each other along the columns come first, then along the rows. What tiles read of all columns stays in
     L1 for the next ones along the rows if L1 holds it together with the weights; what they share with the line of tiles
     before is still there if L1 holds a whole line of tiles.
     """
-    if window.bytes(window.lines, window.rows) <= target.l1d_bytes // 2:
+    if window.bytes(window.lines, window.rows) <= target.machine.l1d_bytes // 2:
         return 0.0
-    stays = window.bytes(tile.lines, tile.rows) <= target.l1d_bytes
-    line_stays = window.bytes(tile.lines, window.rows) <= target.l1d_bytes
+    stays = window.bytes(tile.lines, tile.rows) <= target.machine.l1d_bytes
+    line_stays = window.bytes(tile.lines, window.rows) <= target.machine.l1d_bytes
     new = again = 0
     for operand in window.operands:
         lines, rows = operand.lines, operand.rows
@@ -223,17 +223,17 @@ def _exposed(target: Target, window: Window, tile: WindowTile) -> float:
     return (EXPOSED_NEW * new + EXPOSED_AGAIN * again) * tile.vectors
 
 
-def _conflicts(target: Target, window: Window, tile: WindowTile) -> int:
+def _conflicts(target: CpuTarget, window: Window, tile: WindowTile) -> int:
     """Cache lines that a tile takes a part of, and that are gone when the next one takes another part.
 
     Positions next to each other are all columns apart, lines all of their positions; where both are multiples of a
     power of two of cache lines, what a tile reads shares as many sets fewer.
     """
-    sets = target.l1d_bytes // (LINE_BYTES * L1_WAYS)
+    sets = target.machine.l1d_bytes // (LINE_BYTES * L1_WAYS)
     lost = 0
     for operand in window.operands:
         pitch = window.columns * operand.element_bytes
-        if not target.l2_bytes or not operand.moves or pitch % LINE_BYTES:
+        if not target.machine.l2_bytes or not operand.moves or pitch % LINE_BYTES:
             continue
         apart = math.gcd(pitch // LINE_BYTES, sets)
         touched = operand.lines.positions(tile.lines) * operand.rows.positions(tile.rows)
@@ -242,7 +242,7 @@ def _conflicts(target: Target, window: Window, tile: WindowTile) -> int:
     return lost
 
 
-def window_cycles(target: Target, window: Window, tile: WindowTile) -> float:
+def window_cycles(target: CpuTarget, window: Window, tile: WindowTile) -> float:
     """Cycles of the whole reduction by ``tile``, with smaller tiles at the ends of lines, rows and columns."""
     vectors = math.ceil(window.columns / tile.lanes)
     parts = (_parts(window.lines, tile.lines), _parts(window.rows, tile.rows), _parts(vectors, tile.vectors))
@@ -258,7 +258,7 @@ def _parts(total: int, size: int) -> list[tuple[int, int]]:
 
 
 @functools.lru_cache(maxsize=64)
-def choose_tile(target: Target, window: Window, lanes: int) -> WindowTile:
+def choose_tile(target: CpuTarget, window: Window, lanes: int) -> WindowTile:
     """The tile with the lowest modelled time, but for a margin: a few percent for fewer copies of the loop, then one
     percent for less code in it."""
     cost = {tile: window_cycles(target, window, tile) for tile in tiles(target, window, lanes)}
@@ -273,15 +273,15 @@ def _within(margin: float, cost: dict[WindowTile, float]) -> list[WindowTile]:
     return [tile for tile, cycles in cost.items() if cycles <= bound]
 
 
-def tiles(target: Target, window: Window, lanes: int) -> Iterator[WindowTile]:
+def tiles(target: CpuTarget, window: Window, lanes: int) -> Iterator[WindowTile]:
     """The tiles worth considering: sums take part of the registers, and the window is unrolled where lines share it."""
     vectors = min(math.ceil(window.columns / lanes), ACCUMULATORS)
-    lines = min(window.lines, MOST_LINES) if target.l2_bytes else 1
+    lines = min(window.lines, MOST_LINES) if target.machine.l2_bytes else 1
     temporaries = 2 + SPREAD_REGISTERS * any(operand.spread for operand in window.operands)
-    most = MOST_ACCUMULATORS if target.l2_bytes else ACCUMULATORS
+    most = MOST_ACCUMULATORS if target.machine.l2_bytes else ACCUMULATORS
     if window.converts:
         temporaries, most = temporaries + CONVERTED_REGISTERS, min(most, CONVERTED_ACCUMULATORS)
-    room = max(1, min(most, target.tile_registers - temporaries))
+    room = max(1, min(most, target.machine.tile_registers - temporaries))
     for i, r, v in itertools.product(range(1, lines + 1), range(1, min(window.rows, room) + 1), range(1, vectors + 1)):
         tile = WindowTile(r, v, lanes, i)
         if tile.accumulators <= room and (i == 1 or window.steps * tile.accumulators <= unrolled_operations(target)):
@@ -296,7 +296,7 @@ def copies(window: Window, tile: WindowTile) -> int:
     )
 
 
-def choose_blocks(target: Target, window: Window, tile: WindowTile) -> WindowBlocks:
+def choose_blocks(target: CpuTarget, window: Window, tile: WindowTile) -> WindowBlocks:
     """How a windowed reduction is split over workgroups: outer positions first, then columns, in whole tiles."""
     outer = window.outer * math.ceil(window.lines / tile.lines)
     column_tiles = math.ceil(window.columns / tile.columns)

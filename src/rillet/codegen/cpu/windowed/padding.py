@@ -50,7 +50,7 @@ class PaddedInput:
         self._along = _line_axis(plan, which)
         columns = plan.root.loop_extents[plan.column_loop]
         element = storage_bytes(storage_type(ir.RankedTensorType(which.value.type).element_type))
-        most = (_MOST_RUN_BYTES if kernel.target.l2_bytes else _SMALL_RUN_BYTES) // element
+        most = (_MOST_RUN_BYTES if kernel.target.machine.l2_bytes else _SMALL_RUN_BYTES) // element
         lane_run, column_run = plan.tile.lanes * max(step, 1), (columns - 1) * step + 1
         self._has_columns = columns != DYNAMIC and step > 0 and column_run <= most
         run = column_run if self._has_columns else lane_run

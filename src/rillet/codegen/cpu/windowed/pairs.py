@@ -13,19 +13,19 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.codegen.cpu import intrinsics
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.values import constant
 from rillet.codegen.recognize.contraction import Product
 from rillet.codegen.recognize.kernel_function import Generic
 from rillet.codegen.recognize.linear_access import Access
 from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
-from rillet.targets import Target
 
 Position = tuple[int, ...]  # of the window, along its unrolled loops
 
 
-def factors(root: Generic, product: Product | None, lanes: int, target: Target) -> tuple[NarrowFactor, ...]:
+def factors(root: Generic, product: Product | None, lanes: int, target: CpuTarget) -> tuple[NarrowFactor, ...]:
     """The factors, where their products go two by two; else none."""
-    if product is None or target.dot_products != "dsp" or lanes != 1:
+    if product is None or target.machine.dot_products != "dsp" or lanes != 1:
         return ()
     found = factors_of(root, product)
     return () if found is None or any(f.zero_point for f in found) else found

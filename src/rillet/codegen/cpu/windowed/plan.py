@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.codegen.cpu.cost_model import DYNAMIC_EXTENT
+from rillet.codegen.cpu.machine import CpuTarget, with_integer_sums
 from rillet.codegen.cpu.windowed import cost_model
 from rillet.codegen.cpu.windowed import pairs as window_pairs
 from rillet.codegen.cpu.windowed.cost_model import Operand, Reach, Window, WindowBlocks, WindowTile
@@ -25,7 +26,6 @@ from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.codegen.recognize.lanes import is_vectorizable, lanes_for
 from rillet.codegen.recognize.linear_access import DYNAMIC, Access, GroupedAccess, argument_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
-from rillet.targets import Target
 
 # Strides along the vectorized axis beyond this make every lane a cache line of its own.
 _MAX_LANE_STRIDE = 4
@@ -52,7 +52,7 @@ class Plan:
     pairs: tuple[NarrowFactor, ...]  # factors whose products go two positions of the window at a time
 
 
-def plan(function: KernelFunction, target: Target) -> Plan | None:
+def plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     """The plan for a kernel of one reduction along loops that move no operand along its vectorized axis; None for any
     other."""
     if len(function.reductions) != 1:
@@ -77,11 +77,11 @@ def plan(function: KernelFunction, target: Target) -> Plan | None:
     line = outer.pop() if row is not None and outer and extents[outer[-1]] not in (1, DYNAMIC) else None
     lanes = lanes_for(function, target)
     pairs = window_pairs.factors(root, None if product is None else product[1], lanes, target)
-    converts = bool(pairs) or (target.float_products and product is not None and _are_bytes(root))
+    converts = bool(pairs) or (target.machine.float_products and product is not None and _are_bytes(root))
     window = dataclasses.replace(_window(root, accesses, outer, line, row, column), converts=converts)
     knobs = function.knobs
     sums_are_integers = isinstance(ir.RankedTensorType(root.results[0].type).element_type, ir.IntegerType)
-    chosen = cost_model.choose_tile(target.with_integer_sums() if sums_are_integers else target, window, lanes)
+    chosen = cost_model.choose_tile(with_integer_sums(target) if sums_are_integers else target, window, lanes)
     tile = WindowTile(
         knobs.tile_rows or chosen.rows,
         knobs.tile_vectors or chosen.vectors,

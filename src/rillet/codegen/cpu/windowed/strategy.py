@@ -18,6 +18,7 @@ from torch_mlir.dialects import arith, vector
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.contraction.microkernel import multiply_add
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.windowed import pairs as window_pairs
 from rillet.codegen.cpu.windowed import plan as window_plan
 from rillet.codegen.cpu.windowed.padding import Base, PaddedInput, Places, Range, borders, range_of
@@ -36,7 +37,6 @@ from rillet.codegen.index import Index
 from rillet.codegen.recognize import linear_access
 from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
 from rillet.codegen.recognize.linear_access import DYNAMIC, Access, GroupedAccess, argument_of
-from rillet.targets import Target
 
 Spot = tuple[int, int, int]  # of a tile: line, row, vector
 RowTile = Callable[[Index, int, Range | None], None]
@@ -47,11 +47,11 @@ class WindowedStrategy:
 
     name = "windowed"
 
-    def matches(self, function: KernelFunction, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
         """True for one reduction of arguments along loops that move no operand along its vectorized axis only."""
         return window_plan.plan(function, target) is not None
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
         """Emit the kernel."""
         plan = window_plan.plan(function, target)
         assert plan is not None

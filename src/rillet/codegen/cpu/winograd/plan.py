@@ -11,13 +11,13 @@ from torch_mlir import ir
 from rillet.codegen.cpu import cost_model
 from rillet.codegen.cpu.contraction import plan as contraction_plan
 from rillet.codegen.cpu.contraction.plan import guess_extent
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.kernel import MAX_LOCAL_MEMORY
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.codegen.recognize.linear_access import Access
 from rillet.dialects.flow import WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
-from rillet.targets import Target
 
 _ROW_VECTORS = 8  # at most, of single rows: as many sums as keep the multiply-add units busy
 _FEWEST_ROW_TILES = 4  # that use a panel of weights once it is in L1
@@ -58,7 +58,7 @@ class Plan:
         return WINOGRAD_INPUTS ** len(self.lines)
 
 
-def make_plan(function: KernelFunction, target: Target) -> Plan | None:
+def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     """The plan for a convolution that has its weights' transforms; None for any other dispatch."""
     if WINOGRAD not in function.function.attributes:
         return None
@@ -125,7 +125,7 @@ def _lines(image: Access, rows: tuple[int, ...], reductions: tuple[int, ...]) ->
 
 
 def _blocks(
-    target: Target, tile: Tile, groups: int, total: int, columns: int, depth: int, points: int
+    target: CpuTarget, tile: Tile, groups: int, total: int, columns: int, depth: int, points: int
 ) -> tuple[int, int]:
     """Tiles and columns of a workgroup: what costs least, of transforming the image once for each block of columns, of
     reading the weights' transforms for each block of tiles, and of waiting for workers that come late, who have a
@@ -143,7 +143,8 @@ def _blocks(
         rows = math.ceil(row_tiles / row_blocks)
         for column_blocks in range(1, min(column_tiles, wanted) + 1):
             wide = math.ceil(column_tiles / column_blocks)
-            if 4 * points * rows * tile.rows * (depth + wide * tile.columns) > 2 * target.l2_bytes and rows > fewest:
+            block_bytes = 4 * points * rows * tile.rows * (depth + wide * tile.columns)
+            if block_bytes > 2 * target.machine.l2_bytes and rows > fewest:
                 continue
             row_parts, column_parts = math.ceil(row_tiles / rows), math.ceil(column_tiles / wide)
             count = groups * row_parts * column_parts
@@ -159,7 +160,7 @@ def _blocks(
     return rows * tile.rows, wide * tile.columns
 
 
-def choice(plan: Plan, knobs: Knobs, target: Target) -> Choice:
+def choice(plan: Plan, knobs: Knobs, target: CpuTarget) -> Choice:
     """What the plan decides, and for what extents."""
     c = plan.direct.contraction
     extents = c.extents
@@ -178,10 +179,11 @@ def choice(plan: Plan, knobs: Knobs, target: Target) -> Choice:
         "gather": 0,
         "together": 1,
     }
+    run = tile.lanes if target.machine.fma_by_element else 0
     made = Knobs(
         tile_rows=tile.rows,
         tile_vectors=tile.vectors,
-        unroll=knobs.unroll or cost_model.choose_unroll(plan.depth, tile, tile.lanes if target.fma_by_element else 0),
+        unroll=knobs.unroll or cost_model.choose_unroll(plan.depth, tile, run),
         row_tiles=plan.block // tile.rows,
         column_tiles=plan.columns // tile.columns,
     )

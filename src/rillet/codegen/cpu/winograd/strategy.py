@@ -26,6 +26,7 @@ from rillet.codegen.cpu.caches.prefetch import fetch_ahead
 from rillet.codegen.cpu.contraction import microkernel
 from rillet.codegen.cpu.contraction.plan import loop_sizes
 from rillet.codegen.cpu.contraction.strategy import Workgroup
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.winograd.plan import Plan, choice, make_plan
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.blocks import Span, Tile, column_masks, each_column_tile, each_row_tile, workgroup_span
@@ -35,7 +36,6 @@ from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.dialects.flow import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
-from rillet.targets import Target
 
 _LINE_ELEMENTS = 16  # of a cache line: keeps what lies at the same place in all matrices in different sets of a cache
 _SUM_STEPS = 128  # differences of what is transformed have errors of their own, so sums are made of shorter parts
@@ -47,11 +47,11 @@ class WinogradStrategy:
 
     name = "winograd"
 
-    def matches(self, function: KernelFunction, target: Target) -> bool:
+    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
         """True for a convolution that has its weights' transforms."""
         return make_plan(function, target) is not None
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: Target) -> None:
+    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
         """Emit the kernel."""
         plan = make_plan(function, target)
         assert plan is not None
@@ -186,7 +186,7 @@ class _Block:
         plan, kernel = self.plan, self.kernel
         weights = reshape_memref(kernel.buffer(plan.transforms).memref, [math.prod(plan.transforms.type.shape)])
         right = memory.Buffer.whole(weights, self.type)
-        run = self.lanes if kernel.target.fma_by_element else 0
+        run = self.lanes if kernel.target.machine.fma_by_element else 0
         operands = microkernel.Operands(
             left=lambda offset, _: memory.load(self.image, [offset]),
             right=lambda offset, _: memory.load(right, self._at(offset), self.lanes),
