@@ -11,19 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rillet import dispatch, hal, optimize, schedule, vm
+from rillet import dispatch, hal, optimize, placement, schedule, vm
 from rillet.codegen.result import CompiledKernel
 from rillet.errors import CompileError
 from rillet.ir import Program
 from rillet.ir.passes import Pass
 from rillet.support.files import save_error, write_atomically
 from rillet.targets import Target
+from rillet.targets.devices import CPU, Device
 
-STAGES = ("frontend", "optimize", "dispatch", "codegen", "schedule", "hal", "vm")
+STAGES = ("frontend", "optimize", "dispatch", "placement", "codegen", "schedule", "hal", "vm")
 
 
-def passes(target: Target, *, optimize_for_size: bool = False) -> list[Pass]:
-    """Every pass of a compilation for ``target``, in order."""
+def passes(target: Target, *, optimize_for_size: bool = False, devices: Sequence[Device] = (CPU,)) -> list[Pass]:
+    """Every pass of a compilation of kernels for ``target`` and a program for ``devices``, in order."""
     machine, deployment = target.machine, target.deployment
     return [
         *optimize.PASSES,
@@ -36,6 +37,7 @@ def passes(target: Target, *, optimize_for_size: bool = False) -> list[Pass]:
             dispatch.winograd.Options() if deployment.roomy and not optimize_for_size else None,
             not machine.widening_loads,
         ),
+        *placement.passes(devices),
         *schedule.passes(),
         *hal.passes(),
         *vm.passes(),
@@ -45,6 +47,7 @@ def passes(target: Target, *, optimize_for_size: bool = False) -> list[Pass]:
 _CHECKS = {
     "optimize": optimize.check,
     "dispatch": dispatch.check,
+    "placement": placement.check,
     "schedule": schedule.check,
     "hal": hal.check,
     "vm": vm.check,

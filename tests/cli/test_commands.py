@@ -57,11 +57,11 @@ def test_dump_ir_writes_every_stage_numbered(source, tmp_path):
         "00-frontend.mlir",
         "01-optimize.mlir",
         "02-dispatch.mlir",
-        "04-schedule.mlir",
-        "05-hal.mlir",
-        "06-vm.mlir",
+        "05-schedule.mlir",
+        "06-hal.mlir",
+        "07-vm.mlir",
     ]
-    [target] = (tmp_path / "ir" / "03-codegen").iterdir()
+    [target] = (tmp_path / "ir" / "04-codegen").iterdir()
     kernels = {p.suffix: p.read_text() for p in target.iterdir()}
     assert "func.func" in kernels[".mlir"] and "define" in kernels[".ll"] and ".globl" in kernels[".s"]
 

@@ -8,6 +8,9 @@ from rillet.ir import Program
 ALLOC = '%r = "stream.alloc"(%c) {lifetime = "transient"} : (index) -> !stream.resource'
 
 TENSOR = "%t = arith.constant dense<0.0> : tensor<4xf32>"
+SEGMENTS = "{{operandSegmentSizes = array<i32: {}>, resultSegmentSizes = array<i32: {}>}}"
+EXECUTE = f'"stream.execute"() ({{{{ "stream.barrier"() : () -> () }}}}) {SEGMENTS}'
+EXECUTE_ON = f'"stream.execute"(%f) ({{{{ "stream.barrier"() : () -> () }}}}) {SEGMENTS}'
 NO_DIMS = "operandSegmentSizes = array<i32: 1, 0>"
 NO_SLICE_DIMS = "operandSegmentSizes = array<i32: 1, 1, 0>"
 
@@ -55,6 +58,25 @@ NO_SLICE_DIMS = "operandSegmentSizes = array<i32: 1, 1, 0>"
             "must not have more elements than the source",
         ),
         (f'{TENSOR}\n%x = "flow.load"(%t, %c) : (tensor<4xf32>, index) -> i32', "one element type"),
+        (
+            f'{TENSOR}\n%x = "flow.transfer"(%t) {{device = "cpu"}} : (tensor<4xf32>) -> tensor<?xf32>',
+            "must have a ranked tensor as its source and a result of the same type",
+        ),
+        (f'{TENSOR}\n%x = "flow.transfer"(%t) {{device = 1}} : (tensor<4xf32>) -> tensor<4xf32>', "must name a device"),
+        (
+            f"%f = {EXECUTE.format(0, 1)} : () -> !stream.fence\n{EXECUTE_ON.format(1, 0)} : (!stream.fence) -> ()",
+            "must signal one fence when it awaits any",
+        ),
+        (
+            f"%f:2 = {EXECUTE.format(0, 2)} : () -> (!stream.fence, !stream.fence)",
+            "and no more than one",
+        ),
+        (
+            f'{ALLOC}\n%i = arith.constant 0 : i64\n"stream.execute"() ({{\n"stream.fill"(%i, %r, %c, %c) '
+            "{pattern_size = 1 : i64, stream.device = 1 : i64} : (i64, !stream.resource, index, index) -> ()\n}) "
+            "{operandSegmentSizes = array<i32: 0>, resultSegmentSizes = array<i32: 0>} : () -> ()",
+            "may hold commands of its own device only",
+        ),
         ('%x = "flow.load"(%c, %c) : (index, index) -> index', "takes and makes ranked tensors, not 'index'"),
         (f'%x = "flow.splat"(%c) {{{NO_DIMS}}} : (index) -> tensor<4xf32>', "one element type"),
         (

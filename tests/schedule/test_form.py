@@ -20,6 +20,13 @@ ATTRIBUTES = "module attributes {stream.segments = [], stream.entries = [], stre
             '"stream.fill"(%p, %0, %c, %c) {pattern_size = 1 : i64} : (i64, !stream.resource, index, index) -> ()',
             "'stream.fill' is outside stream.execute",
         ),
+        (
+            "%c = arith.constant 0 : index\n"
+            '%0 = "stream.alloc"(%c) {lifetime = "transient"} : (index) -> !stream.resource\n'
+            '%1 = "stream.transfer"(%0, %c, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0>, '
+            "resultSegmentSizes = array<i32: 1, 0>} : (!stream.resource, index, index) -> !stream.resource",
+            "a transfer signals no fence",
+        ),
         ("%0 = arith.constant dense<0.0> : tensor<4xf32>", "'arith.constant' has a tensor"),
     ],
 )

@@ -6,6 +6,7 @@ views, repeated results, branches and loops are mixed in. Whatever the schedule 
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,12 +14,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from rillet import hal, schedule, vm
+from rillet import hal, placement, schedule, vm
 from rillet.module import CompiledLibrary, write_module
 from rillet.runtime import load
+from rillet.targets.devices import Device, resolve
 from tests.support.c_kernels import library
 from tests.support.flow_text import FlowKernel, module
 from tests.support.ir_check import lower
+from tests.support.pinning import pin
+from tests.support.races import races
 
 KERNELS = """
 #define X(n) BINDING(int32_t, n)
@@ -154,9 +158,16 @@ def kernel_texts(generator: Generator) -> dict[str, FlowKernel]:
     return found
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("seed", range(25))
-def test_random_program(seed: int, dynamic: bool) -> None:
+@dataclass(frozen=True)
+class RandomProgram:
+    """The text of a flow program, what goes in, and what must come out."""
+
+    text: str
+    inputs: list[np.ndarray]
+    results: list[np.ndarray]
+
+
+def random_program(seed: int, dynamic: bool) -> RandomProgram:
     choose = random.Random(seed)
     g = Generator(choose, n=choose.choice([1, 5, 16, 40]), dynamic=dynamic)
     rng = np.random.default_rng(seed)
@@ -181,11 +192,32 @@ def test_random_program(seed: int, dynamic: bool) -> None:
             text = text.replace(f"@kernels::@{kernel}_{factor}", f"@kernels::@{kernel}")
     names = "\n".join(f"    module @{kernel} attributes {{flow.kernel}} {{}}" for kernel in SIGNATURES)
     text = text.replace(text[text.index("    module @add_1") : text.index("\n  }\n")], names)
-    image = vm.encode(lower(text, [*schedule.passes(), *hal.passes(), *vm.passes()]))
+    return RandomProgram(text, [v.array for v in inputs], [v.array for v in results])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("seed", range(25))
+def test_random_program(seed: int, dynamic: bool) -> None:
+    program = random_program(seed, dynamic)
+    image = vm.encode(lower(program.text, [*schedule.passes(), *hal.passes(), *vm.passes()]))
     memory = write_module(image, [kernels()])
     assert memory is not None
     run = load(memory, threads=1 + seed % 2)
     for _ in range(2):
-        got = run(*(v.array for v in inputs))
-        for value, array in zip(results, got if len(results) > 1 else [got], strict=True):
-            np.testing.assert_array_equal(array, value.array)
+        got = run(*program.inputs)
+        for value, array in zip(program.results, got if len(program.results) > 1 else [got], strict=True):
+            np.testing.assert_array_equal(array, value)
+
+
+SYNC, TASK = resolve(["cpu-sync", "cpu-task"])
+NPU = dataclasses.replace(TASK, name="npu", driver="npu", link_bytes_per_us=1000.0)
+
+
+@pytest.mark.parametrize("devices", [(SYNC, TASK), (SYNC, NPU), (SYNC, TASK, NPU)], ids=["shared", "own", "three"])
+@pytest.mark.parametrize("seed", range(25))
+def test_devices_do_not_race(seed: int, devices: tuple[Device, ...]) -> None:
+    """Whatever two devices do at once touches other bytes, whether a transfer copies or not."""
+    text = random_program(seed, dynamic=False).text
+    scheduled = lower(text, [pin(seed, devices), *placement.passes(devices), *schedule.passes()])
+    schedule.check(scheduled)
+    assert races(scheduled) == []

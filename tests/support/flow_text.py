@@ -10,7 +10,8 @@ from dataclasses import dataclass
 class FlowKernel:
     """A signature: types of arguments (tensors, then scalars) and of results.
 
-    ``dims`` gives for each result the positions of the arguments that hold its dynamic extents.
+    ``dims`` gives for each result the positions of the arguments that hold its dynamic extents; ``macs`` and ``bytes``
+    are what placement counts.
     """
 
     arguments: str
@@ -18,6 +19,8 @@ class FlowKernel:
     dims: tuple[tuple[int, ...], ...] = ()
     tied: tuple[int, ...] = ()
     may_alias: tuple[int, ...] = ()
+    macs: int = 0
+    bytes: int = 0
 
     def declaration(self, name: str) -> str:
         results = []
@@ -30,6 +33,7 @@ class FlowKernel:
             attributes.append(f"flow.tied = array<i64: {', '.join(map(str, self.tied))}>")
         if self.may_alias:
             attributes.append(f"flow.may_alias = array<i64: {', '.join(map(str, self.may_alias))}>")
+        attributes.append(f"rillet.macs = {self.macs} : i64, rillet.bytes = {self.bytes} : i64")
         signature = f"({self.arguments}) -> ({', '.join(results)})"
         return f"  func.func private @{name}{signature} attributes {{{', '.join(attributes)}}}"
 

@@ -4,6 +4,7 @@ Annotations are evaluated by the dialect machinery, so this file has no ``from _
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch_mlir import ir
@@ -28,6 +29,10 @@ ARGUMENT = "flow.argument"  # on a constant that every kernel takes as an argume
 
 # Tiles of Winograd's algorithm along one image axis.
 WINOGRAD_WINDOW, WINOGRAD_OUTPUTS, WINOGRAD_INPUTS = 3, 2, 4
+
+
+# On a dispatch or a fill: the name of the device that runs it; on the module: the program's devices, by ordinal.
+DEVICE, DEVICES = "flow.device", "flow.devices"
 
 
 class Flow(ext.Dialect, name="flow"):
@@ -109,6 +114,45 @@ def pairs(function: ir.Operation, attribute: str) -> list[tuple[int, int]]:
         return []
     flat = list(ir.DenseI64ArrayAttr(function.attributes[attribute]))
     return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+class TransferOp(Flow.Operation, name="transfer", traits=[ext.Pure]):
+    """The source in memory that the device called ``device`` can use."""
+
+    out: Result[Any]
+    source: Operand[Any]
+    device: Any
+
+    def verify_invariants(self) -> bool:
+        op = self.operation
+        if not isinstance(self.source.type, ir.RankedTensorType) or self.source.type != op.results[0].type:
+            return error(op, "must have a ranked tensor as its source and a result of the same type")
+        if not isinstance(self.device, ir.StringAttr):
+            return error(op, "must name a device")
+        return True
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """One of a program's devices; ``host_memory``: whether it works in the host's memory."""
+
+    name: str
+    driver: str
+    host_memory: bool
+
+
+def devices(module: ir.Module) -> tuple[DeviceFacts, ...]:
+    """The program's devices, by ordinal; without any said, one CPU."""
+    if DEVICES not in module.operation.attributes:
+        return (DeviceFacts("cpu", "cpu", True),)
+    return tuple(
+        DeviceFacts(
+            ir.StringAttr(facts["name"]).value,
+            ir.StringAttr(facts["driver"]).value,
+            bool(ir.BoolAttr(facts["host_memory"]).value),
+        )
+        for facts in map(ir.DictAttr, ir.ArrayAttr(module.operation.attributes[DEVICES]))
+    )
 
 
 def load() -> None:

@@ -5,6 +5,10 @@ resource, the byte offset and the byte length of each range they touch. They sit
 ordered; between two barriers of a region they are independent. Host arithmetic around them stays upstream's
 (``arith``, ``scf``).
 
+``stream.device`` on a command, a region, an allocation or a segment is the ordinal of its device; without it, 0. The
+host waits for a region without fences. A region that signals a fence runs beside the host and other devices, after
+every fence that it awaits.
+
 Annotations are evaluated by the dialect machinery, so this file has no ``from __future__ import annotations``.
 """
 
@@ -21,6 +25,7 @@ from rillet.dialects.verifying import error, one_of
 LIFETIMES = ("transient", "external")
 ACCESSES = ("read", "write", "read_write")
 COMMANDS = ("stream.dispatch", "stream.fill", "stream.copy")
+DEVICE = "stream.device"
 
 I64 = ir.IntegerType[64]
 
@@ -31,6 +36,10 @@ class Stream(ext.Dialect, name="stream"):
 
 class ResourceType(Stream.Type, name="resource"):
     """A device buffer: the arena, a result, a constant segment, an input."""
+
+
+class FenceType(Stream.Type, name="fence"):
+    """A point in the work of a device that is reached once."""
 
 
 class ViewType(Stream.Type, name="view"):
@@ -142,15 +151,42 @@ class LoadOp(Stream.Operation, name="load"):
 
 
 class ExecuteOp(Stream.Operation, name="execute", traits=[ir.NoTerminatorTrait]):
-    """Commands and barriers, run in order; the host waits for them."""
+    """Commands and barriers of one device, run in order; the host waits for them unless a fence is signalled."""
 
+    signal: Sequence[Result[FenceType]]
+    awaits: Sequence[Operand[FenceType]]
     body: Region
+
+    def verify_invariants(self) -> bool:
+        return _verify_fences(self.operation)
 
     def verify_region_invariants(self) -> bool:
         for op in self.operation.regions[0].blocks[0].operations:
             if op.operation.name not in (*COMMANDS, "stream.barrier"):
                 return error(self.operation, f"may hold commands and barriers only, not '{op.operation.name}'")
+            if op.operation.name != "stream.barrier" and device_of(op.operation) != device_of(self.operation):
+                return error(self.operation, "may hold commands of its own device only")
         return True
+
+
+class TransferOp(Stream.Operation, name="transfer"):
+    """The bytes of a range as a resource that its device can use: the same memory, or a copy in the device's own."""
+
+    out: Result[ResourceType]
+    signal: Sequence[Result[FenceType]]
+    source: Operand[ResourceType]
+    offset: Operand[ir.IndexType]
+    length: Operand[ir.IndexType]
+    awaits: Sequence[Operand[FenceType]]
+
+    def verify_invariants(self) -> bool:
+        return _verify_fences(self.operation)
+
+
+class AwaitOp(Stream.Operation, name="await"):
+    """The host waits until every fence is reached; the call fails when work before one did."""
+
+    fences: Sequence[Operand[FenceType]]
 
 
 class DispatchOp(Stream.Operation, name="dispatch"):
@@ -237,11 +273,13 @@ class Touch:
 
 
 def touches(op: ir.Operation) -> list[Touch]:
-    """The ranges a command touches, bindings of a dispatch in order; empty for other operations."""
+    """The ranges that a command or a transfer touches, bindings of a dispatch in order; else none."""
     if op.name == "stream.fill":
         return [Touch(op, 1, 2, 3, reads=False, writes=True)]
     if op.name == "stream.copy":
         return [Touch(op, 0, 1, 4, reads=False, writes=True), Touch(op, 2, 3, 4, reads=True, writes=False)]
+    if op.name == "stream.transfer":
+        return [Touch(op, 0, 1, 2, reads=True, writes=False)]
     if op.name != "stream.dispatch":
         return []
     constants, count, _, _ = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
@@ -250,6 +288,22 @@ def touches(op: ir.Operation) -> list[Touch]:
         Touch(op, constants + i, constants + count + i, constants + 2 * count + i, "read" in a, "write" in a)
         for i, a in enumerate(access)
     ]
+
+
+def device_of(op: ir.Operation) -> int:
+    """The ordinal of the device of a command, region, transfer, allocation or segment."""
+    return int(ir.IntegerAttr(op.attributes[DEVICE]).value) if DEVICE in op.attributes else 0
+
+
+def set_device(op: ir.Operation | ir.OpView, device: int) -> None:
+    """Put a command, region, transfer, allocation or segment on the device of this ordinal."""
+    if device:
+        op.operation.attributes[DEVICE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), device)
+
+
+def step_of(op: ir.Operation) -> ir.Operation:
+    """The operation that stands for a command where operations are in order: its region, or itself outside of one."""
+    return op.parent.operation if op.parent.name == "stream.execute" else op
 
 
 def view_check(view: ir.Value, argument: int, dtype: int, dims: Sequence[int]) -> None:
@@ -269,7 +323,7 @@ def dispatch(
     ranges: Sequence[tuple[ir.Value, ir.Value, ir.Value]],
     access: Sequence[str],
     may_alias: Sequence[int],
-) -> None:
+) -> ir.Operation:
     """Build a ``stream.dispatch``; ``ranges`` are (resource, offset, length)."""
     sizes = [len(constants), len(ranges), len(ranges), len(ranges)]
     attributes = {
@@ -279,7 +333,16 @@ def dispatch(
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get(sizes),
     }
     operands = [*constants, *(r[0] for r in ranges), *(r[1] for r in ranges), *(r[2] for r in ranges)]
-    ir.Operation.create(DispatchOp.OPERATION_NAME, operands=operands, attributes=attributes)
+    return ir.Operation.create(DispatchOp.OPERATION_NAME, operands=operands, attributes=attributes)
+
+
+def _verify_fences(op: ir.Operation) -> bool:
+    """Regions and transfers wait for others only where they run beside the host."""
+    signals = sum(isinstance(result.type, FenceType) for result in op.results)
+    awaits = sum(isinstance(operand.type, FenceType) for operand in op.operands)
+    if signals > 1 or (awaits and not signals):
+        return error(op, "must signal one fence when it awaits any, and no more than one")
+    return True
 
 
 def load() -> None:

@@ -1,8 +1,9 @@
 """Packs transient memory into arenas.
 
-All scratch of static size shares one arena with static offsets. Scratch whose size is a multiple of the same product
-of unknown extents shares an arena whose offsets are multiples of that product: packing works on the factors at compile
-time and holds for every extent. What escapes into control flow keeps an allocation of its own.
+Each device has arenas of its own. All scratch of static size shares one arena with static offsets. Scratch whose size
+is a multiple of the same product of unknown extents shares an arena whose offsets are multiples of that product:
+packing works on the factors at compile time and holds for every extent. What escapes into control flow keeps an
+allocation of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch_mlir import ir
 from rillet.dialects import stream
 from rillet.ir import Program
 from rillet.schedule import host, sizes
-from rillet.schedule.packing import Item, live_at_peak, pack
+from rillet.schedule.packing import Item, Packing, live_at_peak, pack
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,15 @@ class _Scratch:
 def run(program: Program, options: Options) -> None:
     """Replace allocations by ranges of arenas; records ``stream.arena_bytes`` and ``stream.arena_lower_bound``.
 
-    Both count the static arena only; ``stream.arena_is_dynamic`` is 1 where there are others, sized at each call.
+    Both count the static arenas of all devices; ``stream.arena_is_dynamic`` is 1 where there are others, sized at each
+    call.
     ``stream.arena_peak`` lists the tensors that make up the lower bound, as aligned ``bytes`` and ``of``, the location.
     """
     with program.context, ir.Location.unknown():
         block = program.main().regions[0].blocks[0]
         clock = _Clock()
         clock.number(block)
-        groups: dict[object, tuple[tuple[ir.Value, ...], list[_Scratch]]] = {}
+        groups: dict[object, tuple[int, tuple[ir.Value, ...], list[_Scratch]]] = {}
         for op in list(clock.allocs):
             scratch = clock.lifetime(op)
             if scratch is None:
@@ -52,30 +54,32 @@ def run(program: Program, options: Options) -> None:
             scratch.factor = size.factor
             # Dynamic sizes are grouped by block, where all their extents are known at the first allocation.
             home = op.block if size.atoms else None
-            groups.setdefault((home, size.basis), (size.atoms, []))[1].append(scratch)
+            device = stream.device_of(op)
+            groups.setdefault((device, home, size.basis), (device, size.atoms, []))[2].append(scratch)
         total = bound = 0
         peak: list[ir.Attribute] = []
-        for atoms, members in groups.values():
+        for device, atoms, members in groups.values():
             if atoms:
-                _dynamic(members, atoms, options.alignment)
+                _dynamic(members, atoms, options.alignment, device)
             else:
-                peak = _live_at_peak(members, options.alignment)
-                total, bound = _static(block, members, options.alignment)
+                peak += _live_at_peak(members, options.alignment)
+                packing = _static(block, members, options.alignment, device)
+                total, bound = total + packing.total, bound + packing.lower_bound
         module = program.module.operation
         module.attributes["stream.arena_bytes"] = host.i64_attr(total)
         module.attributes["stream.arena_lower_bound"] = host.i64_attr(bound)
         module.attributes["stream.arena_peak"] = ir.ArrayAttr.get(peak)
-        module.attributes["stream.arena_is_dynamic"] = host.i64_attr(any(atoms for atoms, _ in groups.values()))
+        module.attributes["stream.arena_is_dynamic"] = host.i64_attr(any(atoms for _, atoms, _ in groups.values()))
 
 
-def _static(block: ir.Block, members: list[_Scratch], alignment: int) -> tuple[int, int]:
+def _static(block: ir.Block, members: list[_Scratch], alignment: int, device: int) -> Packing:
     packing = pack(_items(members), alignment)
     first_alloc = next(op for op in block.operations if _contains(op.operation, members))
     with ir.InsertionPoint(first_alloc):
-        arena = _alloc(host.index(packing.total))
+        arena = _alloc(host.index(packing.total), device)
     for member, offset in zip(members, packing.offsets, strict=True):
         _move(member.alloc, arena, lambda offset=offset: host.index(offset))
-    return packing.total, packing.lower_bound
+    return packing
 
 
 def _items(members: list[_Scratch]) -> list[Item]:
@@ -96,19 +100,21 @@ def _live_at_peak(members: list[_Scratch], alignment: int) -> list[ir.Attribute]
     ]
 
 
-def _dynamic(members: list[_Scratch], atoms: tuple[ir.Value, ...], alignment: int) -> None:
+def _dynamic(members: list[_Scratch], atoms: tuple[ir.Value, ...], alignment: int, device: int) -> None:
     """Sizes are ``factor * unit``; ``unit`` is the product of ``atoms``, rounded up so that all offsets are aligned."""
     packing = pack(_items(members), 1)
     granule = alignment // math.gcd(alignment, *(m.factor for m in members))
     with ir.InsertionPoint(members[0].alloc):
         unit = host.round_up(host.product(list(atoms), 1), granule)
-        arena = _alloc(host.multiply(unit, packing.total))
+        arena = _alloc(host.multiply(unit, packing.total), device)
     for member, offset in zip(members, packing.offsets, strict=True):
         _move(member.alloc, arena, lambda offset=offset: host.multiply(unit, offset))
 
 
-def _alloc(size: ir.Value) -> ir.Value:
-    return stream.AllocOp(stream.ResourceType.get(), size, ir.StringAttr.get("transient")).operation.results[0]
+def _alloc(size: ir.Value, device: int) -> ir.Value:
+    alloc = stream.AllocOp(stream.ResourceType.get(), size, ir.StringAttr.get("transient"))
+    stream.set_device(alloc, device)
+    return alloc.operation.results[0]
 
 
 def _move(alloc: ir.Operation, arena: ir.Value, offset_of: object) -> None:
@@ -123,10 +129,15 @@ def _move(alloc: ir.Operation, arena: ir.Value, offset_of: object) -> None:
             user.operands[0] = arena
             continue
         touch = next(t for t in stream.touches(user) if t.resource_operand == use.operand_number)
-        with ir.InsertionPoint(user.parent):
+        with ir.InsertionPoint(stream.step_of(user)):
             start = host.add(offset, touch.offset)
         touch.move(arena, start)
     alloc.erase()
+
+
+def _signals(op: ir.Operation) -> bool:
+    """Whether ``op`` runs beside the host."""
+    return any(isinstance(result.type, stream.FenceType) for result in op.results)
 
 
 def _contains(op: ir.Operation, members: list[_Scratch]) -> bool:
@@ -137,7 +148,11 @@ def _contains(op: ir.Operation, members: list[_Scratch]) -> bool:
 
 
 class _Clock:
-    """A time for every operation of the host program, in which the commands of one wave are simultaneous."""
+    """A time for every operation of the host program, in which the commands of one wave are simultaneous.
+
+    Regions of several devices run at once, but are numbered in the order in which they are written; ``_done_for`` says
+    from which time on a device knows that one of another device is done.
+    """
 
     def __init__(self) -> None:
         self.time: dict[ir.Operation, tuple[int, int]] = {}
@@ -173,14 +188,39 @@ class _Clock:
     def lifetime(self, alloc: ir.Operation) -> _Scratch | None:
         """When ``alloc``'s memory is needed, or None when it escapes. A use in a loop lasts as long as the loop."""
         spans = []
-        for use in alloc.results[0].uses:
+        uses = list(alloc.results[0].uses)
+        for use in uses:
             user = use.owner.operation
             if not stream.touches(user) and user.name != "stream.load":
                 return None
-            spans.append(self.time[self._in_block_of(alloc, user)])
+            if user.name == "stream.transfer":  # which may give the same memory
+                uses += user.results[0].uses
+            top = self._in_block_of(alloc, user)
+            start, end = self.time[top]
+            step = stream.step_of(top)
+            if _signals(step) and stream.device_of(step) != stream.device_of(alloc):
+                end = max(end, self._done_for(stream.device_of(alloc), step))
+            spans.append((start, end))
         if not spans:
             return _Scratch(alloc, 0, *self.time[alloc])
         return _Scratch(alloc, 0, min(s[0] for s in spans), max(s[1] for s in spans))
+
+    def _done_for(self, device: int, step: ir.Operation) -> int:
+        """The last time at which ``device`` may still be ahead of ``step``, which runs beside it.
+
+        A device's regions await each other, so all of them are behind ``step`` from the first one on.
+        """
+        reached = set(step.results)
+        for view in step.block.operations:
+            op = view.operation
+            if op.name == "stream.await" and step.is_before_in_block(op):
+                return self.time[op][0]
+            if not _signals(op) or reached.isdisjoint(op.operands):
+                continue
+            if stream.device_of(op) == device:
+                return self.time[op][0] - 1
+            reached |= set(op.results)
+        return self._now
 
     def _in_block_of(self, alloc: ir.Operation, user: ir.Operation) -> ir.Operation:
         """The operation through which ``alloc``'s block uses it: a command itself, or the control flow around it."""

@@ -1,7 +1,8 @@
 """Orders commands into waves and gathers them in ``stream.execute`` regions.
 
 A region holds the commands between two points where the host needs their effect: control flow, a load of what they
-write, the return. In it, a barrier separates waves of independent commands.
+write, the return. In it, a barrier separates waves of independent commands. Where the commands between two such points
+are on several devices, each device has regions of its own (``timelines``) that signal and await fences.
 
 Program order already keeps memory low, so a command runs earlier than written only within a small window, and only
 while the live bytes of the wave stay below the peak that program order needs.
@@ -16,7 +17,7 @@ from torch_mlir import ir
 
 from rillet.dialects import stream
 from rillet.ir import Program
-from rillet.schedule import sizes
+from rillet.schedule import sizes, timelines
 from rillet.schedule.packing import Item, lower_bound
 
 
@@ -59,7 +60,7 @@ def _block(block: ir.Block, options: Options) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 _block(inner, options)
-        if op.name in stream.COMMANDS:
+        if op.name in stream.COMMANDS or op.name == "stream.transfer":
             pending.append(op)
         elif _waits(op, pending):
             _flush(op, pending, options)
@@ -68,6 +69,8 @@ def _block(block: ir.Block, options: Options) -> None:
 
 def _waits(op: ir.Operation, pending: Sequence[ir.Operation]) -> bool:
     """Whether the host must see the effect of ``pending`` before ``op``."""
+    if any(transfer in pending for value in op.operands for transfer in sizes.transfers(value)):
+        return True
     if op.name == "stream.load":
         return any(t.writes and t.resource == op.operands[0] for c in pending for t in stream.touches(c))
     return len(op.regions) > 0 or op.name.startswith(("scf.", "func."))
@@ -76,20 +79,64 @@ def _waits(op: ir.Operation, pending: Sequence[ir.Operation]) -> bool:
 def _flush(before: ir.Operation, pending: list[ir.Operation], options: Options) -> None:
     if not pending:
         return
-    commands, buffers = _graph(pending)
+    devices = [stream.device_of(op) for op in pending]
+    alone = [op.name == "stream.transfer" for op in pending]
+    if len(set(devices)) == 1 and not any(alone):
+        _region(before, pending, options)
+        return
+    commands, _ = _graph(pending)
+    steps = timelines.steps(devices, [command.after for command in commands], alone)
+    fences: list[ir.Value] = []
+    for step in steps:
+        ops = [pending[i] for i in step.commands]
+        build = _transfer if ops[0].name == "stream.transfer" else _region
+        fences.append(build(before, ops, options, [fences[j] for j in step.awaits]).results[-1])
+    if before.name != "func.return":  # the call ends with its last fence
+        with ir.InsertionPoint(before), before.location:
+            stream.AwaitOp([fences[j] for j in timelines.last(steps)])
+
+
+def _transfer(
+    before: ir.Operation, ops: Sequence[ir.Operation], options: Options, awaits: Sequence[ir.Value]
+) -> ir.Operation:
+    """The transfer again, with fences."""
+    (old,) = ops
+    with ir.InsertionPoint(before), old.location:
+        new = stream.TransferOp(old.results[0].type, [stream.FenceType.get()], *old.operands, list(awaits)).operation
+    stream.set_device(new, stream.device_of(old))
+    old.results[0].replace_all_uses_with(new.results[0])
+    old.erase()
+    return new
+
+
+def _region(
+    before: ir.Operation,
+    ops: Sequence[ir.Operation],
+    options: Options,
+    awaits: Sequence[ir.Value] | None = None,
+) -> ir.Operation:
+    """A region of commands of one device; one that has ``awaits``, if only empty ones, signals a fence."""
+    commands, buffers = _graph(ops)
     waves = order(commands, buffers, options.windows)
-    with ir.InsertionPoint(before), pending[0].location:
-        body = stream.ExecuteOp().operation.regions[0].blocks.append()
+    with ir.InsertionPoint(before), ops[0].location:
+        signals = [] if awaits is None else [stream.FenceType.get()]
+        region = stream.ExecuteOp(signals, list(awaits or [])).operation
+        stream.set_device(region, stream.device_of(ops[0]))
+        body = region.regions[0].blocks.append()
     with ir.InsertionPoint(body):
         for number, wave in enumerate(waves):
             if number:
                 stream.BarrierOp()
             for i in wave:
                 body.append(commands[i].op)
+    return region
 
 
 def _graph(pending: Sequence[ir.Operation]) -> tuple[list[Command], list[Buffer]]:
-    """Dependences by resource: readers wait for the last writer, a writer for everyone before it."""
+    """Dependences by resource: readers wait for the last writer, a writer for everyone before it.
+
+    Who uses what a transfer makes waits for the transfer, and counts as a reader of its source.
+    """
     commands = [Command(op) for op in pending]
     number = {op: i for i, op in enumerate(pending)}
     writer: dict[ir.Value, int] = {}
@@ -99,6 +146,7 @@ def _graph(pending: Sequence[ir.Operation]) -> tuple[list[Command], list[Buffer]
     for i, command in enumerate(commands):
         for touch in stream.touches(command.op):
             root = sizes.root(touch.resource)
+            command.after.update(number[op] for op in sizes.transfers(touch.resource) if op in number)
             if sizes.is_transient(root):
                 if root not in known:
                     known[root] = len(buffers)

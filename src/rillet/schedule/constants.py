@@ -1,4 +1,4 @@
-"""Packs the constants that the program reads into one segment of the module file.
+"""Packs the constants that the program reads into one segment of the module file for each memory that holds them.
 
 Arrays stay where they are: the segment is a list of (name, offset), and the writer streams them. Equal contents share
 bytes.
@@ -28,24 +28,35 @@ def run(program: Program, options: Options) -> None:
     with program.context, ir.Location.unknown():
         constants: list[ir.Operation] = []
         _collect(program.main(), constants)
-        if not constants:
-            program.module.operation.attributes["stream.segments"] = ir.ArrayAttr.get([])
-            return
-        names = list(dict.fromkeys(ir.StringAttr(op.attributes["symbol"]).value for op in constants))
-        offsets, parts, length = _layout(program, names, options.alignment)
-        with ir.InsertionPoint.at_block_begin(program.main().regions[0].blocks[0]):
-            segment = stream.SegmentOp(stream.ResourceType.get(), host.i64_attr(0)).operation.results[0]
+        held: dict[int, list[ir.Operation]] = {}
         for op in constants:
-            name = ir.StringAttr(op.attributes["symbol"]).value
-            _replace(op, segment, offsets[name], program.constants[name].nbytes)
-        layout = ir.DictAttr.get(
-            {
-                "length": host.i64_attr(length),
-                "names": ir.ArrayAttr.get([ir.StringAttr.get(name) for name, _ in parts]),
-                "offsets": ir.DenseI64ArrayAttr.get([offset for _, offset in parts]),
-            }
-        )
-        program.module.operation.attributes["stream.segments"] = ir.ArrayAttr.get([layout])
+            held.setdefault(stream.device_of(op), []).append(op)
+        segments = [
+            _segment(program, held[device], ordinal, device, options.alignment)
+            for ordinal, device in enumerate(sorted(held))
+        ]
+        program.module.operation.attributes["stream.segments"] = ir.ArrayAttr.get(segments)
+
+
+def _segment(
+    program: Program, constants: list[ir.Operation], ordinal: int, device: int, alignment: int
+) -> ir.Attribute:
+    """Make ``constants`` ranges of one segment; its layout."""
+    names = list(dict.fromkeys(ir.StringAttr(op.attributes["symbol"]).value for op in constants))
+    offsets, parts, length = _layout(program, names, alignment)
+    with ir.InsertionPoint.at_block_begin(program.main().regions[0].blocks[0]):
+        segment = stream.SegmentOp(stream.ResourceType.get(), host.i64_attr(ordinal))
+    stream.set_device(segment, device)
+    for op in constants:
+        name = ir.StringAttr(op.attributes["symbol"]).value
+        _replace(op, segment.operation.results[0], offsets[name], program.constants[name].nbytes)
+    return ir.DictAttr.get(
+        {
+            "length": host.i64_attr(length),
+            "names": ir.ArrayAttr.get([ir.StringAttr.get(name) for name, _ in parts]),
+            "offsets": ir.DenseI64ArrayAttr.get([offset for _, offset in parts]),
+        }
+    )
 
 
 def _collect(op: ir.Operation, into: list[ir.Operation]) -> None:
@@ -86,7 +97,7 @@ def _replace(op: ir.Operation, segment: ir.Value, offset: int, length: int) -> N
     for use in list(op.results[0].uses):
         user = use.owner.operation
         touch = next((t for t in stream.touches(user) if t.resource_operand == use.operand_number), None)
-        with ir.InsertionPoint(user.parent if user.parent.name == "stream.execute" else user):
+        with ir.InsertionPoint(stream.step_of(user)):
             if touch is not None:
                 touch.move(segment, host.add(host.index(offset), touch.offset))
             elif user.name == "stream.load":

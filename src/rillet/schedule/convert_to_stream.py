@@ -66,6 +66,8 @@ class _Converter:
         self.ranges: dict[ir.Value, Range] = {}
         self.views: dict[ir.Value, ir.Value] = {}
         self.checks = Checks()
+        self.devices = flow.devices(program.module)
+        self.ordinals = {device.name: i for i, device in enumerate(self.devices)}
         self.callees = declarations(program)
         self.handlers: dict[str, Callable[[ir.Operation], None]] = {
             "func.call": self._dispatch,
@@ -74,6 +76,7 @@ class _Converter:
             "flow.slice": self._slice,
             "flow.load": self._load,
             "flow.splat": self._splat,
+            "flow.transfer": self._transfer,
             "tensor.dim": self._dim,
             "cf.assert": self._assert,
             "ml_program.global_load_const": self._constant,
@@ -197,10 +200,11 @@ class _Converter:
             dims = [flat.pop(0) for _ in range(_dynamic_count(tensor))]
             self.ranges[value] = Range(tensor, resource, host.index(0), dims)
 
-    def _alloc(self, tensor: ir.RankedTensorType, dims: list[ir.Value]) -> Range:
+    def _alloc(self, tensor: ir.RankedTensorType, dims: list[ir.Value], device: int = 0) -> Range:
         self.checks.size(tensor, dims)
         resource = stream.ResourceType.get()
         alloc = stream.AllocOp(resource, host.byte_length(tensor, dims), ir.StringAttr.get("transient"))
+        stream.set_device(alloc, device)
         return Range(tensor, alloc.operation.results[0], host.index(0), dims, owned=True)
 
     def _dispatch(self, op: ir.Operation) -> None:
@@ -208,28 +212,56 @@ class _Converter:
         arguments = [self.ranges[v] for v in op.operands if v in self.ranges]
         scalars = [v for v in op.operands if v not in self.ranges]
         tied, result_dims = dict(flow.pairs(callee, flow.TIED)), _result_dims(callee, op)
+        device = self._device(op)
         bindings = list(arguments)
         access = ["read"] * len(arguments)
         for number, result in enumerate(op.results):
             dims = [self.scalars[d] for d in result_dims[number]]
-            target = self._alloc(ir.RankedTensorType(result.type), dims)
+            target = self._alloc(ir.RankedTensorType(result.type), dims, device)
             if number in tied:
                 argument = tied[number]
                 source = arguments[argument]
-                stream.CopyOp(target.resource, target.offset, source.resource, source.offset, target.length())
+                copy = stream.CopyOp(target.resource, target.offset, source.resource, source.offset, target.length())
+                stream.set_device(copy, device)
                 bindings[argument] = target
                 access[argument] = "read_write"
             bindings.append(target)
             access.append("read_write" if number in tied else "write")
             self.ranges[result] = target
         aliases = flow.pairs(callee, flow.MAY_ALIAS)
-        stream.dispatch(
+        command = stream.dispatch(
             callee.attributes[flow.KERNEL],
             [host.to_bits(self.scalars[v]) for v in scalars],
             [(b.resource, b.offset, b.length()) for b in bindings],
             access,
             [n for r, a in aliases for n in (len(arguments) + r, a)],
         )
+        stream.set_device(command, device)
+
+    def _device(self, op: ir.Operation) -> int:
+        """The ordinal of the device that a dispatch or a fill is placed on."""
+        return self.ordinals[ir.StringAttr(op.attributes[flow.DEVICE]).value] if flow.DEVICE in op.attributes else 0
+
+    def _transfer(self, op: ir.Operation) -> None:
+        """Devices that work in the host's memory share it; others get constants at load and the rest by a copy."""
+        source = self.ranges[op.operands[0]]
+        device = self.ordinals[ir.StringAttr(op.attributes["device"]).value]
+        maker = source.resource.owner
+        if self.devices[device].host_memory and self._in_host_memory(source):
+            self.ranges[op.results[0]] = source
+            return
+        if not isinstance(maker, ir.Block) and maker.name == "stream.constant":
+            moved = stream.ConstantOp(source.resource.type, maker.attributes["symbol"])
+            offset = source.offset
+        else:
+            moved = stream.TransferOp(source.resource.type, [], source.resource, source.offset, source.length(), [])
+            offset = host.index(0)
+        stream.set_device(moved, device)
+        self.ranges[op.results[0]] = Range(source.type, moved.operation.results[0], offset, source.dims)
+
+    def _in_host_memory(self, source: Range) -> bool:
+        owner = source.resource.owner
+        return isinstance(owner, ir.Block) or self.devices[stream.device_of(owner.operation)].host_memory
 
     def _reshape(self, op: ir.Operation) -> None:
         source = self.ranges[op.operands[0]]
@@ -259,10 +291,13 @@ class _Converter:
         self.scalars[op.results[0]] = load.operation.results[0]
 
     def _splat(self, op: ir.Operation) -> None:
-        target = self._alloc(ir.RankedTensorType(op.results[0].type), [self.scalars[d] for d in list(op.operands)[1:]])
+        device = self._device(op)
+        dims = [self.scalars[d] for d in list(op.operands)[1:]]
+        target = self._alloc(ir.RankedTensorType(op.results[0].type), dims, device)
         size = dtypes.storage_bytes(target.type.element_type)
         pattern = host.to_bits(self.scalars[op.operands[0]])
-        stream.FillOp(pattern, target.resource, target.offset, target.length(), host.i64_attr(size))
+        fill = stream.FillOp(pattern, target.resource, target.offset, target.length(), host.i64_attr(size))
+        stream.set_device(fill, device)
         self.ranges[op.results[0]] = target
 
     def _splat_constant(self, op: ir.Operation) -> None:
@@ -282,9 +317,11 @@ class _Converter:
             name = self.program.constants.add(np.full(tensor.shape, one), "splat")
             self._constant_range(op.results[0], name)
             return
-        target = self._alloc(tensor, [])
+        device = self._device(op)
+        target = self._alloc(tensor, [], device)
         pattern = host.i64(int.from_bytes(one.tobytes().ljust(8, b"\0"), "little", signed=True))
-        stream.FillOp(pattern, target.resource, target.offset, target.length(), host.i64_attr(size))
+        fill = stream.FillOp(pattern, target.resource, target.offset, target.length(), host.i64_attr(size))
+        stream.set_device(fill, device)
         self.ranges[op.results[0]] = target
 
     def _constant(self, op: ir.Operation) -> None:

@@ -27,6 +27,8 @@ def _check(op: ir.Operation) -> None:
         raise CompileError("internal: a constant is left unpacked after schedule")
     if op.name in stream.COMMANDS and op.parent.name != "stream.execute":
         raise CompileError(f"internal: '{op.name}' is outside stream.execute after schedule")
+    if op.name == "stream.transfer" and len(op.results) < 2:
+        raise CompileError("internal: a transfer signals no fence after schedule")
     for value in (*op.operands, *op.results):
         if isinstance(value.type, ir.RankedTensorType):
             raise CompileError(f"internal: '{op.name}' has a tensor after schedule")

@@ -1,7 +1,8 @@
 """Lets a command write over memory whose content it is the last to need.
 
 Two cases: the copy in front of an update in place disappears when the original dies there, and a dispatch writes its
-result over an argument of equal size where the kernel allows it (``may_alias``).
+result over an argument of equal size where the kernel allows it (``may_alias``). Memory that another device reads stays
+as it is, so that no device waits for another's reads.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _dispatch(op: ir.Operation) -> None:
 def _mergeable(op: ir.Operation, source: stream.Touch, target: stream.Touch) -> bool:
     """Whether ``op`` is the last to need all of ``source``, and ``target`` is fresh memory of the same size."""
     old, new = _alloc_of(op, source), _alloc_of(op, target)
-    if old is None or new is None or old == new:
+    if old is None or new is None or old == new or stream.device_of(old) != stream.device_of(new):
         return False
     if host.constant_of(source.offset) != 0 or host.constant_of(target.offset) != 0:
         return False
@@ -70,15 +71,20 @@ def _mergeable(op: ir.Operation, source: stream.Touch, target: stream.Touch) -> 
         if user == op:
             if use.operand_number != source.resource_operand:
                 return False
-        elif not (stream.touches(user) or user.name == "stream.load"):
+        elif user.name not in (*stream.COMMANDS, "stream.load"):
             return False  # the memory may live on under another name
-        elif op.is_before_in_block(_ancestor(op, user)):
+        elif op.is_before_in_block(_ancestor(op, user)) or _elsewhere(op, user):
             return False
     return all(
         op.is_before_in_block(_ancestor(op, use.owner.operation))
         for use in target.resource.uses
         if not (use.owner.operation == op and use.operand_number == target.resource_operand)
     )
+
+
+def _elsewhere(op: ir.Operation, user: ir.Operation) -> bool:
+    """Whether ``user`` is a command of another device than ``op``."""
+    return user.name in stream.COMMANDS and stream.device_of(user) != stream.device_of(op)
 
 
 def _alloc_of(op: ir.Operation, touch: stream.Touch) -> ir.Operation | None:

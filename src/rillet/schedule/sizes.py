@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -45,10 +46,18 @@ def estimate(size: ir.Value) -> int:
 
 
 def root(resource: ir.Value) -> ir.Value:
-    """The resource that a chain of subviews is a part of."""
-    while not isinstance(resource.owner, ir.Block) and resource.owner.name == "stream.subview":
+    """The resource that a chain of subviews is a part of, and that transfers in it may have copied."""
+    while not isinstance(resource.owner, ir.Block) and resource.owner.name in ("stream.subview", "stream.transfer"):
         resource = resource.owner.operands[0]
     return resource
+
+
+def transfers(resource: ir.Value) -> Iterator[ir.Operation]:
+    """The transfers on the way from a resource to its root."""
+    while not isinstance(resource.owner, ir.Block) and resource.owner.name in ("stream.subview", "stream.transfer"):
+        if resource.owner.name == "stream.transfer":
+            yield resource.owner.operation
+        resource = resource.owner.operands[0]
 
 
 def is_transient(resource: ir.Value) -> bool:

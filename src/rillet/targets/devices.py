@@ -1,0 +1,72 @@
+"""Device descriptions: what a program's device is made by, where its memory is, and how fast it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rillet.errors import CompileError
+
+
+@dataclass(frozen=True)
+class Device:
+    """Something that executes command buffers.
+
+    ``driver``: the name of what makes it in the runtime. ``link_bytes_per_us``: how fast the host's memory is copied to
+    memory of the device's own and back; None where the device works in the host's memory.
+
+    The other numbers are what placement compares: multiply-accumulates and bytes of operands a microsecond, the
+    microseconds that one dispatch costs whatever it does, and those until another device goes on with its results.
+    """
+
+    name: str
+    driver: str
+    macs_per_us: float
+    bytes_per_us: float
+    launch_us: float = 1.0
+    sync_us: float = 10.0
+    link_bytes_per_us: float | None = None
+
+    @property
+    def has_host_memory(self) -> bool:
+        """Whether it reads and writes the host's memory, as every CPU device does."""
+        return self.link_bytes_per_us is None
+
+
+# One core, and a pool whose size is only known where the file is loaded.
+_CPU_SYNC = Device("cpu-sync", "cpu-sync", macs_per_us=20_000, bytes_per_us=10_000)
+_CPU_TASK = Device("cpu-task", "cpu-task", macs_per_us=30_000, bytes_per_us=15_000, launch_us=2.0)
+# The program's only device, unless it is told otherwise: any CPU driver runs it.
+CPU = Device("cpu", "cpu", macs_per_us=20_000, bytes_per_us=10_000)
+
+BUILT_IN = {device.name: device for device in (CPU, _CPU_SYNC, _CPU_TASK)}
+
+
+def resolve(names: str | Sequence[str] | None) -> tuple[Device, ...]:
+    """The devices called ``names``, in order; None: the one device "cpu".
+
+    Raises ``CompileError`` for an unknown name, a name that is given twice, and a first device with memory of its own:
+    the first one holds the program's inputs and results.
+    """
+    if names is None:
+        return (CPU,)
+    if isinstance(names, bytes | bytearray) or not isinstance(names, str | Sequence):
+        raise CompileError(f"device must be a name or several, not {names!r}; known devices: {', '.join(BUILT_IN)}")
+    wanted = [names] if isinstance(names, str) else list(names)
+    if not wanted:
+        raise CompileError(f"name at least one device; known devices: {', '.join(BUILT_IN)}")
+    for name in wanted:
+        if name not in BUILT_IN:
+            raise CompileError(f"unknown device '{name}'; known devices: {', '.join(BUILT_IN)}")
+        if wanted.count(name) > 1:
+            raise CompileError(f"device '{name}' is named twice: a program has each device once")
+    return check([BUILT_IN[name] for name in wanted])
+
+
+def check(devices: Sequence[Device]) -> tuple[Device, ...]:
+    """``devices``, when a program can have them in this order; see ``resolve``."""
+    first, *others = devices
+    if not first.has_host_memory:
+        advice = f"name a device that works in the host's memory first, such as '{CPU.name}'"
+        raise CompileError(f"device '{first.name}' cannot come first, since inputs and results live there: {advice}")
+    return (first, *others)
