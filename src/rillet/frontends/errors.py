@@ -1,10 +1,10 @@
-"""What an op importer raises; the graph walk adds the node's name and turns these into the public errors."""
+"""What imports of single nodes raise; whoever walks the graph adds the node's name and makes them public errors."""
 
 from __future__ import annotations
 
 
 class InvalidNode(Exception):
-    """The node contradicts ONNX: shapes that do not fit, a missing attribute, an axis out of range."""
+    """The node contradicts its op: shapes that do not fit, a missing attribute, an axis out of range."""
 
 
 class UnsupportedFeature(Exception):

@@ -8,9 +8,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import scf
 
 from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.element_types import element_type
 from rillet.frontends.building.extent_arithmetic import Flag
-from rillet.frontends.building.scalars import element_type
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import DYNAMIC, Extent
 

@@ -1,4 +1,8 @@
-"""``Builder``: the tensor builder with data movement. See ``tensors.py`` for the core.
+"""``Builder``: what frontends compute with tensors with. This file moves data; what it stands on has a file each.
+
+``tensor_values`` makes and reads tensors, ``dimensions`` compares their dimensions, ``structured_ops`` makes loops over
+them and ``elementwise`` the usual ones. Functions that take a builder do the rest: ``contraction``, ``loops``,
+``sorting``, ``interpolation``, ``branches``, ``checks``. Bodies of structured ops work on ``scalars.Scalar``.
 
 Everything folds on known arrays as numpy views where that is free (reshape, transpose), so constants stay constants.
 """
@@ -11,14 +15,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from rillet.frontends.building import scalars
+from rillet.frontends.building.elementwise import Elementwise
 from rillet.frontends.building.scalars import Scalar
-from rillet.frontends.building.tensors import Tensor, TensorBuilder
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.ir import builders
 from rillet.ir.builders import Extent
 
 
-class Builder(TensorBuilder):
+class Builder(Elementwise):
     """Computes with tensors and moves their data."""
 
     def reshape(self, tensor: Tensor, shape: Sequence[Extent]) -> Tensor:
@@ -149,7 +154,7 @@ class Builder(TensorBuilder):
         return self.map_along(lambda x: x, shape, (tensor, permutation_inverse(permutation)), dtype=tensor.dtype)
 
     def broadcast_to(self, tensor: Tensor, shape: Sequence[Extent]) -> Tensor:
-        """Materialize the broadcast of ``tensor`` to ``shape`` (ONNX's Expand: either side may be 1)."""
+        """Materialize the broadcast of ``tensor`` to ``shape`` (either side may be 1)."""
         full = self.broadcast_shape([tensor.shape, shape])
         return self.broadcast_exactly(tensor, full)
 

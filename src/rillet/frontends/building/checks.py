@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch_mlir.dialects import arith, cf
 
 from rillet.frontends.building.builder import Builder
-from rillet.frontends.building.scalars import convert
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.tensor import Tensor
 from rillet.ir import builders
 
 

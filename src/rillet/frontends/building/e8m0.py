@@ -8,7 +8,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, select
+from rillet.frontends.building.scalars import Scalar, constant, maximum, select
 
 DTYPE = "float8_e8m0fnu"
 _NAN = 255
@@ -41,7 +41,7 @@ def from_float32(a: Scalar, rounding: str = "up", saturate: bool = True) -> Scal
     else:
         code = select(too_large | too_small, constant(_NAN, "int32"), code)
     code = select(bits > 0x7F800000, constant(_NAN, "int32"), maximum(code, 0))
-    return Scalar(convert(code, "uint8").value, DTYPE)
+    return Scalar(arith.trunci(ir.IntegerType.get_signless(8), code.value), DTYPE)
 
 
 def _int(value: int) -> ir.Value:

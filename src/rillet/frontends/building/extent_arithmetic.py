@@ -169,7 +169,7 @@ class Extents:
         return self._divide("ceildiv", a, b, lambda x, y: -(-x // y), arith.ceildivsi)
 
     def truncdiv(self, a: Extent, b: Extent) -> Extent:
-        """a / b rounded towards zero, as ONNX's Div on integers."""
+        """a / b rounded towards zero."""
         return self._divide("truncdiv", a, b, _truncdiv, arith.divsi)
 
     def _divide(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 from rillet.frontends.building import scalars
-from rillet.frontends.building.scalars import Scalar, constant, convert, floor, maximum, minimum, select
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar, constant, floor, maximum, minimum, select
 
 Read = Callable[[Sequence[Scalar]], Scalar]
 

@@ -1,7 +1,7 @@
 """Device loops: ``scf.for`` nests over tensor elements, for what is not a structured op (scatters, sorts, selections).
 
 A state is a list of SSA tensors and scalars that the loop carries. Tensors are updated in place with ``store``; their
-initial value must be a fresh tensor (``fresh``, ``Builder.empty``, ``Builder.init``) or an op's operand, which is then
+initial value is a fresh tensor (``Builder.empty``, ``Builder.init``), or ``Builder.value`` of an operand, which is then
 copied. No structured op may be built in the body.
 """
 
@@ -14,8 +14,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import scf, tensor
 
 from rillet.frontends.building import scalars
+from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.scalars import Scalar
-from rillet.frontends.building.tensors import Tensor, TensorBuilder
 from rillet.ir import builders
 from rillet.ir.builders import Extent
 
@@ -64,15 +65,10 @@ def for_each(shape: Sequence[Extent], state: State, body: Callable[..., State | 
 def store(value: Scalar, dtype: str, destination: ir.Value, indices: Sequence[Scalar | Extent]) -> ir.Value:
     """``destination`` (of ``dtype``) with one element replaced."""
     positions = [i.value if isinstance(i, Scalar) else builders.as_index(i) for i in indices]
-    return tensor.InsertOp(scalars.convert(value, dtype).value, destination, positions).result
+    return tensor.InsertOp(convert(value, dtype).value, destination, positions).result
 
 
-def fresh(b: TensorBuilder, source: Tensor) -> ir.Value:
-    """The SSA tensor of ``source`` as the initial value of a state."""
-    return b.value(source)
-
-
-def read_extent(b: TensorBuilder, counts: ir.Value, position: int = 0) -> Extent:
+def read_extent(b: Builder, counts: ir.Value, position: int = 0) -> Extent:
     """One element of an int64 tensor, read by the host, as the extent of a dimension."""
     value = builders.extract(counts, [position])
-    return b.extents.declare(scalars.convert(Scalar(value, "int64"), "index").value)
+    return b.extents.declare(convert(Scalar(value, "int64"), "index").value)

@@ -17,57 +17,10 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
-from rillet.ir import dtypes
+from rillet.frontends.building.element_types import bits, element_type, is_float, is_signed, is_unsigned
 from rillet.ir.constants import scalar_attr
 
 Number = int | float | bool
-
-_FLOATS = {"float64", "float32", "float16", "bfloat16"}
-_SIGNED = {"int2", "int4", "int8", "int16", "int32", "int64", "index"}
-_UNSIGNED = {"uint2", "uint4", "uint8", "uint16", "uint32", "uint64"}
-
-
-def is_float(dtype: str) -> bool:
-    """Whether ``dtype`` is a floating-point type of any width."""
-    return dtype in _FLOATS or dtype.startswith("float")
-
-
-def is_signed(dtype: str) -> bool:
-    """Whether ``dtype`` is a signed integer (or ``index``)."""
-    return dtype in _SIGNED
-
-
-def is_unsigned(dtype: str) -> bool:
-    """Whether ``dtype`` is an unsigned integer."""
-    return dtype in _UNSIGNED
-
-
-def is_integer(dtype: str) -> bool:
-    """Whether ``dtype`` is an integer; bool is not."""
-    return dtype in _SIGNED or dtype in _UNSIGNED
-
-
-def is_complex(dtype: str) -> bool:
-    """Whether ``dtype`` is complex."""
-    return dtype.startswith("complex")
-
-
-def element_type(dtype: str) -> ir.Type:
-    """The MLIR type of a scalar of ``dtype``."""
-    return ir.IndexType.get() if dtype == "index" else dtypes.mlir_type(dtype)
-
-
-def compute_dtype(dtype: str) -> str:
-    """The type in which arithmetic on ``dtype`` happens: narrow floats are storage types and compute in float32."""
-    return "float32" if is_float(dtype) and dtype not in ("float32", "float64") else dtype
-
-
-def bits(dtype: str) -> int:
-    """Width of an integer or floating-point type; bool is 1 and index 64."""
-    if dtype == "index":
-        return 64
-    type_ = dtypes.mlir_type(dtype)
-    return type_.width  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,70 +238,3 @@ def is_nan(a: Scalar) -> Scalar:
 def sigmoid(a: Scalar) -> Scalar:
     """1 / (1 + exp(-a))"""
     return 1.0 / (1.0 + exp(-a))
-
-
-def convert(a: Scalar, dtype: str) -> Scalar:
-    """Converts between element types: numbers keep their value as far as the target can hold it.
-
-    Floats become integers by truncation (out-of-range values are undefined), integers wrap, anything becomes a bool
-    by ``!= 0``, and floats round to nearest even. Saturation is the caller's business.
-    """
-    if a.dtype == dtype:
-        return a
-    if "float8_e8m0fnu" in (a.dtype, dtype):
-        return _convert_e8m0(a, dtype)
-    target = element_type(dtype)
-    if dtype == "bool":
-        return a != 0
-    if dtype == "index" or a.dtype == "index":
-        return _convert_index(a, dtype)
-    if is_float(a.dtype):
-        if is_float(dtype):
-            return Scalar(_convert_float(a.value, a.dtype, dtype, target), dtype)
-        return _float_to_integer(a, dtype)
-    if is_float(dtype):
-        emit = arith.sitofp if is_signed(a.dtype) else arith.uitofp
-        if bits(dtype) < 32:  # integers have no direct conversion to the narrow storage types
-            return convert(Scalar(emit(ir.F32Type.get(), a.value), "float32"), dtype)
-        return Scalar(emit(target, a.value), dtype)
-    if bits(a.dtype) == bits(dtype):
-        return Scalar(a.value, dtype)
-    if bits(a.dtype) > bits(dtype):
-        return Scalar(arith.trunci(target, a.value), dtype)
-    emit = arith.extsi if is_signed(a.dtype) else arith.extui
-    return Scalar(emit(target, a.value), dtype)
-
-
-def _convert_e8m0(a: Scalar, dtype: str) -> Scalar:
-    from rillet.frontends.building import e8m0
-
-    return e8m0.from_float32(convert(a, "float32")) if dtype == e8m0.DTYPE else convert(e8m0.to_float32(a), dtype)
-
-
-def _convert_index(a: Scalar, dtype: str) -> Scalar:
-    if dtype == "index":
-        whole = a if is_integer(a.dtype) else convert(a, "int64")
-        emit = arith.index_castui if is_unsigned(whole.dtype) else arith.index_cast
-        return Scalar(emit(ir.IndexType.get(), whole.value), dtype)
-    whole = Scalar(arith.index_cast(ir.IntegerType.get_signless(64), a.value), "int64")
-    return convert(whole, dtype)
-
-
-def _convert_float(value: ir.Value, source: str, dtype: str, target: ir.Type) -> ir.Value:
-    if bits(source) < bits(dtype):
-        return arith.extf(target, value)
-    if bits(source) > bits(dtype):
-        return arith.truncf(target, value)
-    return arith.truncf(target, arith.extf(ir.F32Type.get(), value))
-
-
-def _float_to_integer(a: Scalar, dtype: str) -> Scalar:
-    if bits(a.dtype) < 32:
-        a = convert(a, "float32")
-    # Go through a wide signed integer, so that a negative value wraps into a narrow type as C compilers do.
-    if bits(dtype) < 32:
-        return convert(Scalar(arith.fptosi(ir.IntegerType.get_signless(32), a.value), "int32"), dtype)
-    if dtype == "uint32":
-        return convert(Scalar(arith.fptosi(ir.IntegerType.get_signless(64), a.value), "int64"), dtype)
-    emit = arith.fptoui if is_unsigned(dtype) else arith.fptosi
-    return Scalar(emit(element_type(dtype), a.value), dtype)

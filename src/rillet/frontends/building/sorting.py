@@ -7,11 +7,12 @@ from collections.abc import Callable
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types, scalars
 from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, scalar_of, store
-from rillet.frontends.building.scalars import Scalar, constant, convert, minimum, select, shift_left
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, constant, minimum, select, shift_left
+from rillet.frontends.building.tensor import Tensor
 from rillet.ir.builders import Extent
 
 _PASSES = 40  # rows of up to 2^40 elements
@@ -82,19 +83,19 @@ def sort_keys(b: Builder, x: Tensor, descending: bool) -> Tensor:
         bits = _ordered_bits(value)
         return ~bits if descending else bits
 
-    return b.map(key, x, dtype="uint64" if scalars.bits(scalars.compute_dtype(x.dtype)) == 64 else "uint32")
+    return b.map(key, x, dtype="uint64" if element_types.bits(element_types.compute_dtype(x.dtype)) == 64 else "uint32")
 
 
 def _ordered_bits(value: Scalar) -> Scalar:
-    width = 64 if scalars.bits(value.dtype) == 64 else 32
+    width = 64 if element_types.bits(value.dtype) == 64 else 32
     signed, unsigned = f"int{width}", f"uint{width}"
-    if not scalars.is_float(value.dtype):
-        if not scalars.is_signed(value.dtype):
+    if not element_types.is_float(value.dtype):
+        if not element_types.is_signed(value.dtype):
             return convert(value, unsigned)
         return convert(convert(value, signed), unsigned) ^ (1 << (width - 1))
     # Negative numbers: all bits turned; others: the sign only.
     canonical = select(value == 0, constant(0, value.dtype), value)
-    bits = Scalar(arith.bitcast(scalars.element_type(signed), canonical.value), signed)
+    bits = Scalar(arith.bitcast(element_types.element_type(signed), canonical.value), signed)
     sign = Scalar(arith.shrsi(bits.value, constant(width - 1, signed).value), signed)
     turned = bits ^ (sign | -(1 << (width - 1)))
     return select(scalars.is_nan(value), constant((1 << width) - 1, unsigned), convert(turned, unsigned))
@@ -110,7 +111,7 @@ def argsort_keys(
     depend on the keys.
     """
     rows, count = keys.shape
-    source, width = b.value(keys), scalars.bits(keys.dtype)
+    source, width = b.value(keys), element_types.bits(keys.dtype)
     digits = 1 << _DIGIT_BITS
     zero, one = constant(0, "int64"), constant(1, "int64")
 

@@ -19,7 +19,7 @@ from torch_mlir.dialects import arith, func
 from rillet.errors import CompileError, RilletError, UnsupportedError, UnsupportedNode
 from rillet.frontends.arguments import checked_shapes, checked_values
 from rillet.frontends.building.builder import Builder
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx import functions, registry, symbolic
 from rillet.frontends.onnx.boundary import (

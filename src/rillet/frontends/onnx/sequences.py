@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rillet.frontends.building.builder import Builder
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.onnx.strings.build import packed
 from rillet.frontends.onnx.strings.tensor import StringTensor
 

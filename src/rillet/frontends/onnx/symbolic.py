@@ -16,8 +16,8 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rillet.frontends.building.scalars import is_signed
-from rillet.frontends.building.tensors import Element, Tensor
+from rillet.frontends.building.element_types import is_signed
+from rillet.frontends.building.tensor import Element, Tensor
 from rillet.frontends.onnx.node import Node
 
 Rule: TypeAlias = Callable[..., "Tensor | list[Tensor] | None"]

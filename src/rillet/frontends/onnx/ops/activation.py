@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types, scalars
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.scalars import Scalar, constant, exp, maximum, minimum, select, sigmoid, tanh
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
 
@@ -152,8 +153,8 @@ def shrink(node: Node, x: Tensor) -> Tensor:
     bias, limit = float(node.attr("bias", 0.0)), float(node.attr("lambd", 0.5))
 
     def body(v: Scalar) -> Scalar:
-        wide = v if scalars.is_float(v.dtype) else scalars.convert(v, "float32")
+        wide = v if element_types.is_float(v.dtype) else convert(v, "float32")
         low = select(wide < -limit, wide + bias, constant(0, wide.dtype))
-        return scalars.convert(select(wide > limit, wide - bias, low), v.dtype)
+        return convert(select(wide > limit, wide - bias, low), v.dtype)
 
     return node.b.map(body, x)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch_mlir.dialects import arith
 
-from rillet.frontends.building import scalars
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building import element_types
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
@@ -16,18 +16,18 @@ from rillet.ir import builders
 def bit_cast(node: Node, x: Tensor) -> Tensor:
     b = node.b
     dtype = node.dtype_attr("to")
-    if scalars.is_complex(x.dtype) or scalars.is_complex(dtype):
+    if element_types.is_complex(x.dtype) or element_types.is_complex(dtype):
         raise UnsupportedFeature(f"bits of {x.dtype} as {dtype}", "split complex numbers into their parts before")
     if "bool" in (x.dtype, dtype):
         # A bool is a byte of 0 or 1.
-        if scalars.bits(x.dtype if dtype == "bool" else dtype) not in (1, 8):
+        if element_types.bits(x.dtype if dtype == "bool" else dtype) not in (1, 8):
             raise InvalidNode(f"{x.dtype} and {dtype} have different widths")
         return b.cast(x, dtype)
-    if scalars.bits(x.dtype) != scalars.bits(dtype):
+    if element_types.bits(x.dtype) != element_types.bits(dtype):
         raise InvalidNode(f"{x.dtype} and {dtype} have different widths")
     # Storage values, not the ones that bodies compute with: narrow floats must not pass through float32.
     loops = builders.dims(x.rank)
-    target = scalars.element_type(dtype)
+    target = element_types.element_type(dtype)
 
     def body(value: builders.ir.Value, _: builders.ir.Value) -> builders.ir.Value:
         return value if value.type == target else arith.bitcast(target, value)

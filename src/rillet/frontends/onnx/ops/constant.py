@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rillet.frontends.building import scalars
-from rillet.frontends.building.scalars import Scalar, constant, convert, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building import element_types, scalars
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar, constant, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.random import uniform
@@ -50,7 +51,7 @@ def dropout(node: Node, x: Tensor, ratio: Tensor | None = None, training: Tensor
         return _dropout_in_training(node, x, node.b.constant(0.5, "float32") if ratio is None else ratio)
     if node.opset < 7 and not node.attr("is_test", 0):
         result, kept = _dropout_in_training(node, x, node.b.constant(node.attr("ratio", 0.5), "float32"))
-        return [result, node.b.map(lambda v: convert(v, scalars.compute_dtype(x.dtype)), kept, dtype=x.dtype)]
+        return [result, node.b.map(lambda v: convert(v, element_types.compute_dtype(x.dtype)), kept, dtype=x.dtype)]
     if not node.wants(1):
         return [x]
     mask = "bool" if node.opset >= 10 else x.dtype
@@ -73,7 +74,7 @@ def _dropout_in_training(node: Node, x: Tensor, ratio: Tensor) -> list[Tensor]:
 @op("Range", since=11)
 def range_(node: Node, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     b, e = node.b, node.b.extents
-    if scalars.is_integer(start.dtype) and all(
+    if element_types.is_integer(start.dtype) and all(
         t.array is not None or t.elements is not None for t in (start, limit, delta)
     ):
         first, last, step = (b.extents_of(t, "a bound", 1)[0] for t in (start, limit, delta))
@@ -85,7 +86,7 @@ def range_(node: Node, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
             return _range(node, start, delta, count)
     # The host computes with wide floats only.
     dtype = start.dtype
-    start, limit, delta = (b.cast(t, scalars.compute_dtype(t.dtype)) for t in (start, limit, delta))
+    start, limit, delta = (b.cast(t, element_types.compute_dtype(t.dtype)) for t in (start, limit, delta))
     x, y, z = (b.scalar(t) for t in (start, limit, delta))
     # The count is max(0, ceil((limit - start) / delta)); integers go through float64 as in ONNX's definition.
     wide = [convert(v, "float64") for v in (x, y, z)]
@@ -97,7 +98,7 @@ def range_(node: Node, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
 def _range(node: Node, start: Tensor, delta: Tensor, count: object) -> Tensor:
     b = node.b
     first, step = b.scalar(start), b.scalar(delta)
-    compute = scalars.compute_dtype(start.dtype)
+    compute = element_types.compute_dtype(start.dtype)
 
     def body(indices: list[Scalar]) -> Scalar:
         return convert(first, compute) + convert(indices[0], compute) * convert(step, compute)
@@ -113,7 +114,7 @@ def eye_like(node: Node, x: Tensor) -> Tensor:
     shift = node.attr("k", 0)
 
     def body(indices: list[Scalar]) -> Scalar:
-        one = constant(1, scalars.compute_dtype(dtype))
+        one = constant(1, element_types.compute_dtype(dtype))
         return select(indices[1] == indices[0] + shift, one, 0)
 
     return node.b.indexed(dtype, x.shape, body)

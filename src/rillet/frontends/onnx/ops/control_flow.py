@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import scf
 
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rillet.frontends.building import scalars
-from rillet.frontends.building.scalars import Scalar, convert, sigmoid
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building import element_types
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar, sigmoid
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.shape import reverse
@@ -47,7 +48,7 @@ def convolve(
     if isinstance(out_channels, int) and isinstance(groups, int) and out_channels % groups:
         raise InvalidNode(f"{out_channels} output channels do not divide into {groups} groups")
     result_dtype = dtype or x.dtype
-    dtype = dtype or scalars.compute_dtype(x.dtype)
+    dtype = dtype or element_types.compute_dtype(x.dtype)
     depthwise = groups != 1 and weights.shape[1] == 1 and b.extents.equal(out_channels, groups)
     batch, out = x.shape[0], list(window.out)
     shape: list[Extent]

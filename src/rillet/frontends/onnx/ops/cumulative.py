@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types
 from rillet.frontends.building.loops import for_each, for_range, scalar_of, store
 from rillet.frontends.building.scalars import Scalar, constant
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
 
@@ -21,7 +21,7 @@ def cumulate(node: Node, x: Tensor, axis: Tensor) -> Tensor:
     b = node.b
     along = node.axis(int(b.known(axis, "axis").reshape(-1)[0]), x.rank)
     exclusive, backwards = node.attr("exclusive", 0), node.attr("reverse", 0)
-    compute = scalars.compute_dtype(x.dtype)
+    compute = element_types.compute_dtype(x.dtype)
     multiply = node.op_type == "CumProd"
     source = b.value(x)
     last = scalar_of(x.shape[along]) - 1

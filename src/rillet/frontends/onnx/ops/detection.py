@@ -7,11 +7,11 @@ import math
 from torch_mlir import ir
 from torch_mlir.dialects import cf
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, read_extent, scalar_of, store
-from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, minimum, select
+from rillet.frontends.building.scalars import Scalar, constant, maximum, minimum, select
 from rillet.frontends.building.sorting import argsort_keys, sort_keys
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
@@ -118,7 +118,7 @@ def _iou_exceeds(
 
 def _spans(node: Node, boxes: Tensor, corners: ir.Value, batch: Scalar, box: Scalar) -> list[tuple[Scalar, Scalar]]:
     """Where a box begins and ends in both directions; its corners come in any order, or as center and size."""
-    values = [scalars.convert(node.b.element(corners, boxes.dtype, [batch, box, i]), "float32") for i in range(4)]
+    values = [convert(node.b.element(corners, boxes.dtype, [batch, box, i]), "float32") for i in range(4)]
     if node.attr("center_point_box", 0):
         return [(values[i] - values[2 + i] * 0.5, values[i] + values[2 + i] * 0.5) for i in range(2)]
     return [(minimum(values[i], values[2 + i]), maximum(values[i], values[2 + i])) for i in range(2)]

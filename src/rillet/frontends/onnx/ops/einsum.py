@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import string
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types
 from rillet.frontends.building.contraction import contract
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
@@ -34,7 +34,7 @@ def einsum(node: Node, *tensors: Tensor) -> Tensor:
         if width < 0 or (width > 0 and "..." not in term):
             raise InvalidNode(f"operand '{term}' does not fit a tensor of rank {tensor.rank}")
         operands.append(_diagonal(node, term.replace("...", dots[longest - width :]), tensor))
-    compute = scalars.compute_dtype(tensors[0].dtype)
+    compute = element_types.compute_dtype(tensors[0].dtype)
     name, result = operands[0]
     for number, (other, tensor) in enumerate(operands[1:], 1):
         later = "".join(o for o, _ in operands[number + 1 :]) + output

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-from rillet.frontends.building import e8m0, scalars
-from rillet.frontends.building.scalars import Scalar, convert, is_float, maximum, minimum, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building import e8m0, element_types, scalars
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.element_types import is_float
+from rillet.frontends.building.scalars import Scalar, maximum, minimum, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node, dtype_name
 from rillet.frontends.onnx.registry import op
@@ -49,7 +51,7 @@ def unary(node: Node, x: Tensor) -> Tensor:
 def sign(node: Node, x: Tensor) -> Tensor:
     def body(v: Scalar) -> Scalar:
         one = scalars.constant(1, v.dtype)
-        if scalars.is_unsigned(v.dtype):
+        if element_types.is_unsigned(v.dtype):
             return select(v > 0, one, 0)
         # NaN stays NaN: it is neither above nor below zero, and v itself is returned.
         return select(v > 0, one, select(v < 0, scalars.constant(-1, v.dtype), v))
@@ -148,7 +150,7 @@ def power(node: Node, a: Tensor, b: Tensor) -> Tensor:
     def body(x: Scalar, y: Scalar) -> Scalar:
         if is_float(x.dtype):
             return scalars.power(x, convert(y, x.dtype))
-        if scalars.is_integer(y.dtype):
+        if element_types.is_integer(y.dtype):
             return scalars.integer_power(x, convert(y, x.dtype))
         # Whole exponents are exact; the others are truncated.
         real = convert(scalars.power(convert(x, "float64"), convert(y, "float64")), x.dtype)
@@ -251,7 +253,7 @@ def cast_to(node: Node, x: Tensor, dtype: str) -> Tensor:
     """Convert as ONNX's Cast does; float8 targets saturate unless ``saturate=0``."""
     if x.dtype == dtype:
         return x
-    if scalars.is_complex(dtype) or scalars.is_complex(x.dtype):
+    if element_types.is_complex(dtype) or element_types.is_complex(x.dtype):
         raise UnsupportedFeature(
             f"cast from {x.dtype} to {dtype}", "split complex numbers into real and imaginary parts before"
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from rillet.frontends.building import scalars
-from rillet.frontends.building.scalars import Scalar, convert, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building import element_types
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.shape import scalar_of
@@ -33,7 +34,7 @@ def gather_along(node: Node, data: Tensor, indices: Tensor, axis: int, from_end:
     shape = [*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]]
     loops = builders.dims(len(shape))
     source, extent = b.value(data), scalar_of(data.shape[axis])
-    negative = from_end and scalars.is_signed(indices.dtype)
+    negative = from_end and element_types.is_signed(indices.dtype)
 
     def body(i: Scalar, _: Scalar) -> Scalar:
         at = [Scalar(_loop(d), "index") for d in range(len(shape))]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
-from rillet.frontends.building import scalars
-from rillet.frontends.building.loops import for_each, for_range, fresh, scalar_of, store
-from rillet.frontends.building.scalars import Scalar, absolute, constant, convert, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building import element_types
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.loops import for_each, for_range, scalar_of, store
+from rillet.frontends.building.scalars import Scalar, absolute, constant, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
@@ -42,7 +43,7 @@ def one_hot(node: Node, indices: Tensor, depth: Tensor, values: Tensor) -> Tenso
 
 
 def _whole(node: Node, tensor: Tensor) -> Tensor:
-    return tensor if scalars.is_signed(tensor.dtype) else node.b.cast(tensor, "int64")
+    return tensor if element_types.is_signed(tensor.dtype) else node.b.cast(tensor, "int64")
 
 
 @op("Trilu", since=14)
@@ -149,7 +150,7 @@ def det(node: Node, x: Tensor) -> Tensor:
     size = x.shape[-1]
     batch = list(x.shape[:-2])
     count = e.product(batch)
-    compute = scalars.compute_dtype(x.dtype)
+    compute = element_types.compute_dtype(x.dtype)
     matrices = b.cast(b.reshape(x, [count, size, size]), compute)
 
     def eliminate(n: Scalar, work: ir.Value, result: ir.Value) -> list[ir.Value]:
@@ -189,5 +190,5 @@ def det(node: Node, x: Tensor) -> Tensor:
         work, product = for_range(0, size, [work, constant(1.0, compute).value], column)
         return [work, store(Scalar(product, compute), x.dtype, result, [n])]
 
-    start = [fresh(b, matrices), b.empty(x.dtype, [count])]
+    start = [b.value(matrices), b.empty(x.dtype, [count])]
     return b.reshape(b.tensor(for_range(0, count, start, eliminate)[1], x.dtype, [count]), batch)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf
 
-from rillet.frontends.building.scalars import constant, convert
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import constant
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.shape import reverse
@@ -57,7 +58,7 @@ class _Plan:
 
 
 def _element(dtype: str) -> ir.Type:
-    from rillet.frontends.building.scalars import element_type
+    from rillet.frontends.building.element_types import element_type
 
     return element_type(dtype)
 

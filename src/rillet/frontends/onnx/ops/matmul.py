@@ -6,9 +6,10 @@ dimensions into m.
 
 from __future__ import annotations
 
-from rillet.frontends.building import scalars
-from rillet.frontends.building.scalars import Scalar, convert
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building import element_types
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
@@ -27,7 +28,7 @@ def multiply(node: Node, a: Tensor, b: Tensor, dtype: str | None = None) -> Tens
     if not a.rank or not b.rank:
         raise InvalidNode("a scalar cannot be an operand")
     result_dtype = dtype or a.dtype
-    dtype = dtype or scalars.compute_dtype(a.dtype)
+    dtype = dtype or element_types.compute_dtype(a.dtype)
     # Vectors become matrices; their dimension goes away again at the end.
     left = builder.unsqueeze(a, [0]) if a.rank == 1 else a
     right = builder.unsqueeze(b, [1]) if b.rank == 1 else b
@@ -98,7 +99,7 @@ def gemm(node: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
     n, inner = (b.shape[0], b.shape[1]) if right_transposed else (b.shape[1], b.shape[0])
     _check_inner(k, inner)
     loops = builders.dims(3)
-    dtype = scalars.compute_dtype(a.dtype)
+    dtype = element_types.compute_dtype(a.dtype)
     output = (builder.init(0, dtype, [m, n]), loops[:2], dtype, [m, n])
     a_map = [loops[2], loops[0]] if left_transposed else [loops[0], loops[2]]
     b_map = [loops[1], loops[2]] if right_transposed else [loops[2], loops[1]]

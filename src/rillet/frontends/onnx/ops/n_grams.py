@@ -7,9 +7,10 @@ from itertools import pairwise
 import numpy as np
 from torch_mlir import ir
 
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, scalar_of, store
-from rillet.frontends.building.scalars import Scalar, constant, convert, minimum, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, constant, minimum, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rillet.frontends.building import scalars
-from rillet.frontends.building.scalars import Scalar, constant, convert
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building import element_types, scalars
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar, constant
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.reduction import count_of, mean
@@ -233,7 +234,7 @@ def lrn(node: Node, x: Tensor) -> Tensor:
     padded = b.pad(x, [0, before, *spatial], [0, after, *spatial])
     iterators = "p" * x.rank + "r"
     loops = builders.dims(len(iterators))
-    dtype = scalars.compute_dtype(x.dtype)
+    dtype = element_types.compute_dtype(x.dtype)
     neighbours = b.tensor(b.empty(dtype, [size]), dtype, [size])
     positions = [loops[0], loops[1] + loops[-1], *loops[2:-1]]
     output = (b.init(0, dtype, x.shape), loops[:-1], dtype, x.shape)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rillet.frontends.building import scalars
-from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building import element_types, scalars
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar, constant, maximum, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
@@ -26,14 +27,14 @@ _MOST = 1 << 24  # elements of windows that are counted now; beyond, at run time
 
 def lowest(dtype: str) -> float | int:
     """The identity of max: minus infinity, or the smallest integer."""
-    if scalars.is_float(dtype):
+    if element_types.is_float(dtype):
         return -math.inf
     return False if dtype == "bool" else int(np.iinfo(dtypes.by_name[dtype].numpy).min)
 
 
 def highest(dtype: str) -> float | int:
     """The identity of min: infinity, or the largest integer."""
-    if scalars.is_float(dtype):
+    if element_types.is_float(dtype):
         return math.inf
     return True if dtype == "bool" else int(np.iinfo(dtypes.by_name[dtype].numpy).max)
 
@@ -78,7 +79,7 @@ def max_pool(node: Node, x: Tensor) -> list[Tensor]:
     window = _window(node, x)
     init = lowest(x.dtype)
     padded = b.pad(x, [0, 0, *window.low], [0, 0, *window.high], init)
-    dtype = scalars.compute_dtype(x.dtype)
+    dtype = element_types.compute_dtype(x.dtype)
     result = b.cast(_pool(node, padded, window, init, maximum, dtype), x.dtype)
     return [result, _max_indices(node, x, padded, window)] if node.wants(1) else [result]
 
@@ -94,7 +95,7 @@ def _max_indices(node: Node, x: Tensor, padded: Tensor, window: Window) -> Tenso
         o * s + k * d for o, s, k, d in zip(loops[2 : 2 + rank], window.strides, kernel, window.dilations, strict=True)
     ]
     shape = [*x.shape[:2], *window.out]
-    dtype = scalars.compute_dtype(x.dtype)
+    dtype = element_types.compute_dtype(x.dtype)
     sizes = list(x.shape)
     order = list(range(2, x.rank))
     if node.attr("storage_order", 0):
@@ -132,7 +133,7 @@ def average_pool(node: Node, x: Tensor) -> Tensor:
     b = node.b
     window = _window(node, x)
     padded = b.pad(x, [0, 0, *window.low], [0, 0, *window.high])
-    dtype = scalars.compute_dtype(x.dtype)
+    dtype = element_types.compute_dtype(x.dtype)
     total = _pool(node, padded, window, 0, lambda v, acc: acc + v, dtype)
     counts = _counts(node, x, window)
     if isinstance(counts, int):
@@ -210,7 +211,7 @@ def lp_pool(node: Node, x: Tensor) -> Tensor:
     p = float(node.attr("p", 2))
     window = _window(node, x)
     padded = b.pad(x, [0, 0, *window.low], [0, 0, *window.high])
-    dtype = scalars.compute_dtype(x.dtype)
+    dtype = element_types.compute_dtype(x.dtype)
     total = _pool(node, padded, window, 0, lambda v, acc: acc + _power(v, p), dtype)
     return b.map(lambda v: _root(v, p), total, dtype=x.dtype)
 

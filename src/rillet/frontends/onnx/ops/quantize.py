@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types
 from rillet.frontends.building.builder import Builder
-from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, minimum, roundeven, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar, constant, maximum, minimum, roundeven, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.convolution import convolve
@@ -27,8 +28,8 @@ from rillet.ir.builders import Expr
 
 def limits(dtype: str) -> tuple[int, int]:
     """The smallest and largest integer of ``dtype``."""
-    width = scalars.bits(dtype)
-    if scalars.is_signed(dtype):
+    width = element_types.bits(dtype)
+    if element_types.is_signed(dtype):
         return -(1 << (width - 1)), (1 << (width - 1)) - 1
     return 0, (1 << width) - 1
 
@@ -56,10 +57,10 @@ def dequantize(b: Builder, x: Tensor, parameters: Sequence[tuple[Tensor, Sequenc
     loops = builders.dims(x.rank)
 
     def body(v: Scalar, s: Scalar, *rest: Scalar) -> Scalar:
-        wide = scalars.compute_dtype(s.dtype)
-        if scalars.is_float(v.dtype) or not rest or rest[0].dtype == "bool":
+        wide = element_types.compute_dtype(s.dtype)
+        if element_types.is_float(v.dtype) or not rest or rest[0].dtype == "bool":
             return convert(v, wide) * s
-        if scalars.is_float(rest[0].dtype):
+        if element_types.is_float(rest[0].dtype):
             return (convert(v, wide) - convert(rest[0], wide)) * s
         return convert(convert(v, "int32") - convert(rest[0], "int32"), wide) * s
 
@@ -122,7 +123,7 @@ def quantize_linear(node: Node, x: Tensor, scale: Tensor, zero_point: Tensor | N
         wide = "float64" if "float64" in (v.dtype, precision) else "float32"
         # A narrower precision rounds the quotient.
         ratio = convert(convert(convert(v, wide) / convert(s, wide), precision or wide), wide)
-        if scalars.is_float(dtype):
+        if element_types.is_float(dtype):
             return convert_float8(ratio, dtype, bool(node.attr("saturate", 1)))
         rounded = roundeven(ratio)
         return saturate(rounded + convert(rest[0], wide) if rest else rounded, dtype)

@@ -12,10 +12,11 @@ import zlib
 
 from torch_mlir.dialects import linalg
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types, scalars
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import scalar_of
-from rillet.frontends.building.scalars import Scalar, constant, convert, select, shift_right
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, constant, select, shift_right
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
@@ -76,8 +77,8 @@ def uniform(node: Node, shape: list[Extent], dtype: str = "float32") -> Tensor:
 
 def _random(node: Node, shape: list[Extent], dtype: str) -> Tensor:
     b, key = node.b, _seed(node)
-    compute = scalars.compute_dtype(dtype)
-    if not scalars.is_float(dtype):
+    compute = element_types.compute_dtype(dtype)
+    if not element_types.is_float(dtype):
         raise UnsupportedFeature(f"random numbers of type {dtype}", "make them float32 and cast")
     if "Uniform" in node.op_type:
         low, high = float(node.attr("low", 0.0)), float(node.attr("high", 1.0))
@@ -118,7 +119,7 @@ def bernoulli(node: Node, x: Tensor) -> Tensor:
     def body(at: list[Scalar]) -> Scalar:
         p = b.element(source, x.dtype, at)
         hit = _unit(philox(_position(node, at, shape), key)[0], p.dtype) < p
-        return convert(hit, scalars.compute_dtype(dtype)) if dtype != "bool" else hit
+        return convert(hit, element_types.compute_dtype(dtype)) if dtype != "bool" else hit
 
     return b.indexed(dtype, shape, body)
 
@@ -128,7 +129,7 @@ def multinomial(node: Node, x: Tensor) -> Tensor:
     """``sample_size`` draws from each row of unnormalized log-probabilities, by the Gumbel-max trick."""
     b, key = node.b, _seed(node)
     dtype = node.dtype_attr("dtype", "int32")
-    if x.rank != 2 or not scalars.is_integer(dtype):
+    if x.rank != 2 or not element_types.is_integer(dtype):
         raise InvalidNode(f"an input of rank {x.rank} and outputs of type {dtype}")
     draws = node.attr("sample_size", 1)
     shape = [x.shape[0], draws, x.shape[1]]

@@ -15,8 +15,9 @@ from torch_mlir.dialects import scf
 
 from rillet.frontends.building import scalars
 from rillet.frontends.building.checks import require
-from rillet.frontends.building.scalars import Scalar, convert, exp, maximum, minimum, select, sigmoid, tanh
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar, exp, maximum, minimum, select, sigmoid, tanh
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.activation import hard_sigmoid_of, softplus_of

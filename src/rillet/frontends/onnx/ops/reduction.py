@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 from torch_mlir.dialects import linalg
 
-from rillet.frontends.building import scalars
-from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, minimum, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building import element_types, scalars
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar, constant, maximum, minimum, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.pooling import highest, lowest
 from rillet.frontends.onnx.registry import op
@@ -62,16 +63,16 @@ def _reduce(node: Node, x: Tensor, axes: list[int]) -> Tensor:
 
 
 def _square_root(v: Scalar) -> Scalar:
-    return scalars.sqrt(v) if scalars.is_float(v.dtype) else convert(scalars.sqrt(convert(v, "float64")), v.dtype)
+    return scalars.sqrt(v) if element_types.is_float(v.dtype) else convert(scalars.sqrt(convert(v, "float64")), v.dtype)
 
 
 def _logarithm(v: Scalar) -> Scalar:
-    return scalars.log(v) if scalars.is_float(v.dtype) else convert(scalars.log(convert(v, "float64")), v.dtype)
+    return scalars.log(v) if element_types.is_float(v.dtype) else convert(scalars.log(convert(v, "float64")), v.dtype)
 
 
 def _log_sum_exp(node: Node, x: Tensor, axes: list[int]) -> Tensor:
     b = node.b
-    if not scalars.is_float(x.dtype):
+    if not element_types.is_float(x.dtype):
         wide = b.cast(x, "float64")
         return b.cast(_log_sum_exp(node, wide, axes), x.dtype)
     kept = [a for a in range(x.rank) if a not in axes]
@@ -125,7 +126,7 @@ def arg_extremum(node: Node, x: Tensor) -> Tensor:
     axis = node.axis(node.attr("axis", 0), x.rank)
     last = node.attr("select_last_index", 0)
     largest = node.op_type == "ArgMax"
-    dtype = scalars.compute_dtype(x.dtype)
+    dtype = element_types.compute_dtype(x.dtype)
     loops = builders.dims(x.rank)
     kept = [a for a in range(x.rank) if a != axis]
     shape = [x.shape[a] for a in kept]
@@ -179,7 +180,7 @@ def softmax_of(node: Node, x: Tensor, axis: int, log: bool = False) -> Tensor:
     b = node.b
     every = range(x.rank)
     kept = [a for a in every if a != axis]
-    dtype = scalars.compute_dtype(x.dtype)
+    dtype = element_types.compute_dtype(x.dtype)
 
     def along(body: Callable[[Scalar, Scalar], Scalar], full: Tensor, row: Tensor, result: str) -> Tensor:
         return b.map_along(body, x.shape, (full, every), (row, kept), dtype=result)
@@ -208,7 +209,7 @@ def _hardmax(node: Node, x: Tensor, axis: int) -> Tensor:
 
 def _first_maximum(node: Node, x: Tensor, axis: int) -> Tensor:
     b = node.b
-    dtype = scalars.compute_dtype(x.dtype)
+    dtype = element_types.compute_dtype(x.dtype)
     loops = builders.dims(x.rank)
     kept = [a for a in range(x.rank) if a != axis]
     shape = [x.shape[a] for a in kept]

@@ -11,11 +11,12 @@ from typing import TypeAlias
 import numpy as np
 from torch_mlir import ir
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.interpolation import clamp, cubic_kernel, linear_kernel, to_position
 from rillet.frontends.building.loops import for_each, for_range, scalar_of, store
-from rillet.frontends.building.scalars import Scalar, ceil, constant, convert, floor, maximum, minimum, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, ceil, constant, floor, maximum, minimum, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
@@ -147,7 +148,7 @@ def _resize(node: Node, x: Tensor, axes: Sequence[_Axis]) -> Tensor:
     if mode not in ("nearest", "linear", "cubic"):
         raise InvalidNode(f"mode '{mode}' is not one of nearest, linear, cubic")
     active = [a for a in axes if not _keeps(node, a)]
-    if mode != "nearest" and not scalars.is_float(x.dtype):
+    if mode != "nearest" and not element_types.is_float(x.dtype):
         x = node.b.cast(x, "float32")
     for axis in active:
         x = _nearest(node, x, axis) if mode == "nearest" else _weighted(node, x, axis, mode)
@@ -249,7 +250,7 @@ def _weighted(node: Node, x: Tensor, a: _Axis, mode: str) -> Tensor:
     taps = range(first, 2 - first)
     kernel, exclude = _kernel(node, mode)
     source, extent = b.value(x), scalar_of(a.size)
-    compute = scalars.compute_dtype(x.dtype)
+    compute = element_types.compute_dtype(x.dtype)
 
     def body(indices: list[Scalar]) -> Scalar:
         at = _source_coordinate(node, a, _coordinate(indices[a.axis]))
@@ -284,7 +285,7 @@ def _antialiased(node: Node, x: Tensor, a: _Axis, scale: Scalar, mode: str) -> T
     b = node.b
     kernel, exclude = _kernel(node, mode)
     source, extent = b.value(x), scalar_of(a.size)
-    compute = scalars.compute_dtype(x.dtype)
+    compute = element_types.compute_dtype(x.dtype)
     support = 1.0 if mode == "linear" else 2.0
 
     def body(indices: list[Scalar], result: ir.Value) -> ir.Value:

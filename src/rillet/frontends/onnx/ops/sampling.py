@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types
 from rillet.frontends.building.contraction import contract
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.interpolation import (
     clamp,
     cubic_kernel,
@@ -18,18 +19,8 @@ from rillet.frontends.building.interpolation import (
     zero_outside,
 )
 from rillet.frontends.building.loops import for_each, for_range, scalar_of, store
-from rillet.frontends.building.scalars import (
-    Scalar,
-    ceil,
-    constant,
-    convert,
-    floor,
-    maximum,
-    minimum,
-    roundeven,
-    select,
-)
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, ceil, constant, floor, maximum, minimum, roundeven, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
@@ -53,7 +44,7 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
     nothing = b.extents.compare("eq", b.extents.product(shape), 0)
     for size in x.shape[2:]:
         b.require("ge", size, 1, "an input of {0} positions has nothing to sample; at least {1} is needed", nothing)
-    compute = scalars.compute_dtype(x.dtype)
+    compute = element_types.compute_dtype(x.dtype)
     source, places = b.value(x), b.value(grid)
     extents = [scalar_of(d) for d in x.shape[2:]]
 
@@ -109,7 +100,7 @@ def roi_align(node: Node, x: Tensor, rois: Tensor, batch_indices: Tensor) -> Ten
     scale = float(node.attr("spatial_scale", 1.0))
     half_pixel = node.opset >= 16 and node.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     maximal = node.attr("mode", "avg") == "max"
-    compute = scalars.compute_dtype(x.dtype)
+    compute = element_types.compute_dtype(x.dtype)
     source, regions, batches = b.value(x), b.value(rois), b.value(batch_indices)
     extents = [scalar_of(d) for d in x.shape[2:]]
 
@@ -190,7 +181,7 @@ def max_roi_pool(node: Node, x: Tensor, rois: Tensor) -> Tensor:
     b = node.b
     height, width = node.attr("pooled_shape")
     scale = float(node.attr("spatial_scale", 1.0))
-    compute = scalars.compute_dtype(x.dtype)
+    compute = element_types.compute_dtype(x.dtype)
     source, regions = b.value(x), b.value(rois)
     extents = [scalar_of(d) for d in x.shape[2:]]
 
@@ -248,7 +239,7 @@ def deform_conv(
     moves = b.value(b.reshape(offset, [x.shape[0], offset_group, taps, 2, *out]))
     weighting = b.value(b.reshape(mask, [x.shape[0], offset_group, taps, *out])) if mask is not None else None
     source = b.value(x)
-    compute = scalars.compute_dtype(x.dtype)
+    compute = element_types.compute_dtype(x.dtype)
     extents = [scalar_of(d) for d in x.shape[2:]]
 
     def column(at: list[Scalar]) -> Scalar:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from torch_mlir import ir
 
-from rillet.frontends.building.loops import for_each, fresh, scalar_of, store
-from rillet.frontends.building.scalars import Scalar, convert, maximum, minimum
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.loops import for_each, scalar_of, store
+from rillet.frontends.building.scalars import Scalar, maximum, minimum
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.gather import position
@@ -50,7 +51,7 @@ def scatter_elements(node: Node, data: Tensor, indices: Tensor, updates: Tensor)
         value = combine(b.element(result, data.dtype, target), new) if combine is not _COMBINE["none"] else new
         return store(value, data.dtype, result, target)
 
-    return b.tensor(for_each(indices.shape, [fresh(b, data)], body)[0], data.dtype, data.shape)
+    return b.tensor(for_each(indices.shape, [b.value(data)], body)[0], data.dtype, data.shape)
 
 
 @op("ScatterND", since=11)
@@ -79,7 +80,7 @@ def scatter_nd(node: Node, data: Tensor, indices: Tensor, updates: Tensor) -> Te
     shape = [*indices.shape[:-1], *data.shape[depth:]]
     updates = b.refine(updates, shape, "updates")
     where, source = b.value(indices), b.value(updates)
-    return b.tensor(for_each(shape, [fresh(b, data)], body)[0], data.dtype, data.shape)
+    return b.tensor(for_each(shape, [b.value(data)], body)[0], data.dtype, data.shape)
 
 
 @op("TensorScatter", since=24)
@@ -105,4 +106,4 @@ def tensor_scatter(node: Node, past: Tensor, update: Tensor, write_indices: Tens
             target[axis] = target[axis] % extent
         return store(b.element(source, update.dtype, at), past.dtype, result, target)
 
-    return b.tensor(for_each(update.shape, [fresh(b, past)], body)[0], past.dtype, past.shape)
+    return b.tensor(for_each(update.shape, [b.value(past)], body)[0], past.dtype, past.shape)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from torch_mlir import ir
 
 from rillet.frontends.building import scalars
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_each, for_range, read_extent, store
-from rillet.frontends.building.scalars import Scalar, constant, convert, select
+from rillet.frontends.building.scalars import Scalar, constant, select
 from rillet.frontends.building.sorting import argsort, argsort_keys, rank_matrix, smallest_keys, sort_keys
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op

@@ -8,7 +8,7 @@ import numpy as np
 
 from rillet.frontends.building import scalars
 from rillet.frontends.building.scalars import Scalar, constant, maximum, minimum, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op

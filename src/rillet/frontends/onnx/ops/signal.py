@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types, scalars
 from rillet.frontends.building.contraction import contract
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import scalar_of
-from rillet.frontends.building.scalars import Scalar, constant, convert, floor, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, constant, floor, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
@@ -123,7 +124,7 @@ def _dft(node: Node, x: Tensor, length: Tensor | None, axis: int) -> Tensor:
     frequencies = e.add(e.floordiv(size, 2), 1) if onesided and not inverse else size
     matrix = _matrix(node, _Transform(rows, parts, size, inverse, onesided), frequencies, x.dtype)
     flat = b.reshape(x, [e.product(x.shape[:axis]), rows, e.product(x.shape[axis + 1 : -1]), parts])
-    result = contract(b, ["atbc", "tckj"], "akbj", [flat, matrix], scalars.compute_dtype(x.dtype))
+    result = contract(b, ["atbc", "tckj"], "akbj", [flat, matrix], element_types.compute_dtype(x.dtype))
     shape = [*x.shape[:axis], matrix.shape[2], *x.shape[axis + 1 : -1], matrix.shape[3]]
     return b.cast(b.reshape(result, shape), x.dtype)
 
@@ -150,7 +151,7 @@ def stft(
     if node.attr("onesided", 1):  # which complex signals cannot be
         frequencies = e.select(e.compare("eq", parts, 1), e.add(e.floordiv(size, 2), 1), size)
     matrix = _matrix(node, _Transform(size, parts, size, False, False), frequencies, signal.dtype)
-    compute = scalars.compute_dtype(signal.dtype)
+    compute = element_types.compute_dtype(signal.dtype)
     if window is not None:
         window = b.refine(window, [size])
         matrix = b.map_along(
@@ -206,7 +207,7 @@ def mel_weight_matrix(
         rising = select(left == center, select(here == center, constant(1.0, "float64"), zero), rising)
         falling = (right - here) / (right - center)
         value = select((right > center) & (here >= center) & (here < right), falling, rising)
-        return convert(value, scalars.compute_dtype(dtype))
+        return convert(value, element_types.compute_dtype(dtype))
 
     return b.indexed(dtype, [e.add(e.floordiv(size, 2), 1), count], body)
 

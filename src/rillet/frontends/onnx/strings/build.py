@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 
 from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, read_extent, store
-from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, constant, maximum, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.onnx.strings.ranges import Reader
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_packed
 from rillet.ir.builders import Extent

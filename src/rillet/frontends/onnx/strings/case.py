@@ -13,8 +13,9 @@ import numpy as np
 from torch_mlir import ir
 
 from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, store
-from rillet.frontends.building.scalars import Scalar, constant, convert, minimum, select, shift_right
+from rillet.frontends.building.scalars import Scalar, constant, minimum, select, shift_right
 from rillet.frontends.onnx.strings.build import build
 from rillet.frontends.onnx.strings.ranges import Reader
 from rillet.frontends.onnx.strings.tensor import StringTensor

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rillet.frontends.building.builder import Builder
 from rillet.frontends.building.checks import require
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import scalar_of
-from rillet.frontends.building.scalars import Scalar, convert
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_packed
 
 

@@ -13,17 +13,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, store
-from rillet.frontends.building.scalars import (
-    Scalar,
-    constant,
-    convert,
-    maximum,
-    minimum,
-    select,
-    shift_left,
-    shift_right,
-)
+from rillet.frontends.building.scalars import Scalar, constant, maximum, minimum, select, shift_left, shift_right
 from rillet.frontends.onnx.strings.formats import Format
 from rillet.frontends.onnx.strings.ranges import Reader
 

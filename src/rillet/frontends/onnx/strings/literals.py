@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types
 from rillet.frontends.building.builder import Builder
 from rillet.frontends.building.checks import require
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, store
 from rillet.frontends.building.scalars import Scalar, constant, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.onnx.strings.exact import Exact
 from rillet.frontends.onnx.strings.formats import FORMATS
@@ -29,7 +30,7 @@ _FLOAT = r"[[:space:]]*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|
 
 def to_number(b: Builder, x: StringTensor, dtype: str) -> Tensor:
     """The strings as numbers, floats rounded to nearest even. Raises UnsupportedFeature for other types."""
-    is_integer = scalars.is_integer(dtype) and scalars.bits(dtype) >= 8
+    is_integer = element_types.is_integer(dtype) and element_types.bits(dtype) >= 8
     if not is_integer and dtype not in FORMATS:
         raise UnsupportedFeature(f"cast from string to {dtype}", "cast to a float or an integer type first")
     where = locations.label(ir.Location.current)
@@ -45,9 +46,9 @@ def _integers(b: Builder, x: StringTensor, dtype: str) -> tuple[Tensor, Tensor]:
     """The integers, and whether they are in range."""
     count = b.extents.product(x.shape)
     source = Reader(b, x)
-    bits = scalars.bits(dtype)
-    highest = (1 << (bits - 1)) - 1 if scalars.is_signed(dtype) else (1 << bits) - 1
-    lowest = highest + 1 if scalars.is_signed(dtype) else 0  # without its sign
+    bits = element_types.bits(dtype)
+    highest = (1 << (bits - 1)) - 1 if element_types.is_signed(dtype) else (1 << bits) - 1
+    lowest = highest + 1 if element_types.is_signed(dtype) else 0  # without its sign
     last = (1 << 64) - 1
 
     def one(position: Scalar, values: ir.Value, flags: ir.Value) -> list[ir.Value]:
@@ -57,7 +58,7 @@ def _integers(b: Builder, x: StringTensor, dtype: str) -> tuple[Tensor, Tensor]:
             byte = source.byte(at)
             old = Scalar(number, "uint64")
             is_digit = (byte >= ord("0")) & (byte <= ord("9"))
-            digit = scalars.convert(byte - ord("0"), "uint64")
+            digit = convert(byte - ord("0"), "uint64")
             holds = (old < last // 10) | ((old == last // 10) & (digit <= last % 10))
             return [
                 select(is_digit, old * 10 + digit, old).value,
@@ -69,7 +70,7 @@ def _integers(b: Builder, x: StringTensor, dtype: str) -> tuple[Tensor, Tensor]:
         result = for_range(text.first, text.last, start, step)
         number, negative, holds = (Scalar(v, d) for v, d in zip(result, ("uint64", "bool", "bool"), strict=True))
         fits = holds & select(negative, number <= lowest, number <= highest)
-        value = scalars.convert(select(negative, constant(0, "uint64") - number, number), dtype)
+        value = convert(select(negative, constant(0, "uint64") - number, number), dtype)
         return [store(value, dtype, values, [position]), store(fits, "bool", flags, [position])]
 
     values, flags = for_range(0, count, [b.empty(dtype, [count]), b.empty("bool", [count])], one)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, store
-from rillet.frontends.building.scalars import Scalar, constant, convert
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, constant
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.onnx.strings.ranges import Reader
 from rillet.frontends.onnx.strings.regex.automaton import Automaton
 from rillet.frontends.onnx.strings.tensor import StringTensor

@@ -12,11 +12,12 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types
 from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, store
-from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, minimum, select, shift_right
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, constant, maximum, minimum, select, shift_right
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.onnx.strings.build import build
 from rillet.frontends.onnx.strings.formats import FORMATS, Format
@@ -34,7 +35,7 @@ def to_text(b: Builder, x: Tensor) -> StringTensor:
         words = from_array(b, np.array(["False", "True"], dtype=object), "bools")
         table = b.value(words.ids)
         return words.with_ids(b.map(lambda v: b.element(table, "int64", [convert(v, "index")]), x, dtype="int64"))
-    if scalars.is_integer(x.dtype):
+    if element_types.is_integer(x.dtype):
         return _written(b, x.shape, _Integers(b, x))
     if x.dtype not in ("float16", "float32", "float64"):
         raise UnsupportedFeature(f"cast from {x.dtype} to string", "cast to float32 first")
@@ -88,7 +89,7 @@ class _Integers:
     def text(self, position: Scalar) -> tuple[Scalar, Callable[[Scalar], Scalar]]:
         """The length of a numeral and its character at an offset."""
         value = self._b.element(self._source, self._dtype, [position])
-        if scalars.is_signed(self._dtype):
+        if element_types.is_signed(self._dtype):
             wide = convert(value, "int64")
             negative, number = wide < 0, convert(select(wide < 0, -wide, wide), "uint64")
         else:

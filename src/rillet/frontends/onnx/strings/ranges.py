@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, store
-from rillet.frontends.building.scalars import Scalar, constant, convert, minimum, select, shift_left
+from rillet.frontends.building.scalars import Scalar, constant, minimum, select, shift_left
 from rillet.frontends.onnx.strings.tensor import StringTensor
 
 

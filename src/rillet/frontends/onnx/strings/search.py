@@ -8,10 +8,11 @@ import numpy as np
 from torch_mlir import ir
 
 from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, store
-from rillet.frontends.building.scalars import Scalar, constant, convert, minimum, select, truncdiv
+from rillet.frontends.building.scalars import Scalar, constant, minimum, select, truncdiv
 from rillet.frontends.building.sorting import argsort
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.onnx.strings.ranges import Reader, compare
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_array
 

@@ -13,7 +13,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.frontends.building.builder import Builder
-from rillet.frontends.building.scalars import Scalar, constant, convert, select, shift_left, shift_right
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar, constant, select, shift_left, shift_right
 from rillet.frontends.onnx.strings.formats import Format
 
 _MASK = (1 << 64) - 1

@@ -14,8 +14,9 @@ import numpy as np
 
 from rillet.errors import CompileError
 from rillet.frontends.building.builder import Builder
-from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar, constant, maximum, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.ir.builders import Extent
 
 STRING = "string"

@@ -14,13 +14,14 @@ from typing import TypeAlias
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types, scalars
 from rillet.frontends.building.branches import either
 from rillet.frontends.building.builder import Builder
 from rillet.frontends.building.contraction import contract
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.extent_arithmetic import Flag
-from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, select, tanh
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, constant, maximum, select, tanh
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.reduction import softmax_of
@@ -192,7 +193,7 @@ def _attended(
     rows = e.mul(queries, share)
     split = b.reshape(q, [batch, queries, groups, share, width])
     left = b.reshape(b.transpose(split, [0, 2, 1, 3, 4]), [batch, groups, rows, width])
-    dtype = scalars.compute_dtype(q.dtype)
+    dtype = element_types.compute_dtype(q.dtype)
     scores = contract(b, ["bgrd", "bgtd"], "bgrt", [left, k], dtype)
     factor = scale if scale != 0.0 else 1 / math.sqrt(width)
     scores = _adjusted(node, scores, share, factor, softcap, steps)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rillet.frontends.building import scalars
 from rillet.frontends.building.scalars import Scalar, maximum, minimum, select, sigmoid
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.activation import (

@@ -6,7 +6,7 @@ the operands' maps and activations into epilogues where that pays.
 
 from __future__ import annotations
 
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.convolution import conv

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from torch_mlir.dialects import linalg
 
-from rillet.frontends.building.scalars import Scalar, compute_dtype, constant, convert, is_integer, shift_right
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.element_types import compute_dtype, is_integer
+from rillet.frontends.building.scalars import Scalar, constant, shift_right
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.gather import position

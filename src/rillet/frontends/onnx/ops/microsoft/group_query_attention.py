@@ -16,9 +16,10 @@ from torch_mlir.dialects import linalg
 
 from rillet.frontends.building.branches import either
 from rillet.frontends.building.checks import require
-from rillet.frontends.building.loops import for_each, fresh, scalar_of, store
-from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.loops import for_each, scalar_of, store
+from rillet.frontends.building.scalars import Scalar, constant, maximum, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.microsoft.attention_product import Place, Step, attend, bias_step, head_count, heads
@@ -219,7 +220,7 @@ def _present(node: Node, past: Tensor | None, room: Extent, new: Tensor, lengths
         target = position + convert(b.element(old, "int64", [batch]), "index")
         return store(b.element(added, new.dtype, at), past.dtype, state, [batch, group, target, feature])
 
-    return b.tensor(for_each(new.shape, [fresh(b, whole)], append)[0], past.dtype, whole.shape)
+    return b.tensor(for_each(new.shape, [b.value(whole)], append)[0], past.dtype, whole.shape)
 
 
 def _seen(node: Node, present: Tensor, longest: Extent) -> Tensor:

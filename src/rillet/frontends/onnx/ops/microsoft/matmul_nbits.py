@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rillet.frontends.building.scalars import is_float
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.element_types import is_float
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.matmul import multiply

@@ -12,9 +12,10 @@ from itertools import accumulate
 
 from torch_mlir import ir
 
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import scalar_of
-from rillet.frontends.building.scalars import Scalar, constant, convert, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, constant, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.matmul import multiply

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rillet.frontends.building.scalars import convert
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.activation import leaky_relu, logistic

@@ -5,8 +5,9 @@ Source: github.com/microsoft/onnxruntime, docs/ContribOperators.md.
 
 from __future__ import annotations
 
-from rillet.frontends.building.scalars import Scalar, convert
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.gather import gather_along

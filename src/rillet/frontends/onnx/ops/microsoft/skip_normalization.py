@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import reduce
 
 from rillet.frontends.building import scalars
-from rillet.frontends.building.scalars import convert
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.gather import gather_along

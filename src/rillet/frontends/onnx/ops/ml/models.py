@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from torch_mlir import ir
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types, scalars
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_each, for_range, store
-from rillet.frontends.building.scalars import Scalar, constant, convert, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, constant, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
@@ -49,9 +50,9 @@ def label_encoder(node: Node, x: Tensor) -> Tensor:
     dtype = values.dtype.name
     if default is None:
         default = np.zeros(1, values.dtype)
-    if scalars.is_float(dtype) and not node.has("default_float") and not node.has("default_tensor"):
+    if element_types.is_float(dtype) and not node.has("default_float") and not node.has("default_tensor"):
         default = np.asarray([-0.0], values.dtype)
-    otherwise = float(default.reshape(-1)[0]) if scalars.is_float(dtype) else int(default.reshape(-1)[0])
+    otherwise = float(default.reshape(-1)[0]) if element_types.is_float(dtype) else int(default.reshape(-1)[0])
     source = b.value(x)
 
     def body(at: list[Scalar], result: ir.Value) -> ir.Value:
@@ -60,11 +61,11 @@ def label_encoder(node: Node, x: Tensor) -> Tensor:
         def probe(i: Scalar, found: ir.Value) -> ir.Value:
             key = b.element(table_keys, x.dtype, [i])
             match = key == wanted
-            if scalars.is_float(key.dtype):
+            if element_types.is_float(key.dtype):
                 match = match | (scalars.is_nan(key) & scalars.is_nan(wanted))
             return select(match, b.element(table_values, dtype, [i]), Scalar(found, compute)).value
 
-        compute = scalars.compute_dtype(dtype)
+        compute = element_types.compute_dtype(dtype)
         found = for_range(0, len(keys), [constant(otherwise, compute).value], probe)[0]
         return store(Scalar(found, compute), dtype, result, at)
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from torch_mlir import ir
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types, scalars
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, store
-from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, minimum, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, constant, maximum, minimum, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
@@ -35,7 +36,7 @@ def tree_ensemble(node: Node, x: Tensor) -> Tensor:
         raise UnsupportedFeature("post_transform", "apply the transformation in a node of its own")
     rows, targets = x.shape[0], node.attr("n_targets")
     aggregate = node.attr("aggregate_function", _SUM)
-    compute = scalars.compute_dtype(x.dtype)
+    compute = element_types.compute_dtype(x.dtype)
     trees = _Trees(node)
     source = b.value(x)
     first = {_MIN: np.inf, _MAX: -np.inf}.get(aggregate, 0.0)

@@ -6,7 +6,7 @@ from torch_mlir import ir
 
 from rillet.frontends.building.loops import for_range, store
 from rillet.frontends.building.scalars import Scalar
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.onnx.strings.build import build

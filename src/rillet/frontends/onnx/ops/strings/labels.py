@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from rillet.frontends.building import scalars
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.ml.models import label_encoder
@@ -100,7 +101,7 @@ def _entries(node: Node, x: Tensor | StringTensor, keys: np.ndarray, texts: list
     ids = b.value(table.ids)
 
     def pick(place: scalars.Scalar) -> scalars.Scalar:
-        return b.element(ids, "int64", [scalars.convert(place, "index")])
+        return b.element(ids, "int64", [convert(place, "index")])
 
     return table.with_ids(b.map(pick, places))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from torch_mlir import ir
 
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, read_extent, store
-from rillet.frontends.building.scalars import Scalar, convert, select
+from rillet.frontends.building.scalars import Scalar, select
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.onnx.strings.matching import full_match

@@ -10,9 +10,10 @@ from itertools import pairwise
 import numpy as np
 from torch_mlir import ir
 
+from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, read_extent, scalar_of, store
-from rillet.frontends.building.scalars import Scalar, constant, convert, maximum, select
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.scalars import Scalar, constant, maximum, select
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
 from rillet.frontends.onnx.strings.ranges import Range, Reader

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rillet.frontends.building.scalars import Scalar, convert
-from rillet.frontends.building.tensors import Tensor
+from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.scalars import Scalar
+from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.selection import unique
 from rillet.frontends.onnx.registry import op
