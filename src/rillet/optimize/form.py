@@ -5,30 +5,8 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.errors import CompileError
-from rillet.ir import Program
+from rillet.ir import Program, tensor_form
 from rillet.ir.structured import walk
-
-_TENSOR_OPS = frozenset(
-    f"tensor.{n}"
-    for n in (
-        "empty",
-        "pad",
-        "concat",
-        "extract_slice",
-        "insert_slice",
-        "expand_shape",
-        "collapse_shape",
-        "reshape",
-        "cast",
-        "dim",
-        "extract",
-        "insert",
-        "from_elements",
-        "yield",
-    )
-)
-_LINALG_OPS = frozenset(("linalg.generic", "linalg.fill", "linalg.yield", "linalg.index"))
-_SCALAR_DIALECTS = frozenset(("arith", "math", "scf", "complex"))
 
 
 def check(program: Program) -> None:
@@ -37,9 +15,7 @@ def check(program: Program) -> None:
     for op in program.module.body.operations:
         _check_top(program, op.operation)
     for op in walk(program.main()):
-        dialect = op.name.split(".")[0]
-        known = op.name in _TENSOR_OPS or op.name in _LINALG_OPS or dialect in _SCALAR_DIALECTS
-        if not known and op.name not in ("ml_program.global_load_const", "func.return", "cf.assert"):
+        if not tensor_form.has_op(op.name):
             raise CompileError(f"internal: '{op.name}' is not part of the tensor form")
         if op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType) and not _is_shape(op):
             attribute = op.attributes["value"]

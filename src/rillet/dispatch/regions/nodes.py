@@ -108,7 +108,7 @@ def argument(value: int) -> ir.Value:
 
 def is_argument(op: ir.Operation) -> bool:
     """Whether a constant is not to be repeated in each dispatch."""
-    return op.name != "arith.constant" or flow.ARGUMENT in op.attributes
+    return op.name not in ("arith.constant", "complex.constant") or flow.ARGUMENT in op.attributes
 
 
 def is_source(op: ir.Operation | None) -> bool:

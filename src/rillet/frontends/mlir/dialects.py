@@ -1,7 +1,4 @@
-"""The dialects that upstream's own passes bring to ``linalg`` on tensors, as data.
-
-Functions are inlined first, then each dialect that a module uses runs its pipeline, in the order of the list.
-"""
+"""The dialects that upstream's own passes bring to ``linalg`` on tensors, as data."""
 
 from __future__ import annotations
 
@@ -10,41 +7,52 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-_TOSA = (
-    "tosa-optional-decompositions",
-    "tosa-infer-shapes",
-    "tosa-make-broadcastable",
-    "tosa-to-linalg-named",
-    "tosa-layerwise-constant-fold",
-    "tosa-make-broadcastable",
-    "tosa-to-linalg",
-    "tosa-to-arith",
-    "tosa-to-tensor",
-    "tosa-to-scf",
-)
-_STABLEHLO = ("chlo-legalize-to-stablehlo", "stablehlo-legalize-to-linalg")
-
 
 @dataclass(frozen=True)
 class Conversion:
-    """How the ops of ``dialects`` become linalg: ``passes`` run on each function."""
+    """What makes linalg of the ops of ``dialects``: a pipeline over the module, in which functions are inlined."""
 
     dialects: frozenset[str]
     passes: tuple[str, ...]
 
     @property
     def pipeline(self) -> str:
-        return f"builtin.module(func.func({','.join(self.passes)}))"
+        return f"builtin.module({','.join(self.passes)})"
 
 
-_CONVERSIONS = (
-    Conversion(frozenset({"tosa"}), _TOSA),
-    Conversion(frozenset({"stablehlo"}), _STABLEHLO),
+_TOSA = Conversion(
+    frozenset({"tosa"}),
+    (
+        "func.func(tosa-optional-decompositions)",
+        "func.func(tosa-infer-shapes)",
+        "func.func(tosa-make-broadcastable)",
+        "func.func(tosa-to-linalg-named)",
+        "func.func(tosa-layerwise-constant-fold)",
+        "func.func(tosa-make-broadcastable)",
+        "func.func(tosa-to-linalg)",
+        "func.func(tosa-to-arith{include-apply-rescale=true})",
+        "func.func(tosa-to-tensor)",
+        "func.func(tosa-to-scf)",
+    ),
 )
+_STABLEHLO = Conversion(
+    frozenset({"stablehlo", "chlo"}),
+    (
+        "func.func(chlo-legalize-to-stablehlo)",
+        "func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false})",
+        "func.func(stablehlo-canonicalize-dynamism)",
+        "func.func(stablehlo-legalize-to-linalg)",
+    ),
+)
+_COMPLEX = Conversion(
+    frozenset({"complex", "stablehlo", "chlo"}),
+    ("func.func(linalg-generalize-named-ops)", "convert-complex-to-standard"),
+)
+_CONVERSIONS = (_TOSA, _STABLEHLO, _COMPLEX)
 
 
 def conversions(used: Collection[str]) -> list[Conversion]:
-    """The conversions that a module needs whose ops are of the dialects ``used``."""
+    """The conversions that a module needs whose ops are of the dialects ``used``, in the order in which they run."""
     return [c for c in _CONVERSIONS if c.dialects.intersection(used)]
 
 

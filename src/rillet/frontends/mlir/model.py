@@ -77,8 +77,8 @@ class MlirModel:
 def _copy(module: ir.Module) -> ir.Module:
     with module.context, ir.Location.unknown():
         copy = ir.Module.create()
-        for name, attribute in ((named.name, named.attr) for named in module.operation.attributes):
-            copy.operation.attributes[name] = attribute
+        for name in module.operation.attributes:
+            copy.operation.attributes[name] = module.operation.attributes[name]
         for op in module.body.operations:
             copy.body.append(op.operation.clone())
     return copy

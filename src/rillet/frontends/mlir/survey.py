@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from torch_mlir import ir
 
 from rillet.frontends.frontend import InputSpec, OpUse, Survey
-from rillet.frontends.mlir.tensor_form import dtype_name, entry
-from rillet.ir import dtypes
+from rillet.frontends.mlir.edges import dtype_name
+from rillet.frontends.mlir.entry import entry
+from rillet.frontends.mlir.external_constants import stored_bytes
 from rillet.ir.attributes import DIMS, DTYPE, NAME
 
 _CONTROL_FLOW = (
@@ -42,7 +42,7 @@ def survey(module: ir.Module) -> Survey:
     types: dict[str, set[str]] = defaultdict(set)
     weight_bytes = 0
     for op in _ops(module.operation):
-        weight_bytes += _constant_bytes(op)
+        weight_bytes += stored_bytes(op)
         if op.name in _FRAME or op.name.startswith("ml_program."):
             continue
         counts[op.name] += 1
@@ -94,18 +94,3 @@ def _ops(op: ir.Operation) -> Iterator[ir.Operation]:
                 yield inner.operation
                 if not inner.operation.name.startswith("linalg."):
                     yield from _ops(inner.operation)
-
-
-def _constant_bytes(op: ir.Operation) -> int:
-    """Of constants whose elements are written out."""
-    total = 0
-    for key in ("value", "values"):
-        attribute = op.attributes.get(key, None)
-        if not isinstance(attribute, ir.DenseElementsAttr | ir.DenseResourceElementsAttr):
-            continue
-        if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
-            continue
-        type_ = ir.RankedTensorType(attribute.type)
-        name = dtype_name(type_.element_type)
-        total += math.prod(type_.shape) * dtypes.by_name[name].bits // 8 if name else 0
-    return total

@@ -1,0 +1,47 @@
+"""Which operations and types the tensor form consists of (docs/reference/tensor-form.md)."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rillet.ir import dtypes
+
+_TENSOR_OPS = frozenset(
+    f"tensor.{n}"
+    for n in (
+        "empty",
+        "pad",
+        "concat",
+        "extract_slice",
+        "insert_slice",
+        "expand_shape",
+        "collapse_shape",
+        "reshape",
+        "cast",
+        "dim",
+        "extract",
+        "insert",
+        "from_elements",
+        "yield",
+    )
+)
+_LINALG_OPS = frozenset(("linalg.generic", "linalg.fill", "linalg.yield", "linalg.index"))
+_OTHER_OPS = frozenset(("ml_program.global_load_const", "func.return", "cf.assert"))
+_SCALAR_DIALECTS = frozenset(("arith", "math", "scf", "complex"))
+_STORED = frozenset(t.mlir for t in dtypes.by_code.values()) | {"index"}
+_WIDEST_INTEGER = 64
+
+
+def has_op(name: str) -> bool:
+    """Whether the operation ``name`` is part of the tensor form."""
+    known = name in _TENSOR_OPS or name in _LINALG_OPS or name in _OTHER_OPS
+    return known or name.partition(".")[0] in _SCALAR_DIALECTS
+
+
+def has_type(type_: ir.Type) -> bool:
+    """Whether values of this type are part of the tensor form: ranked tensors without encoding, and scalars."""
+    if isinstance(type_, ir.RankedTensorType):
+        return type_.encoding is None and str(type_.element_type) in _STORED
+    if isinstance(type_, ir.IntegerType):
+        return type_.is_signless and type_.width <= _WIDEST_INTEGER
+    return str(type_) in _STORED
