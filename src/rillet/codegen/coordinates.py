@@ -16,6 +16,7 @@ from torch_mlir.dialects import arith, vector
 from rillet.codegen import index
 from rillet.codegen.index import Index
 from rillet.errors import CompileError
+from rillet.ir.structured import Expr
 
 
 @dataclass(frozen=True)
@@ -110,12 +111,14 @@ def mod(a: Coordinate, b: Coordinate, lanes: int) -> Coordinate:
     return arith.RemUIOp(to_vector(a, lanes), to_vector(b, lanes)).result
 
 
-def apply(map_: ir.AffineMap, dims: Sequence[Coordinate], lanes: int = 1) -> list[Coordinate]:
-    """The results of an affine map (no symbols) at these coordinates."""
-    return [_evaluate(e, dims, lanes) for e in map_.results]
+def apply(map_: Sequence[Expr], dims: Sequence[Coordinate], lanes: int = 1) -> list[Coordinate]:
+    """The results of a map at these coordinates."""
+    return [_evaluate(e, dims, lanes) for e in map_]
 
 
-def _evaluate(expr: ir.AffineExpr, dims: Sequence[Coordinate], lanes: int) -> Coordinate:
+def _evaluate(expr: Expr, dims: Sequence[Coordinate], lanes: int) -> Coordinate:
+    if isinstance(expr, int):
+        return dims[expr]
     if isinstance(expr, ir.AffineDimExpr):
         return dims[expr.position]
     if isinstance(expr, ir.AffineConstantExpr):

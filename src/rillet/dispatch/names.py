@@ -28,7 +28,7 @@ def name_of(function: ir.Operation) -> str:
         return _join("chain", _root(roots[0]))
     if reductions:
         # More than one: a row-wise computation such as a softmax or a normalization.
-        return _join("reduce" if len(reductions) == 1 else "rows", _shape(reductions[0].extents()))
+        return _join("reduce" if len(reductions) == 1 else "rows", _shape(reductions[0].extents))
     for kind in ("concat", "insert_slice", "extract_slice", "insert", "from_elements"):
         if any(op.name == f"tensor.{kind}" for op in ops):
             return _join(kind.split("_")[-1] if kind == "extract_slice" else kind.split("_")[0], tail)
@@ -43,7 +43,7 @@ def name_of(function: ir.Operation) -> str:
 
 
 def _root(view: Structured) -> str:
-    extents = view.extents()
+    extents = view.extents
     weighted = weighted_contraction(view)
     roles = contraction(view) or (weighted[0] if weighted is not None else None)
 

@@ -43,7 +43,7 @@ def _macs(op: ir.Operation) -> int:
     view = structured(op)
     if view is None or all(view.parallel) or len(view.inits) != 1 or not is_multiply_add(view):
         return 0
-    return _elements(view.extents())
+    return _elements(view.extents)
 
 
 def _bytes(function: ir.Operation) -> int:
@@ -64,7 +64,7 @@ def _read(argument: ir.Value) -> int:
     for use in argument.uses:
         op, holder = use.owner.operation, use.owner.operation.parent
         if op.name == "tensor.extract" and (view := structured(holder)) is not None:
-            taken += _elements(view.extents()) * dtypes.storage_bytes(op.results[0].type)
+            taken += _elements(view.extents) * dtypes.storage_bytes(op.results[0].type)
         elif op.name == "tensor.extract_slice":
             taken += _size(op.results[0])
         elif (

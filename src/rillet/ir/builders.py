@@ -14,11 +14,12 @@ from typing import TypeAlias
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
+from rillet.ir.structured import DYNAMIC
+
 Extent: TypeAlias = int | ir.Value
 Expr: TypeAlias = ir.AffineExpr | int
 Body: TypeAlias = Callable[..., ir.Value | Sequence[ir.Value]]
 
-DYNAMIC = ir.ShapedType.get_dynamic_size()
 _ITERATORS = {"p": "#linalg.iterator_type<parallel>", "r": "#linalg.iterator_type<reduction>"}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from torch_mlir import ir
@@ -31,9 +32,26 @@ class Structured:
     inputs: tuple[ir.Value, ...]
     inits: tuple[ir.Value, ...]
 
+    @cached_property
+    def results(self) -> tuple[ir.Value, ...]:
+        return tuple(self.op.results)
+
     @property
     def loops(self) -> int:
         return len(self.parallel)
+
+    @property
+    def parallel_loops(self) -> tuple[int, ...]:
+        return tuple(loop for loop, is_parallel in enumerate(self.parallel) if is_parallel)
+
+    @property
+    def reduction_loops(self) -> tuple[int, ...]:
+        return tuple(loop for loop, is_parallel in enumerate(self.parallel) if not is_parallel)
+
+    @property
+    def is_parallel(self) -> bool:
+        """True when no loop is a reduction."""
+        return all(self.parallel)
 
     @property
     def input_maps(self) -> tuple[Map, ...]:
@@ -50,7 +68,7 @@ class Structured:
     @property
     def is_elementwise(self) -> bool:
         """All loops parallel and every result indexed by a permutation of them."""
-        return all(self.parallel) and all(is_permutation(m, self.loops) for m in self.init_maps)
+        return self.is_parallel and all(is_permutation(m, self.loops) for m in self.init_maps)
 
     @property
     def is_windowed(self) -> bool:
@@ -59,16 +77,24 @@ class Structured:
         """
         return any(not isinstance(e, int | ir.AffineConstantExpr) for m in self.maps for e in m)
 
-    def extents(self) -> list[int]:
-        """The static extent of each loop, ``DYNAMIC`` where it is not known."""
+    @property
+    def operands(self) -> tuple[tuple[ir.Value, Map], ...]:
+        """Inputs, then inits, each with its map."""
+        return tuple(zip((*self.inputs, *self.inits), self.maps, strict=True))
+
+    @cached_property
+    def extents(self) -> tuple[int, ...]:
+        """The static extent of each loop, ``DYNAMIC`` where it is not known; of the types that operands have when this
+        is read first.
+        """
         known = [DYNAMIC] * self.loops
-        for value, map_ in zip((*self.inputs, *self.inits), self.maps, strict=True):
+        for value, map_ in self.operands:
             if not isinstance(value.type, ir.RankedTensorType):
                 continue
             for extent, expr in zip(ir.RankedTensorType(value.type).shape, map_, strict=True):
                 if isinstance(expr, int) and extent != DYNAMIC:
                     known[expr] = extent
-        return known
+        return tuple(known)
 
     def body_ops(self) -> list[ir.Operation]:
         """The operations of the body but its terminator (nested regions not included)."""
@@ -116,12 +142,13 @@ def iterators_attr(parallel: Sequence[bool]) -> ir.ArrayAttr:
     return ir.ArrayAttr.get([ir.Attribute.parse(_PARALLEL if p else _REDUCTION) for p in parallel])
 
 
-def rename(map_: Sequence[Expr], new: Sequence[int], loops: int | None = None) -> Map:
-    """The map over renumbered loops: old loop ``i`` is loop ``new[i]`` of ``loops``."""
+def rename(map_: Sequence[Expr], new: Sequence[Expr], loops: int | None = None) -> Map:
+    """The map over other loops: old loop ``i`` is ``new[i]`` of ``loops``."""
     if all(isinstance(e, int) for e in map_):
         return tuple(new[e] for e in map_)  # type: ignore[index]
-    target = ir.AffineMap.get(loops or len(new), 0, [ir.AffineExpr.get_dim(n) for n in new])
-    renamed = [ir.AffineExpr.get_dim(new[e]) if isinstance(e, int) else e.compose(target) for e in map_]
+    dims = [ir.AffineExpr.get_dim(n) if isinstance(n, int) else n for n in new]
+    target = ir.AffineMap.get(loops or len(new), 0, dims)
+    renamed = [dims[e] if isinstance(e, int) else e.compose(target) for e in map_]
     # (A map's results, other than those of ``compose``, are of the classes that tell what they are.)
     return exprs(ir.AffineMap.get(target.n_dims, 0, renamed))
 
@@ -202,24 +229,3 @@ def walk(op: ir.Operation | ir.OpView) -> Iterator[ir.Operation]:
             for inner in block.operations:
                 yield inner.operation
                 yield from walk(inner)
-
-
-def linear_form(expr: Expr) -> tuple[dict[int, int], int] | None:
-    """The coefficients of the loops in ``expr``, and its constant; None when it is not linear."""
-    if isinstance(expr, int):
-        return {expr: 1}, 0
-    if isinstance(expr, ir.AffineDimExpr):
-        return {expr.position: 1}, 0
-    if isinstance(expr, ir.AffineConstantExpr):
-        return {}, expr.value
-    if not isinstance(expr, ir.AffineAddExpr | ir.AffineMulExpr):
-        return None
-    left, right = linear_form(expr.lhs), linear_form(expr.rhs)
-    if left is None or right is None:
-        return None
-    if isinstance(expr, ir.AffineAddExpr):
-        loops = {d: left[0].get(d, 0) + right[0].get(d, 0) for d in left[0] | right[0]}
-        return loops, left[1] + right[1]
-    # One factor of a product is a constant, or the expression would not be affine.
-    (loops, constant), (_, factor) = (left, right) if not right[0] else (right, left)
-    return {d: c * factor for d, c in loops.items()}, constant * factor

@@ -32,12 +32,12 @@ from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.codegen.recognize.lanes import is_costly
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
+from rillet.ir.structured import DYNAMIC
 
 _BLOCK_BYTES = 32 * 1024
 _TILE_BLOCK = 64  # elements of a side of the square that a workgroup transposes
 _PLANE_BLOCK = 2048  # elements of each plane that a workgroup interleaves
 _AHEAD_BYTES = 2048  # how far ahead is read of what much is computed with
-_DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _plan(
         if own[-1] not in axes[:-1]:
             continue
         across = axes.index(own[-1])
-        if lanes > 1 and all(e == _DYNAMIC or e >= lanes for e in (extents[across], extents[-1])):
+        if lanes > 1 and all(e == DYNAMIC or e >= lanes for e in (extents[across], extents[-1])):
             return _Tiles(kernel, group, across, lanes)
         if interleaves and across == rank - 2:
             return _Tiles(kernel, group, across, lanes, extents[-1])
@@ -191,7 +191,7 @@ class _Rows:
         self.joined = joined
         self.ahead = ahead
         last = group.type.shape[-1] if group.type.rank else 1
-        self.shape = shape if last == _DYNAMIC else shape.limited(last)
+        self.shape = shape if last == DYNAMIC else shape.limited(last)
         traffic = sum(storage_bytes(storage_type(p.type.element_type)) for p in (*function.arguments, *group.ports))
         self.block = max(shape.wide, _BLOCK_BYTES // max(1, traffic) // shape.wide * shape.wide)
 

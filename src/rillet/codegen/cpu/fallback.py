@@ -268,7 +268,7 @@ def _check_accesses(op: ir.Operation, kernel: KernelBuilder) -> None:
 
 def _is_below(position: ir.Value, extent: int) -> bool:
     """Whether an index is a constant, or counts a loop of static bounds, below the static ``extent``."""
-    static = extent != ir.ShapedType.get_dynamic_size()
+    static = extent != DYNAMIC
     if not isinstance(position.owner, ir.Block):
         known = _constant(position)
         return static and known is not None and 0 <= known < extent

@@ -20,7 +20,7 @@ _ALL: tuple[Strategy, ...] = (chain.STRATEGY, winograd.STRATEGY, contraction.STR
 def choose(function: KernelFunction, target: CpuTarget) -> Strategy:
     """The first strategy that matches. Raises ``CompileError`` when none does."""
     # The special strategies' cost models divide by the work there is; where there is none, they have no advantage.
-    is_empty = any(0 in generic.loop_extents for generic in function.generics)
+    is_empty = any(0 in generic.extents for generic in function.generics)
     for strategy in _GENERAL if is_empty else _ALL:
         if strategy.matches(function, target):
             return strategy

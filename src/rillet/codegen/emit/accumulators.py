@@ -15,7 +15,7 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.accumulation import QUIET, combinations_of
-from rillet.codegen.recognize.kernel_function import Generic
+from rillet.ir.structured import Structured
 
 _LONGEST_SUM = 64
 
@@ -76,7 +76,7 @@ class Combiner:
 
 def sum_in_parts(
     kernel: KernelBuilder,
-    generic: Generic,
+    generic: Structured,
     size: Index,
     accumulators: list[ir.Value],
     span: Callable[[Index, Index, list[ir.Value]], list[ir.Value]],
@@ -118,7 +118,7 @@ def sum_of(type_: ir.Type) -> Combiner:
     return _FLOAT_SUM if isinstance(type_, ir.FloatType) else _INTEGER_SUM
 
 
-def combiners_of(generic: Generic) -> list[Combiner] | None:
+def combiners_of(generic: Structured) -> list[Combiner] | None:
     """One combiner for each result, or None when a result's body is anything but ``acc op f(inputs)``."""
     found = combinations_of(generic)
     return None if found is None else [Combiner(c.op, c.attributes, _IDENTITIES[c.op]) for c in found]

@@ -15,14 +15,14 @@ from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, is_uniform, to_vector
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast
-from rillet.codegen.recognize.kernel_function import Generic
+from rillet.ir.structured import Structured
 
 # Reads element ``coordinates`` of a tensor that the body captures; the tensor is a value of the kernel.
 Reader = Callable[[ir.Value, list[Coordinate]], ir.Value]
 
 
 def inline_body(
-    generic: Generic,
+    generic: Structured,
     operands: Sequence[ir.Value],
     kernel: KernelBuilder,
     *,

@@ -21,9 +21,9 @@ from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.emit.transpose import transpose
 from rillet.codegen.emit.values import broadcast, constant
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.kernel_function import Generic
 from rillet.errors import CompileError
 from rillet.ir.extents import reassociation
+from rillet.ir.structured import Structured
 
 
 class Evaluator:
@@ -142,22 +142,22 @@ class Evaluator:
             self._tiles[key] = transpose(columns)
         return memory.from_storage(self._tiles[key][row], buffer.element)
 
-    def _generic(self, generic: Generic, value: ir.Value, c: list[Coordinate]) -> ir.Value:
+    def _generic(self, generic: Structured, value: ir.Value, c: list[Coordinate]) -> ir.Value:
         if not generic.is_parallel:
             raise CompileError(f"kernel @{self.kernel.function.name}: a reduction is read before it is computed")
         number = generic.results.index(value)
         loops = loops_from_result(generic, number, c)
         results = self.generic_results(generic, loops)
-        for n, (result, map_) in enumerate(zip(generic.results, generic.output_maps, strict=True)):
+        for n, (result, map_) in enumerate(zip(generic.results, generic.init_maps, strict=True)):
             self._memo.setdefault((result, tuple(coords.apply(map_, loops, self.lanes))), results[n])
         return results[number]
 
-    def generic_results(self, generic: Generic, loops: Sequence[Coordinate]) -> list[ir.Value]:
+    def generic_results(self, generic: Structured, loops: Sequence[Coordinate]) -> list[ir.Value]:
         """Evaluate a generic's body once at these loop coordinates, inits read through their producers."""
         operands = [self.operand(generic, n, loops) for n in range(len(generic.maps))]
         return self.inline(generic, operands, loops)
 
-    def operand(self, generic: Generic, number: int, loops: Sequence[Coordinate]) -> ir.Value:
+    def operand(self, generic: Structured, number: int, loops: Sequence[Coordinate]) -> ir.Value:
         """Operand ``number`` (inputs, then inits) of a generic at these loop coordinates; undefined when the body
         ignores it."""
         operand = (*generic.inputs, *generic.inits)[number]
@@ -166,7 +166,7 @@ class Evaluator:
             return undefined(argument.type)
         return self.at(operand, coords.apply(generic.maps[number], loops, self.lanes))
 
-    def inline(self, generic: Generic, operands: Sequence[ir.Value], loops: Sequence[Coordinate]) -> list[ir.Value]:
+    def inline(self, generic: Structured, operands: Sequence[ir.Value], loops: Sequence[Coordinate]) -> list[ir.Value]:
         """Inline a generic's body on these operands, reading captured tensors through this evaluator."""
         return inline_body(generic, operands, self.kernel, coordinates=loops, lanes=self.lanes, read=self._extract)
 
@@ -381,18 +381,18 @@ class Evaluator:
         return branch.results[0]
 
 
-def loops_from_result(generic: Generic, number: int, c: Sequence[Coordinate]) -> list[Coordinate]:
+def loops_from_result(generic: Structured, number: int, c: Sequence[Coordinate]) -> list[Coordinate]:
     """The loop coordinates at which a parallel generic computes element ``c`` of result ``number``.
 
     Raises ``CompileError`` when the result's map is not a permutation of the loops.
     """
-    loops: list[Coordinate | None] = [None] * len(generic.iterators)
-    for expr, x in zip(generic.output_maps[number].results, c, strict=True):
-        if isinstance(expr, ir.AffineDimExpr):
-            loops[expr.position] = x
-    missing = [n for n, x in enumerate(loops) if x is None and generic.loop_extents[n] != 1]
+    loops: list[Coordinate | None] = [None] * generic.loops
+    for expr, x in zip(generic.init_maps[number], c, strict=True):
+        if isinstance(expr, int):
+            loops[expr] = x
+    missing = [n for n, x in enumerate(loops) if x is None and generic.extents[n] != 1]
     if missing:
-        raise CompileError(f"a result's indexing map leaves loops {missing} open: {generic.output_maps[number]}")
+        raise CompileError(f"a result's indexing map leaves loops {missing} open: {generic.init_maps[number]}")
     return [0 if x is None else x for x in loops]
 
 

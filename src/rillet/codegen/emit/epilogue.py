@@ -22,11 +22,13 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer, reshape_memref
 from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
-from rillet.codegen.recognize.linear_access import DYNAMIC, Access, Form, argument_of, loops, substitute_all
+from rillet.codegen.recognize.kernel_function import KernelFunction
+from rillet.codegen.recognize.linear_access import Access, argument_of
 from rillet.ir.extents import reassociation, segments
+from rillet.ir.linear import Linear, identity, substitute_all
+from rillet.ir.structured import DYNAMIC, Structured
 
-Forms = tuple[Form, ...]
+Forms = tuple[Linear, ...]
 
 # Ops of a body that cost tens of instructions once expanded.
 _HEAVY_OPS = 20
@@ -56,7 +58,7 @@ class Output:
 class Epilogue:
     """Everything behind a root, see ``plan``."""
 
-    root: Generic
+    root: Structured
     outputs: tuple[Output, ...]
     accesses: tuple[Access, ...]  # memory that is read or written at the root's loop coordinates
     mergeable: bool  # False when something needs the true loop coordinates
@@ -71,15 +73,15 @@ class Epilogue:
         return vectors > 1 and self.cost * vectors > _INLINE_INSTRUCTIONS
 
 
-def plan(function: KernelFunction, root: Generic) -> Epilogue | None:
+def plan(function: KernelFunction, root: Structured) -> Epilogue | None:
     """Follow ``root``'s results to the kernel's; None when something behind them is not point-wise on the root's
     loops.
     """
-    count = len(root.iterators)
-    zero = Form((0,) * count)
-    start = [zero if e == 1 else f for e, f in zip(root.loop_extents, loops(count), strict=True)]
+    count = root.loops
+    zero = Linear((0,) * count)
+    start = [zero if e == 1 else f for e, f in zip(root.extents, identity(count), strict=True)]
     known: dict[ir.Value, Forms] = {}
-    for result, map_ in zip(root.results, root.output_maps, strict=True):
+    for result, map_ in zip(root.results, root.init_maps, strict=True):
         forms = substitute_all(map_, start)
         if forms is None:
             return None
@@ -99,7 +101,7 @@ def plan(function: KernelFunction, root: Generic) -> Epilogue | None:
                 return None
             mergeable &= _collect_reads(function, generic, known, at, accesses)
             cost += _body_cost(generic)
-            for result, map_ in zip(generic.results, generic.output_maps, strict=True):
+            for result, map_ in zip(generic.results, generic.init_maps, strict=True):
                 forms = substitute_all(map_, at)
                 if forms is None:
                     return None
@@ -135,15 +137,15 @@ def _op_name(value: ir.Value) -> str:
     return owner.name if isinstance(owner, ir.Operation) else owner.operation.name
 
 
-def _loop_forms(generic: Generic, known: dict[ir.Value, Forms], count: int) -> Forms | None:
+def _loop_forms(generic: Structured, known: dict[ir.Value, Forms], count: int) -> Forms | None:
     """The forms of a parallel generic's loops, from the operands whose coordinates are known."""
-    at: list[Form | None] = [Form((0,) * count) if e == 1 else None for e in generic.loop_extents]
-    for value, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
+    at: list[Linear | None] = [Linear((0,) * count) if e == 1 else None for e in generic.extents]
+    for value, map_ in generic.operands:
         if value not in known:
             continue
-        for expr, form in zip(map_.results, known[value], strict=True):
-            if isinstance(expr, ir.AffineDimExpr) and generic.loop_extents[expr.position] != 1:
-                at[expr.position] = form
+        for expr, form in zip(map_, known[value], strict=True):
+            if isinstance(expr, int) and generic.extents[expr] != 1:
+                at[expr] = form
     if any(f is None for f in at):
         return None
     found = tuple(f for f in at if f is not None)
@@ -153,20 +155,18 @@ def _loop_forms(generic: Generic, known: dict[ir.Value, Forms], count: int) -> F
     return found if _same_place(generic, known, found) else None
 
 
-def _same_place(generic: Generic, known: dict[ir.Value, Forms], at: Forms) -> bool:
+def _same_place(generic: Structured, known: dict[ir.Value, Forms], at: Forms) -> bool:
     """Whether the generic reads each known tensor exactly at the element the root has in registers."""
-    for value, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
-        if value in known and substitute_all(map_, at) != known[value]:
-            return False
-    return True
+    read = [(known[value], map_) for value, map_ in generic.operands if value in known]
+    return all(substitute_all(map_, at) == place for place, map_ in read)
 
 
 def _collect_reads(
-    function: KernelFunction, generic: Generic, known: dict[ir.Value, Forms], at: Forms, accesses: list[Access]
+    function: KernelFunction, generic: Structured, known: dict[ir.Value, Forms], at: Forms, accesses: list[Access]
 ) -> bool:
     """Add the memory a generic reads; False when it reads something whose place in memory is not a linear form."""
     fine = all(op.operation.name not in ("linalg.index", "tensor.extract") for op in generic.body.operations)
-    for number, (value, map_) in enumerate(zip((*generic.inputs, *generic.inits), generic.maps, strict=True)):
+    for number, (value, map_) in enumerate(generic.operands):
         if value in known or not list(generic.body.arguments[number].uses):
             continue
         if _op_name(value) in _PLACELESS:
@@ -179,14 +179,14 @@ def _collect_reads(
     return fine
 
 
-def _body_cost(generic: Generic) -> int:
+def _body_cost(generic: Structured) -> int:
     operations = [op.operation.name for op in generic.body.operations]
     return sum(_HEAVY_OPS if name.startswith("math.") else 1 for name in operations) - 1
 
 
 def _reshaped_forms(op: ir.Operation, source: Forms) -> Forms | None:
     """The forms after a reshape that merges static axes or adds unit axes; None when an axis is split."""
-    zero = Form((0,) * len(source[0].coefficients)) if source else Form(())
+    zero = Linear((0,) * len(source[0].coefficients)) if source else Linear(())
     shapes = [list(ir.RankedTensorType(v.type).shape) for v in (op.operands[0], op.results[0])]
     groups = reassociation(op)
     if op.name == "tensor.expand_shape":
@@ -209,7 +209,7 @@ def _reshaped_forms(op: ir.Operation, source: Forms) -> Forms | None:
             coefficients = [c + scale * x for c, x in zip(coefficients, source[axis].coefficients, strict=True)]
             constant += scale * source[axis].constant
             scale //= inner[n] if n < len(inner) else 1
-        merged.append(Form(tuple(coefficients), constant))
+        merged.append(Linear(tuple(coefficients), constant))
     return tuple(merged)
 
 
@@ -271,7 +271,7 @@ def _written(output: Output, function: KernelFunction) -> Access | None:
         low = [0 if x == DYNAMIC else x for x in low]
     if any(x < 0 for x in low):
         return None
-    shifted = tuple(Form(f.coefficients, f.constant + x) for f, x in zip(output.forms, low, strict=True))
+    shifted = tuple(Linear(f.coefficients, f.constant + x) for f, x in zip(output.forms, low, strict=True))
     return Access(function.results[output.number].value, shifted, partial=_partial(output, function))
 
 
@@ -291,7 +291,7 @@ def _partial(output: Output, function: KernelFunction) -> frozenset[int]:
     return frozenset(axis for axis in dynamic if given.get(axis) != extents[axis])
 
 
-def place(forms: Sequence[Form], at: Sequence[Coordinate], lanes: int) -> list[Coordinate]:
+def place(forms: Sequence[Linear], at: Sequence[Coordinate], lanes: int) -> list[Coordinate]:
     """The coordinates that ``forms`` take when the root's loops are ``at``."""
     result: list[Coordinate] = []
     for form in forms:

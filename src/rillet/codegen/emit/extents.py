@@ -11,6 +11,7 @@ from rillet.codegen.emit.views import Scalars
 from rillet.codegen.index import Index
 from rillet.errors import CompileError
 from rillet.ir.extents import reassociation
+from rillet.ir.structured import DYNAMIC
 
 
 def extents_of(kernel: Scalars, value: ir.Value) -> list[Index]:
@@ -19,10 +20,9 @@ def extents_of(kernel: Scalars, value: ir.Value) -> list[Index]:
         raise CompileError(f"kernel @{kernel.function.name}: a loop-carried tensor must have static extents")
     op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
     shape = list(ir.RankedTensorType(value.type).shape)
-    dynamic = ir.ShapedType.get_dynamic_size()
     if op.name in ("tensor.empty", "tensor.splat"):
         dynamic_sizes = iter(list(op.operands)[1 if op.name == "tensor.splat" else 0 :])
-        return [kernel.scalar(next(dynamic_sizes)) if s == dynamic else s for s in shape]
+        return [kernel.scalar(next(dynamic_sizes)) if s == DYNAMIC else s for s in shape]
     if op.name in ("linalg.generic", "linalg.fill"):
         results = len(op.results)
         number = ir.OpResult(value).result_number
@@ -60,13 +60,12 @@ def extents_of(kernel: Scalars, value: ir.Value) -> list[Index]:
 
 
 def _reshape_extents(kernel: Scalars, op: ir.Operation, shape: list[int]) -> list[Index]:
-    dynamic = ir.ShapedType.get_dynamic_size()
     source = op.operands[1].owner
     if isinstance(source, ir.Block) or source.operation.name != "tensor.from_elements":
         raise CompileError(f"kernel @{kernel.function.name}: tensor.reshape needs its shape as tensor.from_elements")
     sizes: list[Index] = []
     for extent, operand in zip(shape, source.operation.operands, strict=True):
-        if extent != dynamic:
+        if extent != DYNAMIC:
             sizes.append(extent)
             continue
         scalar = kernel.scalar(operand)

@@ -10,12 +10,12 @@ from torch_mlir.dialects import arith
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast, constant
 from rillet.codegen.recognize.contraction import shared_byte
-from rillet.codegen.recognize.kernel_function import Generic
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
+from rillet.ir.structured import Structured
 
 
 def factor(
-    kernel: KernelBuilder, root: Generic, value: ir.Value, operands: ir.Value | Mapping[int, ir.Value], lanes: int
+    kernel: KernelBuilder, root: Structured, value: ir.Value, operands: ir.Value | Mapping[int, ir.Value], lanes: int
 ) -> ir.Value:
     """Compute a factor of the product from its operands' elements (scalars, or ``vector<lanes>``), given by number, or
     from its only operand's. Of bytes that are shared, the elements are given.

@@ -14,6 +14,7 @@ from rillet.codegen.coordinates import Coordinate, Lane, is_uniform, lane
 from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.emit.values import broadcast, constant
 from rillet.codegen.index import Index
+from rillet.ir.structured import DYNAMIC
 
 LINE_BYTES = 64  # of a cache
 
@@ -53,13 +54,12 @@ class Buffer:
 def reshape_memref(base: ir.Value, extents: Sequence[Index]) -> ir.Value:
     """View the memory at ``base``'s start as a contiguous row-major memref of these extents and the same element
     type."""
-    dynamic = ir.ShapedType.get_dynamic_size()
     element = ir.MemRefType(base.type).element_type
     strides: list[Index] = [1] * len(extents)
     for axis in range(len(extents) - 2, -1, -1):
         strides[axis] = index.mul(strides[axis + 1], extents[axis + 1])
-    static_sizes = [e if isinstance(e, int) else dynamic for e in extents]
-    static_strides = [s if isinstance(s, int) else ir.ShapedType.get_dynamic_stride_or_offset() for s in strides]
+    static_sizes = [e if isinstance(e, int) else DYNAMIC for e in extents]
+    static_strides = [s if isinstance(s, int) else DYNAMIC for s in strides]
     return memref.ReinterpretCastOp(
         ir.MemRefType.get(static_sizes, element),
         base,

@@ -12,6 +12,7 @@ from rillet.codegen import index
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.linear_access import Access
+from rillet.ir.structured import DYNAMIC
 
 Place = tuple[ir.Value, Index]  # flat memory and an offset into it
 Condition: TypeAlias = ir.Value | bool
@@ -26,7 +27,7 @@ class Padded:
         self.axes = access.padding.axes
         self.extents = access.shape
         element = ir.MemRefType(inside.type).element_type
-        self._type = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], element)
+        self._type = ir.MemRefType.get([DYNAMIC], element)
         self.inside = memref.CastOp(self._type, inside).result
         self.outside = memref.CastOp(self._type, kernel.constant_run(run, element, access.padding.value)).result
 

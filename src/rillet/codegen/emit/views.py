@@ -10,6 +10,7 @@ from torch_mlir import ir
 from rillet.codegen import index
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
+from rillet.ir.structured import DYNAMIC
 
 
 class Scalars(Protocol):
@@ -31,9 +32,8 @@ PAD_INTERIOR = 1  # the number of a pad's part, of ``parts``, that is not paddin
 
 def mixed(kernel: Scalars, static: Sequence[int], dynamic: Sequence[ir.Value]) -> list[Index]:
     """Static and dynamic values of an op's offset, size or stride list, in order."""
-    marker = ir.ShapedType.get_dynamic_stride_or_offset()
     values = iter(dynamic)
-    return [kernel.scalar(next(values)) if s == marker else s for s in static]
+    return [kernel.scalar(next(values)) if s == DYNAMIC else s for s in static]
 
 
 def slice_parameters(kernel: Scalars, op: ir.Operation) -> tuple[list[Index], list[Index], list[Index]]:

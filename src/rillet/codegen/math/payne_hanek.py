@@ -18,6 +18,7 @@ from torch_mlir.dialects import arith, memref, scf, vector
 
 from rillet.codegen.math.exponential import FORMATS
 from rillet.codegen.math.expression import E
+from rillet.ir.structured import DYNAMIC
 
 SMALLEST = 2.0**10  # of the magnitudes that are reduced here
 _DIGIT = 32
@@ -39,7 +40,7 @@ def reduce(x: E) -> tuple[E, E]:
     bounds = [arith.ConstantOp.create_index(n).result for n in (0, lanes, 1)]
     loop = scf.ForOp(*bounds, [x.value, integers.value])
     with ir.InsertionPoint(loop.body):
-        lane, static = loop.induction_variable, [ir.ShapedType.get_dynamic_size()]
+        lane, static = loop.induction_variable, [DYNAMIC]
         results = _reduce(E(vector.ExtractOp(x.value, [lane], static).result, x.target))
         carried = zip(results, loop.inner_iter_args, strict=True)
         scf.YieldOp([vector.InsertOp(e.value, into, [lane], static).result for e, into in carried])

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.codegen.recognize.kernel_function import Generic
+from rillet.ir.rewrite import defining
+from rillet.ir.structured import Structured
 
 QUIET = "rillet.quiet"  # on a maximum that need not be NaN where an element is
 ASSOCIATIVE = frozenset(
@@ -38,17 +39,14 @@ class Combination:
     attributes: tuple[tuple[str, ir.Attribute], ...]
 
 
-def combinations_of(generic: Generic) -> list[Combination] | None:
+def combinations_of(generic: Structured) -> list[Combination] | None:
     """One combination for each result, or None when a result's body is anything but ``acc op f(inputs)``."""
-    block = generic.body
-    accumulators = list(block.arguments)[len(generic.inputs) :]
-    terminator = list(block.operations)[-1].operation
+    accumulators = list(generic.body.arguments)[len(generic.inputs) :]
     found: list[Combination] = []
-    for accumulator, yielded in zip(accumulators, terminator.operands, strict=True):
-        owner = yielded.owner
-        if isinstance(owner, ir.Block) or len(list(accumulator.uses)) != 1:
+    for accumulator, yielded in zip(accumulators, generic.yielded(), strict=True):
+        op = defining(yielded)
+        if op is None or len(list(accumulator.uses)) != 1:
             return None
-        op = owner.operation if isinstance(owner, ir.OpView) else owner
         if op.name not in ASSOCIATIVE or accumulator not in list(op.operands):
             return None
         # The accumulator's only use is this op, so f cannot depend on it; nor may another result use this one.

@@ -11,7 +11,8 @@ from functools import cached_property
 from torch_mlir import ir
 
 from rillet.codegen.recognize.contraction import product_of
-from rillet.codegen.recognize.kernel_function import POINTWISE_OPS, Generic, KernelFunction, Port, captures
+from rillet.codegen.recognize.kernel_function import POINTWISE_OPS, KernelFunction, Port
+from rillet.ir.structured import Structured, reads
 
 
 class Stage(KernelFunction):
@@ -61,15 +62,13 @@ def cut(function: KernelFunction) -> list[Stage] | None:
     return [_stage(function, numbers, n) for n in range(max(numbers.values()) + 1)]
 
 
-def is_root(generic: Generic) -> bool:
+def is_root(generic: Structured) -> bool:
     """Whether a generic is a sum of products with an operand that all rows share."""
     if generic.is_parallel or len(generic.inputs) != 2 or len(generic.inits) != 1 or product_of(generic) is None:
         return False
-    return any(not set(generic.parallel_loops) <= _loops(map_) for map_ in generic.input_maps)
-
-
-def _loops(map_: ir.AffineMap) -> set[int]:
-    return {e.position for e in map_.results if isinstance(e, ir.AffineDimExpr)}
+    return any(
+        not set(generic.parallel_loops) <= {e for e in map_ if isinstance(e, int)} for map_ in generic.input_maps
+    )
 
 
 def _numbers(function: KernelFunction) -> dict[ir.Operation, int] | None:
@@ -78,7 +77,7 @@ def _numbers(function: KernelFunction) -> dict[ir.Operation, int] | None:
     contractions: set[int] = set()
     maker = {r: op for op in function.tensor_ops for r in op.results}
     for op in function.tensor_ops:
-        before = [number[maker[v]] for v in _reads(op) if v in maker and maker[v] in number]
+        before = [number[maker[v]] for v in reads(op) if v in maker and maker[v] in number]
         generic = function.generic_of(op.results[0])
         if generic is not None and is_root(generic):
             number[op] = max(before, default=-1) + 1
@@ -101,7 +100,7 @@ def _stage(function: KernelFunction, numbers: dict[ir.Operation, int], stage: in
     pending = list(own)
     while pending:
         op = pending.pop()
-        for value in _reads(op):
+        for value in reads(op):
             source = maker.get(value)
             if source is None or source in needed:
                 continue
@@ -111,19 +110,15 @@ def _stage(function: KernelFunction, numbers: dict[ir.Operation, int], stage: in
                 needed.add(source)
                 pending.append(source)
     outer = {port.value: port for port in function.results}
-    later = {v for op in function.tensor_ops if numbers.get(op, -1) > stage for v in _reads(op)}
+    later = {v for op in function.tensor_ops if numbers.get(op, -1) > stage for v in reads(op)}
     results = [
         outer.get(r) or Port(r, ir.RankedTensorType(r.type), -1, ())
         for op in own
         for r in op.results
         if r in later or r in outer
     ]
-    read = {v for op in needed for v in _reads(op)}
+    read = {v for op in needed for v in reads(op)}
     arguments = [port for port in function.arguments if port.value in read]
     arguments += [Port(v, ir.RankedTensorType(v.type), -1, ()) for v in passed]
     ops = tuple(op for op in function.ops if op in needed)
     return Stage(function, stage, ops, tuple(arguments), tuple(results))
-
-
-def _reads(op: ir.Operation) -> list[ir.Value]:
-    return [*op.operands, *(captures(op) if len(op.regions) else ())]

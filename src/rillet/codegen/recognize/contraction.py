@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.linear_access import Access, argument_of, packed_axes, padded_access_of, unshared
-from rillet.ir.rewrite import int_constant
+from rillet.ir.rewrite import defining, int_constant
+from rillet.ir.structured import Structured
 
 _ADD = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
 _WIDEN = frozenset({"arith.extf", "arith.extsi", "arith.extui"})
@@ -40,7 +41,7 @@ class Product:
 class Contraction:
     """A root generic seen as a contraction. Loops of extent 1 are in none of the groups."""
 
-    root: Generic
+    root: Structured
     left: int  # operand numbers
     right: int
     product: Product
@@ -54,7 +55,7 @@ class Contraction:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        return self.root.loop_extents
+        return self.root.extents
 
 
 def recognize(function: KernelFunction) -> Contraction | None:
@@ -66,13 +67,13 @@ def recognize(function: KernelFunction) -> Contraction | None:
     root = function.reductions[0]
     if len(root.inputs) < 2 or len(root.inits) != 1:
         return None
-    axes = [e.position for e in root.output_maps[0].results if isinstance(e, ir.AffineDimExpr)]
+    axes = [e for e in root.init_maps[0] if isinstance(e, int)]
     if not axes or sorted(axes) != list(root.parallel_loops):
         return None
     factors = product_of(root)
     if factors is None:
         return None
-    count = len(root.iterators)
+    count = root.loops
     accesses = [padded_access_of(function, v, m, count) for v, m in zip(root.inputs, root.input_maps, strict=True)]
     if any(a is None or argument_of(function, a.value) is None for a in accesses):
         return None
@@ -80,7 +81,7 @@ def recognize(function: KernelFunction) -> Contraction | None:
 
 
 def _classify(
-    root: Generic, factors: tuple[list[Factor], Product], accesses: list[Access], axes: list[int]
+    root: Structured, factors: tuple[list[Factor], Product], accesses: list[Access], axes: list[int]
 ) -> Contraction | None:
     column = axes[-1]
     sides, product = factors
@@ -91,11 +92,11 @@ def _classify(
     if len(of_left.inputs) != 1:
         return None
     (left,) = of_left.inputs
-    loops = range(len(root.iterators))
+    loops = range(root.loops)
     right = max(of_right.inputs, key=lambda n: sum(accesses[n].uses(loop) for loop in loops))
     if accesses[left].panel or any(accesses[n].padding is not None for n in of_right.inputs):
         return None
-    extents = root.loop_extents
+    extents = root.extents
     parallel = [n for n in axes[:-1] if extents[n] != 1]
     batch = tuple(n for n in parallel if accesses[right].uses(n))
     rows = tuple(n for n in parallel if n not in batch)
@@ -136,7 +137,7 @@ class Factor:
     inputs: frozenset[int]
 
 
-def product_of(root: Generic) -> tuple[list[Factor], Product] | None:
+def product_of(root: Structured) -> tuple[list[Factor], Product] | None:
     """The two factors, that of input 0 first, and the description of the body (with the factors in the same order);
     None when the body is no sum of products.
     """
@@ -161,7 +162,7 @@ def product_of(root: Generic) -> tuple[list[Factor], Product] | None:
     return None
 
 
-def _factors(root: Generic, values: list[ir.Value]) -> list[Factor] | None:
+def _factors(root: Structured, values: list[ir.Value]) -> list[Factor] | None:
     """The factors of a product of which each input is in one."""
     first, second = factors = [Factor(v, frozenset(_inputs_of(root, v))) for v in values]
     if first.inputs & second.inputs or first.inputs | second.inputs != frozenset(range(len(root.inputs))):
@@ -169,7 +170,7 @@ def _factors(root: Generic, values: list[ir.Value]) -> list[Factor] | None:
     return factors if 0 in first.inputs else factors[::-1]
 
 
-def _inputs_of(root: Generic, value: ir.Value) -> set[int]:
+def _inputs_of(root: Structured, value: ir.Value) -> set[int]:
     """The numbers of the body arguments ``value`` is computed from; -1 for anything that cannot be computed in
     isolation.
     """
@@ -178,7 +179,7 @@ def _inputs_of(root: Generic, value: ir.Value) -> set[int]:
     byte = shared_byte(root, value)
     if byte is not None:
         return {byte}
-    owner = _owner(value)
+    owner = defining(value)
     if owner is None or owner.parent is None or owner.parent != root.op:
         return set()  # a scalar of the function
     if len(owner.regions) or owner.name in ("linalg.index", "tensor.extract"):
@@ -206,21 +207,21 @@ def apart(contraction: Contraction) -> tuple[ir.Value, ir.Value | None]:
     return value, None
 
 
-def _operations(root: Generic, value: ir.Value, right: int) -> int:
+def _operations(root: Structured, value: ir.Value, right: int) -> int:
     if right not in _inputs_of(root, value) or value in list(root.body.arguments):
         return 0
     if shared_byte(root, value) is not None:
         return 2
-    owner = _owner(value)
+    owner = defining(value)
     assert owner is not None
     return int(owner.name not in _WIDEN) + sum(_operations(root, operand, right) for operand in owner.operands)
 
 
-def shared_byte(root: Generic, value: ir.Value) -> int | None:
+def shared_byte(root: Structured, value: ir.Value) -> int | None:
     """The number of the input whose bytes hold several elements, when ``value`` is the one of them that belongs to the
     place in the last loop of the result (a shift of the byte by a multiple of it, cut off); else None.
     """
-    owner = _owner(value)
+    owner = defining(value)
     if owner is None or owner.name != "arith.trunci" or _name(owner.operands[0]) != "arith.shrui":
         return None
     byte, shift = _operands(owner.operands[0])
@@ -231,7 +232,7 @@ def shared_byte(root: Generic, value: ir.Value) -> int | None:
     return number if _is_signed(value) is not None else None
 
 
-def is_signed(root: Generic, number: int) -> bool | None:
+def is_signed(root: Structured, number: int) -> bool | None:
     """Whether the elements that share the bytes of an input are signed; None where they share none."""
     for op in root.body.operations:
         for result in op.operation.results:
@@ -246,36 +247,29 @@ def _is_signed(element: ir.Value) -> bool | None:
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _is_place(root: Generic, shift: ir.Value, number: int, bits: int) -> bool:
+def _is_place(root: Structured, shift: ir.Value, number: int, bits: int) -> bool:
     """Whether ``shift`` is ``bits`` times the column's place among those that share a byte."""
     map_, shared = unshared(root.input_maps[number])
     packed = packed_axes(map_)
     if not packed or shared * bits != ir.IntegerType(shift.type).width or _name(shift) != "arith.index_cast":
         return False
-    product = _owner(_operands(shift)[0])
+    product = defining(_operands(shift)[0])
     if product is None or product.name != "arith.muli" or int_constant(product.operands[1]) != bits:
         return False
-    rest = _owner(product.operands[0])
+    rest = defining(product.operands[0])
     if rest is None or rest.name != "arith.remui" or int_constant(rest.operands[1]) != shared:
         return False
-    loop = _owner(rest.operands[0])
+    loop = defining(rest.operands[0])
     if loop is None or loop.name != "linalg.index":
         return False
     return ir.IntegerAttr(loop.attributes["dim"]).value == packed[0][1]
 
 
-def _owner(value: ir.Value) -> ir.Operation | None:
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return None
-    return owner.operation if isinstance(owner, ir.OpView) else owner
-
-
 def _name(value: ir.Value) -> str:
-    owner = _owner(value)
+    owner = defining(value)
     return "" if owner is None else owner.name
 
 
 def _operands(value: ir.Value) -> list[ir.Value]:
-    owner = _owner(value)
+    owner = defining(value)
     return [] if owner is None else list(owner.operands)

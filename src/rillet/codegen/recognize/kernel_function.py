@@ -13,6 +13,7 @@ from torch_mlir import ir
 from rillet.codegen.knobs import MODEL, Knobs
 from rillet.dialects import flow
 from rillet.errors import CompileError
+from rillet.ir.structured import Structured, reads, structured
 
 # Ops that compute each element of their result from an index alone (no loop, no state).
 _VIEW_LIKE = frozenset(
@@ -42,56 +43,6 @@ class Port:
     type: ir.RankedTensorType
     binding: int
     dims: tuple[int, ...]  # for each dynamic extent, the argument number of the scalar that holds it
-
-
-@dataclass(frozen=True)
-class Generic:
-    """A ``linalg.generic`` taken apart. ``maps`` has one affine map for each input and init, from loops to tensor
-    axes."""
-
-    op: ir.Operation
-    inputs: tuple[ir.Value, ...]
-    inits: tuple[ir.Value, ...]
-    results: tuple[ir.Value, ...]
-    maps: tuple[ir.AffineMap, ...]
-    iterators: tuple[str, ...]  # "parallel" or "reduction", one for each loop
-
-    @property
-    def body(self) -> ir.Block:
-        return self.op.regions[0].blocks[0]
-
-    @property
-    def input_maps(self) -> tuple[ir.AffineMap, ...]:
-        return self.maps[: len(self.inputs)]
-
-    @property
-    def output_maps(self) -> tuple[ir.AffineMap, ...]:
-        return self.maps[len(self.inputs) :]
-
-    @property
-    def is_parallel(self) -> bool:
-        """True when no loop is a reduction."""
-        return "reduction" not in self.iterators
-
-    @property
-    def parallel_loops(self) -> tuple[int, ...]:
-        return tuple(i for i, kind in enumerate(self.iterators) if kind == "parallel")
-
-    @property
-    def reduction_loops(self) -> tuple[int, ...]:
-        return tuple(i for i, kind in enumerate(self.iterators) if kind == "reduction")
-
-    @cached_property
-    def loop_extents(self) -> tuple[int, ...]:
-        """Static extent of each loop, or ``ir.ShapedType.get_dynamic_size()`` where it is not known."""
-        dynamic = ir.ShapedType.get_dynamic_size()
-        extents = [dynamic] * len(self.iterators)
-        for operand, map_ in zip((*self.inputs, *self.inits), self.maps, strict=True):
-            shape = ir.RankedTensorType(operand.type).shape
-            for axis, expr in enumerate(map_.results):
-                if isinstance(expr, ir.AffineDimExpr) and shape[axis] != dynamic:
-                    extents[expr.position] = shape[axis]
-        return tuple(extents)
 
 
 class KernelFunction:
@@ -150,20 +101,20 @@ class KernelFunction:
         return len(self.scalars)
 
     @cached_property
-    def generics(self) -> tuple[Generic, ...]:
+    def generics(self) -> tuple[Structured, ...]:
         """The ``linalg.generic`` ops at the top level, in program order."""
-        return tuple(self._generic(op) for op in self.ops if op.name == "linalg.generic")
+        return tuple(view for op in self.ops if (view := structured(op)) is not None)
 
     @cached_property
-    def _by_result(self) -> dict[ir.Value, Generic]:
+    def _by_result(self) -> dict[ir.Value, Structured]:
         return {result: generic for generic in self.generics for result in generic.results}
 
-    def generic_of(self, value: ir.Value) -> Generic | None:
+    def generic_of(self, value: ir.Value) -> Structured | None:
         """The generic that defines ``value``, or None."""
         return self._by_result.get(value)
 
     @cached_property
-    def reductions(self) -> tuple[Generic, ...]:
+    def reductions(self) -> tuple[Structured, ...]:
         """The generics with at least one reduction loop, in program order."""
         return tuple(g for g in self.generics if not g.is_parallel)
 
@@ -182,10 +133,7 @@ class KernelFunction:
         """Tensor value → the top-level ops that read it (a body's capture counts; returning it does not)."""
         users: dict[ir.Value, list[ir.Operation]] = {}
         for op in self.ops:
-            read = list(op.operands)
-            if op.name == "linalg.generic":
-                read += captures(op)
-            for operand in read:
+            for operand in reads(op):
                 if isinstance(operand.type, ir.RankedTensorType) and op not in users.setdefault(operand, []):
                     users[operand].append(op)
         return {value: tuple(ops) for value, ops in users.items()}
@@ -194,36 +142,6 @@ class KernelFunction:
         """True when the function returns ``value``."""
         return any(port.value == value for port in self.results)
 
-    def _generic(self, op: ir.Operation) -> Generic:
-        segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-        operands = tuple(op.operands)
-        maps = tuple(ir.AffineMapAttr(m).value for m in ir.ArrayAttr(op.attributes["indexing_maps"]))
-        iterators = tuple(
-            "reduction" if "reduction" in str(t) else "parallel" for t in ir.ArrayAttr(op.attributes["iterator_types"])
-        )
-        return Generic(op, operands[: segments[0]], operands[segments[0] :], tuple(op.results), maps, iterators)
-
 
 # With its reductions run first, a kernel of these ops can be computed point by point.
 POINTWISE_OPS = _VIEW_LIKE | {"linalg.generic"}
-
-
-def captures(op: ir.Operation) -> list[ir.Value]:
-    """The values defined outside ``op`` that its regions read, in order of first use."""
-    inside: set[ir.Value] = set()
-    outside: list[ir.Value] = []
-
-    def visit(region: ir.Region) -> None:
-        for block in region.blocks:
-            inside.update(block.arguments)
-            for nested in block.operations:
-                for operand in nested.operation.operands:
-                    if operand not in inside and operand not in outside:
-                        outside.append(operand)
-                inside.update(nested.operation.results)
-                for inner in nested.operation.regions:
-                    visit(inner)
-
-    for region in op.regions:
-        visit(region)
-    return outside

@@ -6,7 +6,8 @@ from collections.abc import Set
 
 from torch_mlir import ir
 
-from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
+from rillet.codegen.recognize.kernel_function import KernelFunction
+from rillet.ir.structured import Structured
 from rillet.targets import Target
 
 
@@ -24,7 +25,7 @@ def lanes_for(function: KernelFunction, target: Target) -> int:
     return target.machine.lanes(max(_bits(t) for t in types))
 
 
-def is_vectorizable(generic: Generic) -> bool:
+def is_vectorizable(generic: Structured) -> bool:
     """True when the body can be computed on vectors: no nested regions and no complex numbers."""
     for op in generic.body.operations:
         if len(op.operation.regions):
@@ -40,7 +41,7 @@ _CHEAP_MATH = frozenset(
 )
 
 
-def is_costly(generic: Generic, uniform: Set[ir.Value] = frozenset()) -> bool:
+def is_costly(generic: Structured, uniform: Set[ir.Value] = frozenset()) -> bool:
     """True when computing the body again would cost more than reading its result from the cache.
 
     ``uniform``: inputs that are the same all along a loop; what is computed from these alone is computed once.

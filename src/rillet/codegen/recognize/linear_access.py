@@ -1,72 +1,24 @@
 """Linear accesses: how far apart in memory neighbouring iterations of a loop nest read or write a tensor.
 
-A *form* is a tensor coordinate as a linear function of the root's loops. Where every coordinate of a tensor has one, a
-loop moves through the tensor's memory by a constant stride, and address computation can leave the inner loops.
+Where every coordinate of a tensor is a linear function of the root's loops, a loop moves through the tensor's memory by
+a constant stride, and address computation can leave the inner loops.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.dialects import flow
+from rillet.ir.extents import padding_value
+from rillet.ir.linear import Linear, constant, identity, substitute, substitute_all
+from rillet.ir.rewrite import defining
+from rillet.ir.structured import DYNAMIC, Expr, Map
 
-DYNAMIC = ir.ShapedType.get_dynamic_size()
 _RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"})
-
-
-@dataclass(frozen=True)
-class Form:
-    """``constant + sum(coefficients[l] * loop_l)``"""
-
-    coefficients: tuple[int, ...]
-    constant: int = 0
-
-    def only(self) -> int | None:
-        """The loop this form is equal to, or None when it is anything else."""
-        used = [n for n, c in enumerate(self.coefficients) if c]
-        if len(used) != 1 or self.constant or self.coefficients[used[0]] != 1:
-            return None
-        return used[0]
-
-
-def loops(count: int) -> tuple[Form, ...]:
-    """The forms of the loops themselves."""
-    return tuple(Form(tuple(int(i == n) for i in range(count))) for n in range(count))
-
-
-def substitute(expr: ir.AffineExpr, forms: Sequence[Form]) -> Form | None:
-    """The form of ``expr`` when its dimensions have these forms; None when it is not linear."""
-    width = len(forms[0].coefficients) if forms else 0
-    if isinstance(expr, ir.AffineDimExpr):
-        return forms[expr.position]
-    if isinstance(expr, ir.AffineConstantExpr):
-        return Form((0,) * width, expr.value)
-    if isinstance(expr, ir.AffineAddExpr):
-        a, b = substitute(expr.lhs, forms), substitute(expr.rhs, forms)
-        if a is None or b is None:
-            return None
-        total = tuple(x + y for x, y in zip(a.coefficients, b.coefficients, strict=True))
-        return Form(total, a.constant + b.constant)
-    if isinstance(expr, ir.AffineMulExpr):
-        a, b = substitute(expr.lhs, forms), substitute(expr.rhs, forms)
-        if a is None or b is None:
-            return None
-        for factor, other in ((a, b), (b, a)):
-            if not any(factor.coefficients):
-                scaled = tuple(factor.constant * x for x in other.coefficients)
-                return Form(scaled, factor.constant * other.constant)
-    return None
-
-
-def substitute_all(map_: ir.AffineMap, forms: Sequence[Form]) -> tuple[Form, ...] | None:
-    """``substitute`` for every result of a map."""
-    results = [substitute(e, forms) for e in map_.results]
-    return None if any(r is None for r in results) else tuple(r for r in results if r is not None)
 
 
 def argument_of(function: KernelFunction, value: ir.Value) -> Port | None:
@@ -75,10 +27,8 @@ def argument_of(function: KernelFunction, value: ir.Value) -> Port | None:
         port = next((p for p in function.arguments if p.value == value), None)
         if port is not None:
             return port
-        if isinstance(value.owner, ir.Block):
-            return None
-        op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
-        if op.name not in _RESHAPES:
+        op = defining(value)
+        if op is None or op.name not in _RESHAPES:
             return None
         value = op.operands[0]
 
@@ -96,21 +46,19 @@ class Padding:
 
 def padding_of(function: KernelFunction, value: ir.Value) -> Padding | None:
     """The padding when ``value`` is a tensor argument padded by a constant, everything static; else None."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "tensor.pad":
+    pad = defining(value)
+    if pad is None or pad.name != "tensor.pad":
         return None
-    pad = owner.operation
     source, result = ir.RankedTensorType(pad.operands[0].type), ir.RankedTensorType(value.type)
     if len(pad.operands) != 1 or not source.has_static_shape or argument_of(function, pad.operands[0]) is None:
         return None
-    *_, end = pad.regions[0].blocks[0].operations
-    filler = end.operation.operands[0].owner
-    if isinstance(filler, ir.Block) or filler.operation.name != "arith.constant":
+    filler = defining(padding_value(pad))
+    if filler is None or filler.name != "arith.constant":
         return None
     low = tuple(ir.DenseI64ArrayAttr(pad.attributes["static_low"]))
     axes = tuple(n for n, (a, b) in enumerate(zip(source.shape, result.shape, strict=True)) if a != b)
     nothing = flow.ADDS_NOTHING in pad.attributes
-    return Padding(pad.operands[0], low, axes, filler.operation.attributes["value"], nothing)
+    return Padding(pad.operands[0], low, axes, filler.attributes["value"], nothing)
 
 
 @dataclass(frozen=True)
@@ -124,7 +72,7 @@ class Access:
     """
 
     value: ir.Value
-    axes: tuple[Form, ...]
+    axes: tuple[Linear, ...]
     panel: int = 0
     panel_loop: int = -1
     panel_axis: int = -1
@@ -191,18 +139,17 @@ class GroupedAccess(Access):
         return loop == self.group_loop or super().uses(loop)
 
 
-def packed_axes(map_: ir.AffineMap) -> list[tuple[int, int, int]] | None:
+def packed_axes(map_: Map) -> list[tuple[int, int, int]] | None:
     """(axis, loop, divisor) for each of the last results that is ``loop mod divisor``, where result ``axis`` is ``loop
     floordiv divisor``; None when there are other quotients or remainders.
     """
-    results = [e if (turned := _turned(e)) is None else turned[0] for e in map_.results]
-    divided = [n for n, e in enumerate(results) if isinstance(e, ir.AffineFloorDivExpr)]
-    remainders = [n for n, e in enumerate(results) if isinstance(e, ir.AffineModExpr)]
-    if remainders != list(range(len(results) - len(divided), len(results))):
+    results = [e if (turned := _turned(e)) is None else turned[0] for e in map_]
+    quotients = [(n, e) for n, e in enumerate(results) if isinstance(e, ir.AffineFloorDivExpr)]
+    remainders = [(n, e) for n, e in enumerate(results) if isinstance(e, ir.AffineModExpr)]
+    if [n for n, _ in remainders] != list(range(len(results) - len(quotients), len(results))):
         return None
     found = []
-    for axis, last in zip(divided, remainders, strict=True):
-        quotient, remainder = results[axis], results[last]
+    for (axis, quotient), (_, remainder) in zip(quotients, remainders, strict=True):
         if not isinstance(quotient.lhs, ir.AffineDimExpr) or not isinstance(quotient.rhs, ir.AffineConstantExpr):
             return None
         if quotient.lhs != remainder.lhs or quotient.rhs != remainder.rhs:
@@ -211,7 +158,7 @@ def packed_axes(map_: ir.AffineMap) -> list[tuple[int, int, int]] | None:
     return found
 
 
-def _turned(expr: ir.AffineExpr) -> tuple[ir.AffineExpr, int] | None:
+def _turned(expr: Expr) -> tuple[ir.AffineExpr, int] | None:
     """(``x mod (ways * length)``, ``ways``) for ``(x mod ways) * length + (x floordiv ways) mod length``; else None."""
     if not isinstance(expr, ir.AffineAddExpr):
         return None
@@ -224,29 +171,29 @@ def _turned(expr: ir.AffineExpr) -> tuple[ir.AffineExpr, int] | None:
     return ir.AffineExpr.get_mod(x, ways * length), ways.value
 
 
-def padded_access_of(function: KernelFunction, value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
+def padded_access_of(function: KernelFunction, value: ir.Value, map_: Map, count: int) -> Access | None:
     """``access_of``, through a padding if there is one."""
     plain = access_of(value, map_, count)
     padding = padding_of(function, value)
     if plain is None or padding is None or plain.panel:
         return plain
-    forms = tuple(Form(f.coefficients, f.constant - n) for f, n in zip(plain.axes, padding.low, strict=True))
+    forms = tuple(Linear(f.coefficients, f.constant - n) for f, n in zip(plain.axes, padding.low, strict=True))
     return Access(padding.source, forms, padding=padding)
 
 
-def unshared(map_: ir.AffineMap) -> tuple[ir.AffineMap, int]:
+def unshared(map_: Map) -> tuple[Map, int]:
     """The map with its last result ``loop mod panel`` where that is ``(loop mod panel) floordiv shared``, and
     ``shared``; the same and 1 for any other.
     """
-    *results, last = list(map_.results) or [None]
+    *results, last = map_ or (None,)
     if not isinstance(last, ir.AffineFloorDivExpr) or not isinstance(last.lhs, ir.AffineModExpr):
         return map_, 1
     if not isinstance(last.rhs, ir.AffineConstantExpr):
         return map_, 1
-    return ir.AffineMap.get(map_.n_dims, 0, [*results, last.lhs]), last.rhs.value
+    return (*results, last.lhs), last.rhs.value
 
 
-def access_of(value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
+def access_of(value: ir.Value, map_: Map, count: int) -> Access | None:
     """The access of an operand with this map in a nest of ``count`` loops; None when it is not linear (packed
     included).
     """
@@ -255,37 +202,37 @@ def access_of(value: ir.Value, map_: ir.AffineMap, count: int) -> Access | None:
     if packed is None:
         return None
     if not packed:
-        axes = substitute_all(map_, loops(count))
+        axes = substitute_all(map_, identity(count))
         return None if axes is None else Access(value, axes)
     *shape, last = ir.RankedTensorType(value.type).shape
     shape.append(last * shared)
     if len(packed) > (1 if shared > 1 else 2) or shape[-len(packed) :] != [divisor for _, _, divisor in packed]:
         return None
     (axis, loop, panel), *steps = packed
-    at = loops(count)
-    known = {axis: Form((0,) * count)} | {n: at[step_loop] for n, step_loop, _ in steps}
-    forms = [known[n] if n in known else substitute(e, at) for n, e in enumerate(list(map_.results)[: -len(packed)])]
+    at = identity(count)
+    known = {axis: constant(0, count)} | {n: at[step_loop] for n, step_loop, _ in steps}
+    forms = [known[n] if n in known else substitute(e, at) for n, e in enumerate(map_[: -len(packed)])]
     if any(f is None for f in forms):
         return None
     made = Access(value, (*(f for f in forms if f is not None), known[axis]), panel, loop, axis, shared)
     if not steps:
         return made
-    turned = _turned(map_.results[-1])
+    turned = _turned(map_[-1])
     ways = 1 if turned is None else turned[1]
     return dataclasses.replace(made, together=steps[0][2], steps_axis=steps[0][0], ways=ways)
 
 
-def grouped_access_of(value: ir.Value, map_: ir.AffineMap, count: int) -> GroupedAccess | None:
+def grouped_access_of(value: ir.Value, map_: Map, count: int) -> GroupedAccess | None:
     """The access of an operand that is read by groups; None when it is not."""
-    *outer, group, element = map_.results if len(map_.results) > 1 else [None] * 2
-    if not isinstance(group, ir.AffineFloorDivExpr) or not isinstance(element, ir.AffineDimExpr):
+    *outer, group, element = map_ if len(map_) > 1 else (None, None)
+    if not isinstance(group, ir.AffineFloorDivExpr) or not isinstance(element, int):
         return None
     loop, columns = group.lhs, group.rhs
     if not isinstance(loop, ir.AffineDimExpr) or not isinstance(columns, ir.AffineConstantExpr):
         return None
-    forms = [substitute(e, loops(count)) for e in (*outer, element)]
+    forms = [substitute(e, identity(count)) for e in (*outer, element)]
     known = tuple(form for form in forms if form is not None)
     if len(known) != len(forms):
         return None
-    axes = (*known[:-1], Form((0,) * count), known[-1])
-    return GroupedAccess(value, axes, columns=columns.value, group_loop=loop.position, element_loop=element.position)
+    axes = (*known[:-1], constant(0, count), known[-1])
+    return GroupedAccess(value, axes, columns=columns.value, group_loop=loop.position, element_loop=element)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.codegen.recognize.contraction import Product
-from rillet.codegen.recognize.kernel_function import Generic
+from rillet.ir.rewrite import defining, int_constant
+from rillet.ir.structured import Structured
 
 _MOST_ZERO_POINT = 255
 
@@ -20,7 +21,7 @@ class NarrowFactor:
     zero_point: int
 
 
-def factors_of(root: Generic, product: Product) -> tuple[NarrowFactor, NarrowFactor] | None:
+def factors_of(root: Structured, product: Product) -> tuple[NarrowFactor, NarrowFactor] | None:
     """The factors of the product, when both are narrow and it is summed in 32 bits."""
     accumulator = product.accumulator_type
     if not isinstance(accumulator, ir.IntegerType) or accumulator.width != 32 or product.widen is not None:
@@ -29,28 +30,17 @@ def factors_of(root: Generic, product: Product) -> tuple[NarrowFactor, NarrowFac
     return None if left is None or right is None else (left, right)
 
 
-def _factor(root: Generic, value: ir.Value) -> NarrowFactor | None:
+def _factor(root: Structured, value: ir.Value) -> NarrowFactor | None:
     zero_point = 0
-    owner = _owner(value)
+    owner = defining(value)
     if owner is not None and owner.name == "arith.subi":
         value, subtracted = owner.operands
-        known = _constant(subtracted)
+        known = int_constant(subtracted)
         if known is None or abs(known) > _MOST_ZERO_POINT:
             return None
-        zero_point, owner = known, _owner(value)
+        zero_point, owner = known, defining(value)
     if owner is None or owner.name not in ("arith.extsi", "arith.extui"):
         return None
     (narrow,) = owner.operands
     is_element = narrow in list(root.body.arguments) and ir.IntegerType(narrow.type).width == 8
     return NarrowFactor(owner.name == "arith.extsi", zero_point) if is_element else None
-
-
-def _owner(value: ir.Value) -> ir.Operation | None:
-    return None if isinstance(value.owner, ir.Block) else value.owner.operation
-
-
-def _constant(value: ir.Value) -> int | None:
-    owner = _owner(value)
-    if owner is None or owner.name != "arith.constant":
-        return None
-    return ir.IntegerAttr(owner.attributes["value"]).value

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 from torch_mlir import ir
 
-from rillet.codegen.recognize.kernel_function import Generic, KernelFunction, captures
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.ir.extents import reassociation
+from rillet.ir.structured import DYNAMIC, Structured, captures
 
 Dimension = int
 
@@ -41,7 +42,7 @@ class Dimensions:
         """The dimensions of all axes of ``value``."""
         return [self.axis(value, n) for n in range(ir.RankedTensorType(value.type).rank)]
 
-    def loop(self, generic: Generic, number: int) -> Dimension:
+    def loop(self, generic: Structured, number: int) -> Dimension:
         """The dimension that a loop of a generic runs over."""
         key = (self._numbers[id(generic)], number)
         if key not in self._loops:
@@ -91,12 +92,11 @@ class Dimensions:
     def _unify_generic(self, op: ir.Operation) -> None:
         generic = self._dispatch.generic_of(op.results[0])
         assert generic is not None
-        operands = (*generic.inputs, *generic.inits, *generic.results)
-        for operand, map_ in zip(operands, (*generic.maps, *generic.output_maps), strict=True):
+        for operand, map_ in (*generic.operands, *zip(generic.results, generic.init_maps, strict=True)):
             shape = ir.RankedTensorType(operand.type).shape
-            for axis, expr in enumerate(map_.results):
-                if isinstance(expr, ir.AffineDimExpr):
-                    self._union(self.axis(operand, axis), self.loop(generic, expr.position))
+            for axis, expr in enumerate(map_):
+                if isinstance(expr, int):
+                    self._union(self.axis(operand, axis), self.loop(generic, expr))
                 elif shape[axis] != 1:
                     self._mark_shifted(operand, axis)
         for value in captures(op):
@@ -167,8 +167,7 @@ def _same_slice_axes(op: ir.Operation) -> Iterator[tuple[tuple[int, int], int]]:
     if source.rank != result.rank:
         return
     offsets, strides = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_strides"))
-    dynamic = ir.ShapedType.get_dynamic_size()
     for axis in range(source.rank):
-        same = source.shape[axis] == result.shape[axis] != dynamic
+        same = source.shape[axis] == result.shape[axis] != DYNAMIC
         if same and offsets[axis] == 0 and strides[axis] == 1:
             yield ((0, axis), axis)

@@ -15,8 +15,10 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.codegen.recognize.accumulation import QUIET, combinations_of
-from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
+from rillet.ir.rewrite import defining, is_defined_by
+from rillet.ir.structured import Structured
 
 SHARE = "rillet.share"  # on an arith.divf
 NONPOSITIVE = "rillet.nonpositive"  # on a math.exp
@@ -53,22 +55,22 @@ class _Rows:
     def is_nonpositive(self, exponential: ir.Value) -> bool:
         """Whether this ``math.exp`` is one of ``x - m``."""
         difference = self._origin(self._generic_of(exponential), exponential.owner.operands[0])
-        if _name(difference) != "arith.subf":
+        if not is_defined_by(difference, "arith.subf"):
             return False
         generic = self._generic_of(difference)
         value, largest = (self._origin(generic, v) for v in difference.owner.operands)
         reduced = self._reduced(largest, "arith.maximumf")
         return reduced is not None and reduced == value
 
-    def is_share(self, generic: Generic, division: ir.Operation) -> bool:
+    def is_share(self, generic: Structured, division: ir.Operation) -> bool:
         """Whether this ``arith.divf`` is one of such an exponential by the sum of all of them."""
         exponential, total = (self._origin(generic, v) for v in division.operands)
-        if _name(exponential) != "math.exp":
+        if not is_defined_by(exponential, "math.exp"):
             return False
         reduced = self._reduced(total, "arith.addf")
         return reduced is not None and reduced == exponential and self.is_nonpositive(exponential)
 
-    def closed_softmax(self, maximum: Generic) -> ir.Operation | None:
+    def closed_softmax(self, maximum: Structured) -> ir.Operation | None:
         """The exponential that alone reads the result of a reduction, where it goes nowhere but into marked divisions
         and the sums that they divide by; else None."""
         combinations = combinations_of(maximum)
@@ -92,7 +94,7 @@ class _Rows:
         inside = not self._dispatch.is_result(powers) and all(self._sums_or_divides(r, value) for r in readers)
         return exponential if inside else None
 
-    def _only_reader(self, value: ir.Value) -> Generic | None:
+    def _only_reader(self, value: ir.Value) -> Structured | None:
         readers = self._dispatch.uses.get(value, ())
         if self._dispatch.is_result(value) or len(readers) != 1 or readers[0].name != "linalg.generic":
             return None
@@ -116,7 +118,7 @@ class _Rows:
         if generic is None or not generic.is_parallel:
             return False
         read = [a for a in generic.body.arguments if self._origin(generic, a) == value]
-        return bool(read) and all(SHARE in _operation(use.owner).attributes for a in read for use in a.uses)
+        return bool(read) and all(SHARE in use.owner.operation.attributes for a in read for use in a.uses)
 
     def _reduced(self, value: ir.Value, op: str) -> ir.Value | None:
         """What ``value``, a tensor, is the reduction of a row of; None when it is no such reduction."""
@@ -131,7 +133,7 @@ class _Rows:
         (element,) = [v for v in _combining(generic).operands if v != accumulator]
         return self._origin(generic, element)
 
-    def _origin(self, generic: Generic, value: ir.Value) -> ir.Value:
+    def _origin(self, generic: Structured, value: ir.Value) -> ir.Value:
         """A scalar of a generic's body traced back through point-wise generics: to the op that computes it, else to
         the tensor it is read from."""
         while isinstance(value.owner, ir.Block) and value.owner == generic.body:
@@ -142,35 +144,25 @@ class _Rows:
             producer = self._dispatch.generic_of(tensor)
             if producer is None or not producer.is_parallel:
                 return tensor
-            *_, terminator = producer.body.operations
-            value = terminator.operation.operands[producer.results.index(tensor)]
+            value = producer.yielded()[producer.results.index(tensor)]
             generic = producer
         return value
 
-    def _generic_of(self, value: ir.Value) -> Generic:
+    def _generic_of(self, value: ir.Value) -> Structured:
         """The generic in whose body an op's result is computed."""
         return next(g for g in self._dispatch.generics if g.op == value.owner.parent)
 
 
-def _combining(reduction: Generic) -> ir.Operation:
+def _combining(reduction: Structured) -> ir.Operation:
     """The op that combines the accumulator of a reduction with one result."""
-    *_, terminator = reduction.body.operations
-    return _operation(terminator.operation.operands[0].owner)
+    combining = defining(reduction.yielded()[0])
+    assert combining is not None
+    return combining
 
 
-def _starts_at_zero(reduction: Generic) -> bool:
-    init = reduction.inits[0].owner
-    if isinstance(init, ir.Block) or _operation(init).name != "linalg.fill":
+def _starts_at_zero(reduction: Structured) -> bool:
+    init = defining(reduction.inits[0])
+    if init is None or init.name != "linalg.fill":
         return False
-    value = _operation(init).operands[0].owner
-    if isinstance(value, ir.Block) or _operation(value).name != "arith.constant":
-        return False
-    return ir.FloatAttr(_operation(value).attributes["value"]).value == 0.0
-
-
-def _operation(owner: ir.Operation | ir.OpView) -> ir.Operation:
-    return owner.operation if isinstance(owner, ir.OpView) else owner
-
-
-def _name(value: ir.Value) -> str:
-    return "" if isinstance(value.owner, ir.Block) else _operation(value.owner).name
+    value = defining(init.operands[0])
+    return value is not None and value.name == "arith.constant" and ir.FloatAttr(value.attributes["value"]).value == 0.0

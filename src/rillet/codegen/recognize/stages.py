@@ -10,9 +10,11 @@ from typing import TypeVar
 
 from torch_mlir import ir
 
-from rillet.codegen.recognize.kernel_function import Generic, KernelFunction, captures
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.lanes import is_costly
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
+from rillet.ir.rewrite import defining
+from rillet.ir.structured import Structured, captures, reads
 
 Coordinate = TypeVar("Coordinate")
 
@@ -34,7 +36,7 @@ class Stages:
         """The kept values that this stage computes first, and so stores."""
         return tuple(v for v, first in self._first.items() if first == stage)
 
-    def place(self, value: ir.Value, generic: Generic, loops: list[Coordinate]) -> list[Coordinate]:
+    def place(self, value: ir.Value, generic: Structured, loops: list[Coordinate]) -> list[Coordinate]:
         """The coordinates of ``value`` that a reduction at these loop coordinates computes."""
         by_dimension = {self._dimensions.loop(generic, n): c for n, c in enumerate(loops)}
         return [by_dimension[d] for d in self._dimensions.axes(value)]
@@ -60,7 +62,7 @@ class Stages:
         """Whether there is more to compute along a row than memory keeps pace with."""
         return any(map(self._is_costly, self._dispatch.generics))
 
-    def _is_costly(self, generic: Generic) -> bool:
+    def _is_costly(self, generic: Structured) -> bool:
         return is_costly(generic, {v for v in generic.inputs if not self._has_row(v)})
 
     def _has_row(self, value: ir.Value) -> bool:
@@ -84,15 +86,14 @@ class Stages:
             v = pending.pop()
             if v == value:
                 return True
-            if v in seen or v in stop or isinstance(v.owner, ir.Block):
+            op = defining(v)
+            if v in seen or v in stop or op is None:
                 continue
             seen.add(v)
             generic = self._dispatch.generic_of(v)
             if generic is not None and not generic.is_parallel:
                 continue
-            op = v.owner.operation if isinstance(v.owner, ir.OpView) else v.owner
-            read = [*op.operands, *(captures(op) if len(op.regions) else [])]
-            pending += [o for o in read if isinstance(o.type, ir.RankedTensorType)]
+            pending += [o for o in reads(op) if isinstance(o.type, ir.RankedTensorType)]
         return False
 
     def _covers(self, stage: int, value: ir.Value) -> bool:
@@ -100,6 +101,6 @@ class Stages:
         if stage >= len(self._dispatch.reductions):
             return False
         generic = self._dispatch.reductions[stage]
-        loops = [self._dimensions.loop(generic, n) for n in range(len(generic.iterators))]
+        loops = [self._dimensions.loop(generic, n) for n in range(generic.loops)]
         axes = self._dimensions.axes(value)
         return sorted(loops) == sorted(axes) and len(set(axes)) == len(axes)

@@ -16,8 +16,8 @@ from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.ir import builders
 from rillet.ir.extents import padding_value
+from rillet.ir.structured import DYNAMIC, is_projected, iterators_attr, maps_attr
 
-_DYNAMIC = ir.ShapedType.get_dynamic_size()
 ROW_MAJOR_OPS = frozenset({"linalg.generic", "linalg.fill", "tensor.empty", "arith.constant"})
 POSITIONAL = frozenset({"linalg.index", "tensor.extract", "tensor.dim"})
 
@@ -96,19 +96,16 @@ def follow_types(function: KernelFunction) -> None:
 def _only_plain_maps(function: KernelFunction) -> bool:
     """Every axis but those of extent 1 is read at a loop's own position."""
     for generic in function.generics:
-        for operand, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
+        for operand, map_ in generic.operands:
             shape = ir.RankedTensorType(operand.type).shape
-            plain = [e for e, extent in zip(map_.results, shape, strict=True) if extent != 1]
-            if not all(isinstance(e, ir.AffineDimExpr) for e in plain) or len({e.position for e in plain}) != len(
-                plain
-            ):
+            if not is_projected([e for e, extent in zip(map_, shape, strict=True) if extent != 1]):
                 return False
     return True
 
 
 def _distinct(function: KernelFunction, dimensions: Dimensions) -> bool:
     """No tensor has a dimension twice, and no generic loops over one twice (a matrix plus its transpose does)."""
-    loops = [[dimensions.loop(g, n) for n in range(len(g.iterators))] for g in function.generics]
+    loops = [[dimensions.loop(g, n) for n in range(g.loops)] for g in function.generics]
     return all(len(set(dims)) == len(dims) for dims in (*loops, *map(dimensions.axes, _tensors(function))))
 
 
@@ -122,9 +119,9 @@ def _groups(function: KernelFunction, dimensions: Dimensions) -> dict[Dimension,
     extent: dict[Dimension, int] = {}
     for value in _tensors(function):
         for d, e in zip(dimensions.axes(value), ir.RankedTensorType(value.type).shape, strict=True):
-            extent[d] = e if e != _DYNAMIC else extent.get(d, e)
+            extent[d] = e if e != DYNAMIC else extent.get(d, e)
     for generic in function.generics:
-        for n, e in enumerate(generic.loop_extents):
+        for n, e in enumerate(generic.extents):
             extent.setdefault(dimensions.loop(generic, n), e)
     follows: dict[Dimension, Dimension | None] = {}
     precedes: dict[Dimension, Dimension | None] = {}
@@ -141,7 +138,7 @@ def _groups(function: KernelFunction, dimensions: Dimensions) -> dict[Dimension,
     groups: dict[Dimension, tuple[Dimension, ...]] = {}
 
     def joins(a: Dimension, b: Dimension | None) -> bool:
-        if b is None or precedes.get(b) != a or _DYNAMIC in (extent[a], extent[b]):
+        if b is None or precedes.get(b) != a or DYNAMIC in (extent[a], extent[b]):
             return False
         return _alike(function, dimensions, a, b)
 
@@ -156,7 +153,7 @@ def _groups(function: KernelFunction, dimensions: Dimensions) -> dict[Dimension,
             chain.append(follows[chain[-1]])  # type: ignore[arg-type]
         groups[d] = tuple(chain)
     for generic in function.generics:  # loops over no tensor's axis stay as they are
-        for n in range(len(generic.iterators)):
+        for n in range(generic.loops):
             d = dimensions.loop(generic, n)
             if d not in follows and extent[d] != 1:
                 groups[d] = (d,)
@@ -166,7 +163,7 @@ def _groups(function: KernelFunction, dimensions: Dimensions) -> dict[Dimension,
 def _alike(function: KernelFunction, dimensions: Dimensions, a: Dimension, b: Dimension) -> bool:
     """True when every generic loops over both or neither, and in the same way."""
     for generic in function.generics:
-        kinds = {dimensions.loop(generic, n): kind for n, kind in enumerate(generic.iterators)}
+        kinds = {dimensions.loop(generic, n): kind for n, kind in enumerate(generic.parallel)}
         if kinds.get(a) != kinds.get(b):
             return False
     return True
@@ -192,14 +189,10 @@ def _rewrite_generic(
 ) -> None:
     generic = function.generic_of(op.results[0])
     assert generic is not None
-    loops = [dimensions.loop(generic, n) for n in range(len(generic.iterators))]
+    loops = [dimensions.loop(generic, n) for n in range(generic.loops)]
     position = {d: n for n, d in enumerate(d for d in loops if d in groups)}
-    kinds = {d: kind for d, kind in zip(loops, generic.iterators, strict=True)}
-    maps = []
-    for operand in (*generic.inputs, *generic.inits):
-        results = [ir.AffineDimExpr.get(position[g[0]]) for g in _regroup(dimensions.axes(operand), groups)]
-        maps.append(ir.AffineMapAttr.get(ir.AffineMap.get(len(position), 0, results)))
-    op.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
-    op.attributes["iterator_types"] = ir.ArrayAttr.get(
-        [ir.Attribute.parse(f"#linalg.iterator_type<{kinds[d]}>") for d in position]
-    )
+    kinds = dict(zip(loops, generic.parallel, strict=True))
+    axes = (dimensions.axes(operand) for operand, _ in generic.operands)
+    maps = [[position[g[0]] for g in _regroup(dims, groups)] for dims in axes]
+    op.attributes["indexing_maps"] = maps_attr(len(position), maps)
+    op.attributes["iterator_types"] = iterators_attr([kinds[d] for d in position])

@@ -12,10 +12,11 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
 from rillet.codegen.recognize.contraction import product_of
-from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.linear_access import access_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
-from rillet.ir.rewrite import int_constant
+from rillet.ir.rewrite import defining, int_constant
+from rillet.ir.structured import Structured
 from rillet.targets import Target
 
 _EXACT = 2**24
@@ -48,36 +49,36 @@ def sum_in_floats(function: KernelFunction, target: Target) -> bool:
     return True
 
 
-def _is_exact(root: Generic, factors: tuple[NarrowFactor, NarrowFactor]) -> bool:
+def _is_exact(root: Structured, factors: tuple[NarrowFactor, NarrowFactor]) -> bool:
     """Whether no sum exceeds the integers that all are floats."""
-    extents = [root.loop_extents[n] for n in root.reduction_loops]
+    extents = [root.extents[n] for n in root.reduction_loops]
     largest = math.prod((128 if f.signed else 255) + abs(f.zero_point) for f in factors)
     return min(extents, default=1) > 0 and math.prod(extents) * largest <= _EXACT
 
 
-def _are_vectors(root: Generic) -> bool:
+def _are_vectors(root: Structured) -> bool:
     """Whether both operands vary along the last axis of the result: vectors of integers are multiplied by a scalar and
     added in one instruction as well."""
-    last = root.output_maps[0].results[-1]
-    return all(last in map_.results for map_ in root.input_maps)
+    last = root.init_maps[0][-1]
+    return all(last in map_ for map_ in root.input_maps)
 
 
-def _has_groups(root: Generic) -> bool:
+def _has_groups(root: Structured) -> bool:
     """Whether an operand is packed for instructions that sum products of several steps."""
     reads = zip(root.inputs, root.input_maps, strict=True)
-    accesses = [access_of(value, map_, len(root.iterators)) for value, map_ in reads]
+    accesses = [access_of(value, map_, root.loops) for value, map_ in reads]
     return any(a is None or a.together > 1 for a in accesses)
 
 
 def _zeros(init: ir.Value) -> ir.Operation | None:
     """What fills a tensor with the integer zero."""
-    owner = init.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "linalg.fill":
+    owner = defining(init)
+    if owner is None or owner.name != "linalg.fill":
         return None
-    return owner.operation if int_constant(owner.operation.operands[0]) == 0 else None
+    return owner if int_constant(owner.operands[0]) == 0 else None
 
 
-def _rewrite(root: Generic, factors: list[ir.Value]) -> None:
+def _rewrite(root: Structured, factors: list[ir.Value]) -> None:
     f32 = ir.F32Type.get()
     type_ = ir.RankedTensorType.get(ir.RankedTensorType(root.results[0].type).shape, f32)
     old = _zeros(root.inits[0])

@@ -11,10 +11,11 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.codegen.recognize.contraction import product_of
-from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.lanes import lanes_for
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.codegen.rewrites.collapse import POSITIONAL, ROW_MAJOR_OPS, follow_types
+from rillet.ir.structured import Expr, Structured, dims_in, iterators_attr, maps_attr, rename
 from rillet.targets import Target
 
 _MOST_STEPS = 8  # elements that each group sums over at one position of the window
@@ -34,35 +35,33 @@ def merge_group_columns(function: KernelFunction, target: Target) -> bool:
     if left is None or not _shares_vectors(root, left, lanes_for(function, target)):
         return False
     dimensions = Dimensions(function)
-    group, column = (dimensions.loop(root, e.position) for e in list(root.output_maps[0].results)[-2:])
+    group, column = (dimensions.loop(root, e) for e in root.init_maps[0][-2:])
     if not _lie_together(function, dimensions, root.inputs[left], group, column):
         return False
     _rewrite(function, dimensions, root, left, group, column)
     return True
 
 
-def _left_operand(root: Generic) -> int | None:
+def _left_operand(root: Structured) -> int | None:
     """The number of the operand that has groups and what they sum over as its last axes; the other one has groups and
     columns there, as the result has."""
-    maps = [list(map_.results) for map_ in root.maps]
-    if len(root.inputs) != 2 or len(root.inits) != 1 or product_of(root) is None or min(map(len, maps)) < 2:
+    if len(root.inputs) != 2 or len(root.inits) != 1 or product_of(root) is None or min(map(len, root.maps)) < 2:
         return None
-    last = [[e.position if isinstance(e, ir.AffineDimExpr) else None for e in map_[-2:]] for map_ in maps]
+    last = [[e if isinstance(e, int) else None for e in map_[-2:]] for map_ in root.maps]
     result = last[2]
     if None in result or result[1] not in root.parallel_loops:
         return None
     for left, right in ((0, 1), (1, 0)):
         summed = last[left][1]
         if last[right] == result and last[left][0] == result[0] and summed in root.reduction_loops:
-            mentioned = sum(str(e).count(f"d{summed}") for e in maps[left])
-            return left if mentioned == 1 else None
+            return left if sum(summed in dims_in(e) for e in root.maps[left]) == 1 else None
     return None
 
 
-def _shares_vectors(root: Generic, left: int, lanes: int) -> bool:
+def _shares_vectors(root: Structured, left: int, lanes: int) -> bool:
     """Whether a vector takes whole groups."""
-    shape, extents = ir.RankedTensorType(root.inputs[left].type).shape, root.loop_extents
-    group, column = (e.position for e in list(root.output_maps[0].results)[-2:])
+    shape, extents = ir.RankedTensorType(root.inputs[left].type).shape, root.extents
+    group, column = root.init_maps[0][-2:]
     columns = extents[column]
     if columns <= 0 or extents[group] <= 1 or not 1 <= shape[-1] <= _MOST_STEPS:
         return False
@@ -81,7 +80,7 @@ def _lie_together(
         if axes.count(group) != 1 or axes.count(column) != 1 or axes.index(column) != axes.index(group) + 1:
             return False
     for generic in function.generics:
-        loops = [dimensions.loop(generic, n) for n in range(len(generic.iterators))]
+        loops = [dimensions.loop(generic, n) for n in range(generic.loops)]
         if loops.count(group) != 1 or loops.count(column) != 1:
             return False
         if not {loops.index(group), loops.index(column)} <= set(generic.parallel_loops):
@@ -90,29 +89,26 @@ def _lie_together(
 
 
 def _rewrite(
-    function: KernelFunction, dimensions: Dimensions, root: Generic, left: int, group: Dimension, column: Dimension
+    function: KernelFunction, dimensions: Dimensions, root: Structured, left: int, group: Dimension, column: Dimension
 ) -> None:
     values = [*(p.value for p in function.arguments), *(r for op in function.tensor_ops for r in op.results)]
     merged = {v: dimensions.axes(v).index(group) for v in values if column in dimensions.axes(v)}
-    columns = root.loop_extents[list(root.output_maps[0].results)[-1].position]
+    columns = root.extents[root.init_maps[0][-1]]
     for generic in function.generics:
-        loops = [dimensions.loop(generic, n) for n in range(len(generic.iterators))]
+        loops = [dimensions.loop(generic, n) for n in range(generic.loops)]
         gone, kept = loops.index(group), loops.index(column)
-        number = {n: n - (n > gone) for n in range(len(loops))}
-        dims = [ir.AffineExpr.get_dim(number[n]) for n in range(len(loops))]
-        dims[gone] = ir.AffineExpr.get_floor_div(dims[kept], ir.AffineExpr.get_constant(columns))
-        new = ir.AffineMap.get(len(loops) - 1, 0, dims)
+        new: list[Expr] = [n - (n > gone) for n in range(len(loops))]
+        both = ir.AffineExpr.get_dim(new[kept])
+        new[gone] = ir.AffineExpr.get_floor_div(both, ir.AffineExpr.get_constant(columns))
         maps = []
-        for operand, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
-            results = [e.compose(new) for e in map_.results]
+        for operand, map_ in generic.operands:
+            results = list(rename(map_, new, len(loops) - 1))
             if operand in merged:
                 del results[merged[operand]]
-            maps.append(ir.AffineMapAttr.get(ir.AffineMap.get(len(loops) - 1, 0, results)))
-        generic.op.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
-        kinds = [kind for n, kind in enumerate(generic.iterators) if n != gone]
-        generic.op.attributes["iterator_types"] = ir.ArrayAttr.get(
-            [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-        )
+            maps.append(results)
+        generic.op.attributes["indexing_maps"] = maps_attr(len(loops) - 1, maps)
+        kinds = [is_parallel for n, is_parallel in enumerate(generic.parallel) if n != gone]
+        generic.op.attributes["iterator_types"] = iterators_attr(kinds)
     for value, axis in merged.items():
         old = ir.RankedTensorType(value.type)
         shape = [*old.shape[:axis], old.shape[axis] * columns, *old.shape[axis + 2 :]]

@@ -21,8 +21,9 @@ from rillet.ir import Program, builders, constants
 from rillet.ir.builders import Extent
 from rillet.ir.contraction import Contraction, contraction, is_extended_product
 from rillet.ir.extents import extents
+from rillet.ir.linear import linear
 from rillet.ir.rewrite import rebuild_generic, replace, run_upstream, sweep_constants
-from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, is_projected, linear_form, structured, walk
+from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, is_projected, structured, walk
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def _is_packable(view: Structured, roles: Contraction) -> bool:
 def _has_small_groups(view: Structured, roles: Contraction, options: Options) -> bool:
     """Groups of a power of two of columns, of floats, next to each other in the result; the left operand has them next
     to what it is summed over."""
-    extents, result, left = view.extents(), view.init_maps[0], view.maps[roles.lhs]
+    extents, result, left = view.extents, view.init_maps[0], view.maps[roles.lhs]
     columns = extents[roles.n[0]]
     if len(result) < 2 or result[-2] not in roles.batch or columns > options.side_by_side or columns & (columns - 1):
         return False
@@ -124,19 +125,19 @@ def _has_few_columns(view: Structured, roles: Contraction, options: Options) -> 
         constants.global_name(value) is not None
         and isinstance(ir.RankedTensorType(value.type).element_type, ir.F32Type)
         and not roles.batch
-        and 0 < view.extents()[roles.n[0]] <= half + 1
+        and 0 < view.extents[roles.n[0]] <= half + 1
         and _run(view, roles) >= max(half, 2)
     )
 
 
 def _run(view: Structured, roles: Contraction) -> int:
     """How many elements of the left operand that are summed one after the other lie one after the other in memory."""
-    extents, map_ = view.extents(), view.maps[roles.lhs]
+    extents, map_ = view.extents, view.maps[roles.lhs]
     *outer, innermost = sorted((*roles.k, *roles.window))
     if map_[-1] != innermost or extents[innermost] != ir.RankedTensorType(view.inputs[roles.lhs].type).shape[-1]:
         return 0
-    form = linear_form(map_[-2]) if outer and len(map_) > 1 else None
-    return extents[innermost] * (extents[outer[-1]] if form is not None and form[0].get(outer[-1]) == 1 else 1)
+    form = linear(map_[-2], view.loops) if outer and len(map_) > 1 else None
+    return extents[innermost] * (extents[outer[-1]] if form is not None and form.terms.get(outer[-1]) == 1 else 1)
 
 
 def _lay_in_rows(program: Program, view: Structured, roles: Contraction, packed: dict[object, str]) -> None:
@@ -156,7 +157,7 @@ def _has_runs(view: Structured, roles: Contraction, options: Options) -> bool:
     """Whether the innermost loop of the reduction is one of the left operand's axes and no less than half as long as
     what it is filled up to. Pairs need not be filled up: they are made in registers as well.
     """
-    extents, steps = view.extents(), options.steps
+    extents, steps = view.extents, options.steps
     reduced = sorted((*roles.k, *roles.window))
     innermost, extent = reduced[-1], extents[reduced[-1]]
     if steps == 2 and extent % 2 and any(extents[d] != 1 for d in reduced[:-1]):
@@ -235,7 +236,7 @@ def _packed_shape(batch: list[int], reduced: list[int], columns: int, options: O
 
 def _pays(view: Structured, roles: Contraction, options: Options) -> bool:
     """Whether packing a computed operand is worth a copy. Unknown extents count as large."""
-    sizes = view.extents()
+    sizes = view.extents
     rows = _product([sizes[d] for d in roles.m])
     columns = sizes[roles.n[0]]
     if roles.is_convolution or (rows is not None and rows < options.rows):

@@ -15,7 +15,8 @@ from torch_mlir import ir
 
 from rillet.dialects.flow import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS, WINOGRAD_WINDOW
 from rillet.ir.contraction import Contraction, contraction
-from rillet.ir.structured import DYNAMIC, Structured, linear_form
+from rillet.ir.linear import linear
+from rillet.ir.structured import DYNAMIC, Structured
 
 _TRANSFORM = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 
@@ -39,7 +40,7 @@ def gains(view: Structured, options: Options) -> bool:
     roles = contraction(view)
     if roles is None or not roles.is_convolution or len(roles.n) != 1 or len(view.inputs) != 2:
         return False
-    extents, image = view.extents(), view.maps[roles.lhs]
+    extents, image = view.extents, view.maps[roles.lhs]
     if any(not isinstance(argument.type, ir.F32Type) for argument in view.body.arguments):
         return False
     depths = [d for d in roles.k if extents[d] != 1]
@@ -60,21 +61,21 @@ def gains(view: Structured, options: Options) -> bool:
 def lines(view: Structured, roles: Contraction) -> list[int] | None:
     """The image loops that windows of three move along, one position after the other; None when there is none or a
     window of another kind."""
-    extents, found = view.extents(), []
+    extents, found = view.extents, []
     for expr in view.maps[roles.lhs]:
-        form = linear_form(expr)
+        form = linear(expr, view.loops)
         if isinstance(expr, int) or form is None:
             continue
-        window = [d for d in form[0] if d in roles.window and extents[d] != 1]
-        outer = [d for d in form[0] if d in roles.image]
+        window = [d for d in form.terms if d in roles.window and extents[d] != 1]
+        outer = [d for d in form.terms if d in roles.image]
         if not window:
             continue
         if (
             len(window) != 1
             or len(outer) != 1
             or extents[window[0]] != WINOGRAD_WINDOW
-            or {*form[0].values()} != {1}
-            or form[1]
+            or {*form.terms.values()} != {1}
+            or form.constant
         ):
             return None
         found.append(outer[0])

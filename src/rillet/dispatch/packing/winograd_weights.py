@@ -54,7 +54,7 @@ def _weights(function: ir.Operation, options: Options) -> tuple[int, list[int]] 
     value = sums[0].inputs[roles.rhs]
     arguments = list(function.regions[0].blocks[0].arguments)
     map_ = sums[0].maps[roles.rhs]
-    window = [d for d in roles.window if sums[0].extents()[d] == flow.WINOGRAD_WINDOW]
+    window = [d for d in roles.window if sums[0].extents[d] == flow.WINOGRAD_WINDOW]
     if value not in arguments or len(map_) != len((*roles.batch, *roles.k, *roles.window)) + 2:
         return None
     return arguments.index(value), [map_.index(d) for d in window]

@@ -46,7 +46,7 @@ class Node:
     result_maps: dict[ir.Value, Map]  # result → loops, one expression for each axis
     operands: list[tuple[ir.Value, Map | None]]  # tensors read; None: at arbitrary positions
     cost: int  # scalar operations for each point
-    extents: list[int]
+    extents: Sequence[int]
     parallel: tuple[bool, ...] = ()
     view: Structured | None = None
 
@@ -200,7 +200,7 @@ def _generic(view: Structured, index: int) -> Node:
     operands = [(v, m) for v, m in operands if isinstance(v.type, ir.RankedTensorType)]
     cost = max(1, sum(1 for _ in walk(op)) - 1)
     results = dict(zip(op.results, view.init_maps, strict=True))
-    return Node(op, index, _kind(view), view.loops, results, operands, cost, view.extents(), view.parallel, view)
+    return Node(op, index, _kind(view), view.loops, results, operands, cost, view.extents, view.parallel, view)
 
 
 def _kind(view: Structured) -> Kind:

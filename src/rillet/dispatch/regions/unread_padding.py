@@ -16,8 +16,9 @@ from torch_mlir import ir
 from rillet.ir import Program, constants
 from rillet.ir.contraction import contraction
 from rillet.ir.extents import margins, padding_value
+from rillet.ir.linear import linear
 from rillet.ir.rewrite import defining
-from rillet.ir.structured import DYNAMIC, Structured, linear_form
+from rillet.ir.structured import DYNAMIC, Structured
 
 _TILE_ROWS = 6  # results along the innermost image axis that take or skip a position of the window together
 _SHORTEST_RUN = 16  # elements between two checks, at least
@@ -40,7 +41,7 @@ def is_depthwise(pad: ir.Operation, reader: Structured) -> bool:
     if roles is None or not roles.is_convolution or roles.n or reader.inputs[roles.lhs] != pad.results[0]:
         return False
     innermost = reader.maps[roles.lhs][-1]
-    return innermost in roles.batch and reader.extents()[innermost] >= _SHORTEST_RUN  # type: ignore[index]
+    return innermost in roles.batch and reader.extents[innermost] >= _SHORTEST_RUN  # type: ignore[index]
 
 
 def pays(pad: ir.Operation, reader: Structured) -> bool:
@@ -49,7 +50,7 @@ def pays(pad: ir.Operation, reader: Structured) -> bool:
     if roles is None or not roles.is_convolution or not roles.n or reader.inputs[roles.lhs] != pad.results[0]:
         return False
     innermost = reader.maps[roles.lhs][-1]
-    if innermost not in roles.k or reader.extents()[innermost] < _SHORTEST_RUN:  # type: ignore[index]
+    if innermost not in roles.k or reader.extents[innermost] < _SHORTEST_RUN:  # type: ignore[index]
         return False
     return 1 - _computed(pad, reader, roles.lhs, max(roles.image)) >= _WORTHWHILE
 
@@ -57,13 +58,13 @@ def pays(pad: ir.Operation, reader: Structured) -> bool:
 def _computed(pad: ir.Operation, reader: Structured, operand: int, innermost: int) -> float:
     """The share of the multiplications that is left when register tiles skip what lies in the padding."""
     lows, _ = margins(pad)
-    extents, source = reader.extents(), ir.RankedTensorType(pad.operands[0].type).shape
+    extents, source = reader.extents, ir.RankedTensorType(pad.operands[0].type).shape
     share = 1.0
     for expr, low, size in zip(reader.maps[operand], lows, source, strict=True):
-        form = linear_form(expr)
+        form = linear(expr, reader.loops)
         if low == 0 or form is None or not isinstance(low, int):
             continue
-        coefficients, constant = form
+        coefficients, constant = form.terms, form.constant
         outer = [d for d in coefficients if reader.parallel[d]]
         window = [d for d in coefficients if not reader.parallel[d]]
         if len(outer) != 1 or DYNAMIC in (extents[d] for d in (*outer, *window)):

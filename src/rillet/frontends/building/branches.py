@@ -12,7 +12,8 @@ from rillet.frontends.building.element_types import element_type
 from rillet.frontends.building.extent_arithmetic import Flag
 from rillet.frontends.building.tensor import Tensor
 from rillet.ir import builders
-from rillet.ir.builders import DYNAMIC, Extent
+from rillet.ir.builders import Extent
+from rillet.ir.structured import DYNAMIC
 
 
 def either(

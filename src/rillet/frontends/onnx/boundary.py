@@ -13,8 +13,9 @@ from rillet.errors import CompileError, UnsupportedError, UnsupportedNode, advic
 from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.onnx.initializers import check_size
 from rillet.frontends.onnx.node import dtype_name
-from rillet.ir import builders, dtypes
+from rillet.ir import dtypes
 from rillet.ir.attributes import DIMS, DTYPE, NAME
+from rillet.ir.structured import DYNAMIC
 
 if TYPE_CHECKING:
     import onnx
@@ -41,7 +42,7 @@ class GraphInput:
     @property
     def type(self) -> ir.Type:
         """Its MLIR type."""
-        shape = [d if isinstance(d, int) else builders.DYNAMIC for d in self.dims]
+        shape = [d if isinstance(d, int) else DYNAMIC for d in self.dims]
         return ir.RankedTensorType.get(shape, dtypes.mlir_type(self.dtype))
 
 

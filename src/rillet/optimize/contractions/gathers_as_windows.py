@@ -95,7 +95,7 @@ def _may_gather(view: Structured) -> bool:
 
 def _known(view: Structured) -> dict[ir.Value, _Known]:
     """The scalars of the body that depend on the position in at most one loop."""
-    sizes = view.extents()
+    sizes = view.extents
     found: dict[ir.Value, _Known] = {}
     for op in view.body_ops():
         if op.name == "linalg.index":
@@ -144,7 +144,7 @@ def _gathers(view: Structured, known: Mapping[ir.Value, _Known]) -> list[_Gather
 
 def _can_be_said(view: Structured, gathers: Sequence[_Gather]) -> bool:
     """Whether maps that name a loop alone are for axes of that loop's extent, which is what such maps mean."""
-    margins, extents = _margins(gathers), view.extents()
+    margins, extents = _margins(gathers), view.extents
     for gather in gathers:
         shape = ir.RankedTensorType(gather.source.type).shape
         for position, size, low, high in zip(gather.positions, shape, *margins[gather.source], strict=True):

@@ -196,7 +196,7 @@ def _pays(program: Program, view: Structured, loop: object, sizes: Sequence[int]
     map_ = view.maps[roles.rhs]
     if constants.array_of(program, view.inputs[roles.rhs]) is None or map_.count(loop) != 1:  # type: ignore[arg-type]
         return False
-    all_extents = view.extents()
+    all_extents = view.extents
     rows = math.prod(abs(all_extents[d]) for d in (*roles.batch, *roles.m, *roles.image))
     if rows == 1:
         return False  # a slice of the only row is a run of elements

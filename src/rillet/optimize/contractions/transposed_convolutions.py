@@ -29,10 +29,11 @@ from rillet.ir import Program, builders, constants
 from rillet.ir.builders import Extent
 from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.extents import add, box, extents, margins, multiply, padding_value
+from rillet.ir.linear import linear
 from rillet.ir.polynomials import Polynomials, scaled, subtracted
 from rillet.ir.rewrite import defining, erase_dead, rebuild_generic, replace, sweep_constants
 from rillet.ir.shapes import runs
-from rillet.ir.structured import DYNAMIC, Structured, is_projected, linear_form, structured, walk
+from rillet.ir.structured import DYNAMIC, Structured, is_projected, structured, walk
 from rillet.optimize.folding.evaluate import compute, known, signed
 from rillet.optimize.quantized.dequantization import dequantization, dequantize, parameter
 from rillet.optimize.sole_user import follower
@@ -224,23 +225,28 @@ def _axes(
     """The axes of the image; None when one of them is read in another way, or another axis was spread out, or it is
     not known by how much the result is longer.
     """
-    sizes, target, lengths = view.extents(), view.init_maps[0], extents(view.op.results[0])
+    sizes, target, lengths = view.extents, view.init_maps[0], extents(view.op.results[0])
     if not isinstance(lengths[-1], int):
         return None
     found = []
     for position, expr in enumerate(view.maps[roles.lhs]):
-        form = linear_form(expr)
-        loops = set() if form is None else set(form[0])
+        form = linear(expr, view.loops)
+        loops = set() if form is None else set(form.terms)
         image, window = loops & set(roles.image), loops & set(roles.window)
         if not image:
             if strides[position] != 1 or before[position] != 0:
                 return None
             continue
-        if form is None or len(image) != 1 or len(window) != 1 or loops != image | window or form[1] != 0:
+        if form is None or len(image) != 1 or len(window) != 1 or loops != image | window or form.constant != 0:
             return None
         (loop,), (tap,) = image, window
         result = target.index(loop)
-        if form[0][loop] != 1 or form[0][tap] < 1 or result + 1 == len(target) or sizes[tap] == DYNAMIC:
+        if (
+            form.coefficients[loop] != 1
+            or form.coefficients[tap] < 1
+            or result + 1 == len(target)
+            or sizes[tap] == DYNAMIC
+        ):
             return None
         excess = _excess(lengths[result], shape[position], strides[position])
         if excess is None:
@@ -252,7 +258,7 @@ def _axes(
                 loop,
                 tap,
                 sizes[tap],
-                form[0][tap],
+                form.coefficients[tap],
                 strides[position],
                 before[position],
                 shape[position],

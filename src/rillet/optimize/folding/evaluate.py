@@ -37,7 +37,7 @@ def evaluate(
     """The only result of an elementwise operation of which all inputs are known, and the tensors from outside that its
     body extracts elements of (``tables``); None where it cannot be told.
     """
-    if not view.is_elementwise or len(view.inits) != 1 or view.init_is_read() or DYNAMIC in view.extents():
+    if not view.is_elementwise or len(view.inits) != 1 or view.init_is_read() or DYNAMIC in view.extents:
         return None
     if not all(is_projected(m) for m in view.maps):
         return None
@@ -50,7 +50,7 @@ def evaluate(
     if result is None:
         return None
     shape = ir.RankedTensorType(view.op.results[0].type).shape
-    return np.ascontiguousarray(along(np.broadcast_to(result, view.extents()), every, view.init_maps[0])).reshape(shape)
+    return np.ascontiguousarray(along(np.broadcast_to(result, view.extents), every, view.init_maps[0])).reshape(shape)
 
 
 def evaluate_body(
@@ -75,7 +75,7 @@ def evaluate_body(
 
 def _positions(view: Structured, loop: int) -> np.ndarray | None:
     """The position in one loop, to broadcast over all."""
-    extent = view.extents()[loop]
+    extent = view.extents[loop]
     return None if extent == DYNAMIC else along(np.arange(extent), [loop], range(view.loops))
 
 

@@ -21,6 +21,7 @@ from rillet.ir.extents import extents, multiply, reassociation
 from rillet.ir.rewrite import blocks, defining, rebuild_generic
 from rillet.ir.shapes import runs
 from rillet.ir.structured import (
+    DYNAMIC,
     Map,
     Structured,
     captures,
@@ -118,7 +119,7 @@ def _collapsing(view: Structured, map_: Map, axes: Sequence[Sequence[int]]) -> _
     """The plan that makes each group of ``axes`` of the operand indexed by ``map_`` one loop, or None when it is not
     possible.
     """
-    sizes = view.extents()
+    sizes = view.extents
     merged = [[map_[axis] for axis in group] for group in axes if len(group) > 1]
     grouped = {loop: group for group in merged for loop in group}
     groups: list[list[int]] = []
@@ -210,7 +211,7 @@ def _expanding(view: Structured, map_: Map, reshape: ir.Operation) -> _Plan:
 
 
 def _loop_extents(view: Structured) -> list[Extent]:
-    known: list[Extent] = list(view.extents())
+    known: list[Extent] = list(view.extents)
     shape = extents(view.op.results[0])
     for axis, loop in enumerate(view.init_maps[0]):
         known[loop] = shape[axis]  # type: ignore[index]
@@ -260,8 +261,8 @@ def _static(value: ir.Value) -> list[int]:
 def _static_product(parts: Sequence[int]) -> int:
     total = 1
     for part in parts:
-        if part == builders.DYNAMIC:
-            return builders.DYNAMIC
+        if part == DYNAMIC:
+            return DYNAMIC
         total *= part
     return total
 

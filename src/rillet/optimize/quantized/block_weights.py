@@ -127,7 +127,7 @@ def _blocks(view: Structured, roles: Contraction, maps: list[Map]) -> _Blocks | 
     if not isinstance(first, ir.AffineFloorDivExpr) or not isinstance(first.lhs, ir.AffineDimExpr):
         return None
     loop, size = first.lhs.position, ir.AffineConstantExpr(first.rhs).value
-    extent = view.extents()[loop]
+    extent = view.extents[loop]
     if loop not in roles.k or extent == DYNAMIC:
         return None
     blocks = _Blocks(loop, size, -(-extent // size), -extent % size)

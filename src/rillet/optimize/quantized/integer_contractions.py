@@ -143,7 +143,7 @@ def _multiply(pair: list[Dequantization]) -> bool:
 
 def _fits(program: Program, view: Structured, pair: list[Dequantization]) -> bool:
     """Whether no sum of products can leave 32 bits."""
-    sizes = view.extents()
+    sizes = view.extents
     count = 1
     for loop, parallel in enumerate(view.parallel):
         if not parallel:
@@ -271,7 +271,7 @@ def _is_sum(view: Structured) -> bool:
 def _sum_in_integers(program: Program, view: Structured) -> None:
     """The sum of dequantized numbers: that of the integers, less one zero point for each, scaled."""
     value = _operand(program, view, 0)
-    sizes = view.extents()
+    sizes = view.extents
     reduced = [sizes[loop] for loop, parallel in enumerate(view.parallel) if not parallel]
     if value is None or value.scale is None or not value.is_uniform or DYNAMIC in reduced:
         return

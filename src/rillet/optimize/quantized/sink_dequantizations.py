@@ -20,14 +20,15 @@ from torch_mlir.dialects import arith, tensor
 
 from rillet.ir import Program, builders, constants
 from rillet.ir.extents import box, extents, margins, mixed, padding_value, reassociation
+from rillet.ir.linear import linear
 from rillet.ir.rewrite import blocks, clone_operations, defining, erase_dead, generic_like, rebuild_generic
 from rillet.ir.structured import (
     DYNAMIC,
+    Expr,
     Structured,
     captures,
     copy_permutation,
     is_permutation,
-    linear_form,
     structured,
 )
 from rillet.optimize.folding.evaluate import along
@@ -351,7 +352,7 @@ def _is_lowest(constant: ir.Operation | None) -> bool:
 
 def _has_inner(view: Structured, pad: ir.Operation) -> bool:
     """Whether each window holds an element that is not padding."""
-    sizes = view.extents()
+    sizes = view.extents
     shape = ir.RankedTensorType(pad.operands[0].type).shape
     low, high = margins(pad)
     for expr, extent, before, after in zip(view.maps[0], shape, low, high, strict=True):
@@ -362,14 +363,13 @@ def _has_inner(view: Structured, pad: ir.Operation) -> bool:
     return True
 
 
-def _always_inside(expr: object, sizes: Sequence[int], view: Structured, before: int, extent: int) -> bool:
-    form = linear_form(expr)  # type: ignore[arg-type]
-    if form is None or any(sizes[d] == DYNAMIC for d in form[0]):
+def _always_inside(expr: Expr, sizes: Sequence[int], view: Structured, before: int, extent: int) -> bool:
+    form = linear(expr, view.loops)
+    if form is None or any(sizes[d] == DYNAMIC for d in form.terms):
         return False
-    loops, constant = form
-    outer: np.ndarray = np.array([constant - before])
+    outer: np.ndarray = np.array([form.constant - before])
     inner: np.ndarray = np.array([0])
-    for loop, factor in loops.items():
+    for loop, factor in form.terms.items():
         steps = np.arange(sizes[loop]) * factor
         if view.parallel[loop]:
             outer = np.add.outer(outer, steps).reshape(-1)

@@ -21,8 +21,9 @@ from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.chain_stages import Stage, cut, is_root
 from rillet.codegen.recognize.contraction import Contraction, recognize
 from rillet.codegen.recognize.kernel_function import KernelFunction
-from rillet.codegen.recognize.linear_access import DYNAMIC, Form
 from rillet.codegen.recognize.shared_dimensions import Dimension
+from rillet.ir.linear import Linear
+from rillet.ir.structured import DYNAMIC
 
 _MOST_ROWS = 64  # of a block; more only leave fewer blocks to share
 Axes: TypeAlias = tuple[int | None, ...]  # for each axis of a tensor the loop of the chain that it is, or None
@@ -205,7 +206,7 @@ def _linked_loops(contraction: Contraction, known: dict[ir.Value, Axes]) -> tupl
     return tuple(loops)
 
 
-def _axes_of(forms: Sequence[Form], loops: tuple[int | None, ...]) -> Axes | None:
+def _axes_of(forms: Sequence[Linear], loops: tuple[int | None, ...]) -> Axes | None:
     """The chain's loops along the axes of a contraction's result."""
     axes: list[int | None] = []
     for form in forms:

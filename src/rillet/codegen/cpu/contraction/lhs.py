@@ -21,7 +21,8 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import Condition, Padded, any_of
 from rillet.codegen.emit.values import broadcast, constant
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.linear_access import DYNAMIC, Form
+from rillet.ir.linear import Linear
+from rillet.ir.structured import DYNAMIC
 
 Batch = dict[int, Index]  # loop -> coordinate
 
@@ -265,7 +266,7 @@ def coordinates(axes: Sequence[Axis], positions: Sequence[Index]) -> dict[int, I
     return {a.inner: p for a, p in zip(axes, positions, strict=True)}
 
 
-def _coordinate(form: Form, at: dict[int, Index]) -> Index:
+def _coordinate(form: Linear, at: dict[int, Index]) -> Index:
     """A tensor coordinate at these loop positions; absent loops are at 0."""
     total: Index = form.constant
     for loop, position in at.items():

@@ -33,9 +33,9 @@ from rillet.codegen.emit.factors import convert, factor
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast
 from rillet.codegen.index import Index
-from rillet.codegen.recognize import linear_access
 from rillet.codegen.recognize.contraction import Contraction
-from rillet.codegen.recognize.linear_access import DYNAMIC
+from rillet.ir.linear import identity, substitute_all
+from rillet.ir.structured import DYNAMIC
 
 _MOST_ROWS = 8  # of a register tile: as many sums as two units with a latency of four cycles need
 _MOST_SUMS = 2048  # of a block, in scratch: a quarter of L1
@@ -214,7 +214,7 @@ class NarrowWorkgroup:
         root = self.c.root
         lanes = self.lanes if self.c.row_loops else 1
         (mask,) = column_masks(lanes, width, 1)
-        forms = linear_access.substitute_all(root.output_maps[0], linear_access.loops(len(self.c.extents)))
+        forms = substitute_all(root.init_maps[0], identity(len(self.c.extents)))
         assert forms is not None
         for n in range(self.columns):
             at: list[Coordinate] = [0] * len(self.c.extents)

@@ -23,8 +23,9 @@ from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.contraction import Contraction, operations, recognize
 from rillet.codegen.recognize.kernel_function import KernelFunction
-from rillet.codegen.recognize.linear_access import DYNAMIC, Access, argument_of
+from rillet.codegen.recognize.linear_access import Access, argument_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
+from rillet.ir.structured import DYNAMIC
 
 _MOST_PAIRED_STEPS = 16384  # rows of a tile in scratch, in 16 bits, are a part of L2
 
@@ -427,11 +428,11 @@ def grid(kernel: KernelBuilder, plan: Plan) -> list[Index]:
 def loop_sizes(kernel: KernelBuilder, contraction: Contraction) -> dict[int, Index]:
     """The extent of each root loop as an ``Index`` at the current insertion point."""
     root = contraction.root
-    sizes: dict[int, Index] = {n: e for n, e in enumerate(root.loop_extents) if e != DYNAMIC}
-    for operand, map_ in zip((*root.inputs, *root.inits), root.maps, strict=True):
-        for axis, expr in enumerate(map_.results):
-            if isinstance(expr, ir.AffineDimExpr) and expr.position not in sizes:
-                sizes[expr.position] = kernel.extents(operand)[axis]
+    sizes: dict[int, Index] = {n: e for n, e in enumerate(root.extents) if e != DYNAMIC}
+    for operand, map_ in root.operands:
+        for axis, expr in enumerate(map_):
+            if isinstance(expr, int) and expr not in sizes:
+                sizes[expr] = kernel.extents(operand)[axis]
     return sizes
 
 

@@ -30,7 +30,7 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import any_of
 from rillet.codegen.emit.values import broadcast
 from rillet.codegen.index import Index
-from rillet.codegen.recognize import linear_access
+from rillet.ir.linear import identity, substitute_all
 
 
 class TileEmitter:
@@ -391,7 +391,7 @@ class TileEmitter:
 
     def initial(self, at: list[Coordinate], mask: ir.Value | None) -> ir.Value:
         root = self.c.root
-        forms = linear_access.substitute_all(root.output_maps[0], linear_access.loops(len(at)))
+        forms = substitute_all(root.init_maps[0], identity(len(at)))
         assert forms is not None
         value = self.evaluator.fork(self.lanes, mask).at(root.inits[0], epilogue.place(forms, at, self.lanes))
         if self.c.product.widen is not None:

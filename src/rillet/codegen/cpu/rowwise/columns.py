@@ -24,8 +24,8 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.emit.vector_loop import tail_mask
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.kernel_function import Generic
 from rillet.codegen.recognize.shared_dimensions import Dimension
+from rillet.ir.structured import Structured
 
 _BAND = 8  # rows of a band: streams that are read side by side
 
@@ -63,7 +63,7 @@ class Columns:
         for number in range(len(self._plan.function.results)):
             self._store_result(number)
 
-    def _reduce(self, generic: Generic, number: int) -> None:
+    def _reduce(self, generic: Structured, number: int) -> None:
         buffers = [self._accumulators(value) for value in generic.results]
         combiners = combiners_of(generic)
         (loop,) = [n for n in generic.reduction_loops if not is_unit(loop_extents(self._kernel, generic)[n])]
@@ -143,13 +143,13 @@ class Columns:
         axis = self._plan.dimensions.axes(value).index(self._plan.across)
         return Buffer(self._kernel.local([self._width], element), element, (axis,), (self._start,))
 
-    def _load(self, row: Row, generic: Generic, buffers: list[Buffer], where: list[Coordinate]) -> list[ir.Value]:
+    def _load(self, row: Row, generic: Structured, buffers: list[Buffer], where: list[Coordinate]) -> list[ir.Value]:
         evaluator = row.evaluator
-        places = [coords.apply(map_, where, evaluator.lanes) for map_ in generic.output_maps]
+        places = [coords.apply(map_, where, evaluator.lanes) for map_ in generic.init_maps]
         return [memory.load(b, p, evaluator.lanes, evaluator.mask) for b, p in zip(buffers, places, strict=True)]
 
     def _store(
-        self, row: Row, generic: Generic, buffers: list[Buffer], where: list[Coordinate], values: list[ir.Value]
+        self, row: Row, generic: Structured, buffers: list[Buffer], where: list[Coordinate], values: list[ir.Value]
     ) -> None:
-        for map_, buffer, value in zip(generic.output_maps, buffers, values, strict=True):
+        for map_, buffer, value in zip(generic.init_maps, buffers, values, strict=True):
             row.evaluator.store(buffer, coords.apply(map_, where, row.evaluator.lanes), value)

@@ -20,12 +20,12 @@ from rillet.codegen.recognize import softmax
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.codegen.recognize.stages import Stages
+from rillet.ir.structured import DYNAMIC
 
 _BLOCK_BYTES = 32 * 1024
 _LONG_COLUMNS = 512  # columns of a workgroup where they are long: runs that are worth reading ahead
 _TOGETHER = 4  # rows that go through the stages side by side, so that the ends of their reductions overlap
 _MOST_TOGETHER = 8  # that can be asked for: each is a copy of the code
-_DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,14 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan:
 
 def intermediates_are_static(function: KernelFunction) -> bool:
     """Whether what a row keeps of each reduction for later has a size that is known."""
-    if not any(_DYNAMIC in generic.loop_extents for generic in function.reductions):
+    if not any(DYNAMIC in generic.extents for generic in function.reductions):
         return True
     dimensions = Dimensions(function)
     fixed, given = set(dimensions.shared()), {port.value for port in function.results}
     for generic in function.reductions:
         inner = [n for n in generic.parallel_loops if dimensions.loop(generic, n) not in fixed]
         kept = any(result not in given for result in generic.results)
-        if kept and any(generic.loop_extents[n] == _DYNAMIC for n in inner):
+        if kept and any(generic.extents[n] == DYNAMIC for n in inner):
             return False
     return True
 
@@ -99,7 +99,7 @@ def _has_long_columns(
     down: set[Dimension] = set()
     size, extent = 0, 0
     for generic in function.reductions:
-        extents = dict(enumerate(generic.loop_extents))
+        extents = dict(enumerate(generic.extents))
         loops = [n for n in generic.reduction_loops if extents[n] != 1]
         inner = [n for n in generic.parallel_loops if extents[n] != 1 and dimensions.loop(generic, n) not in fixed]
         elements = [ir.RankedTensorType(r.type).element_type for r in generic.results]
@@ -115,7 +115,7 @@ def _has_long_columns(
         axes = [d for d in dimensions.axes(port.value) if d not in fixed]
         if port.value not in reduced and (len(axes) != 1 or axes[0] not in down):
             return False
-    return len(down) == 1 and extent != _DYNAMIC and extent * lanes * size >= target.machine.l1d_bytes
+    return len(down) == 1 and extent != DYNAMIC and extent * lanes * size >= target.machine.l1d_bytes
 
 
 def _rows_together(function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension], target: CpuTarget) -> int:
@@ -126,11 +126,11 @@ def _rows_together(function: KernelFunction, dimensions: Dimensions, fixed: set[
     row_bytes, rows = 0, 1
     for port in (*function.arguments, *function.results):
         extents = dict(zip(dimensions.axes(port.value), port.type.shape, strict=True))
-        inside = [e for d, e in extents.items() if d not in fixed and e != _DYNAMIC]
+        inside = [e for d, e in extents.items() if d not in fixed and e != DYNAMIC]
         if len(inside) == len(extents):
             continue  # the same for all rows
         row_bytes += storage_bytes(storage_type(port.type.element_type)) * math.prod(inside)
-        outside = [_TOGETHER if e == _DYNAMIC else e for d, e in extents.items() if d in fixed]
+        outside = [_TOGETHER if e == DYNAMIC else e for d, e in extents.items() if d in fixed]
         rows = max(rows, math.prod(outside))
     together = _TOGETHER
     while together > 1 and (together * row_bytes >= target.machine.l1d_bytes // 2 or together > rows):
@@ -161,7 +161,7 @@ def _lanes_across(function: KernelFunction, dimensions: Dimensions, across: Dime
     rows."""
     for port in (*function.results, *function.arguments):
         for axis, extent in enumerate(port.type.shape):
-            if dimensions.axis(port.value, axis) == across and extent != _DYNAMIC:
+            if dimensions.axis(port.value, axis) == across and extent != DYNAMIC:
                 while wide > 1 and wide >= 2 * extent:
                     wide //= 2
                 return wide

@@ -17,11 +17,9 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.emit.vector_loop import Shape, reduction_loop, vector_loop
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.kernel_function import Generic
 from rillet.codegen.recognize.shared_dimensions import Dimension
 from rillet.errors import CompileError
-
-_DYNAMIC = ir.ShapedType.get_dynamic_size()
+from rillet.ir.structured import DYNAMIC, Structured
 
 
 class Scratch:
@@ -48,7 +46,7 @@ class Row:
     ahead: dict[Dimension, Coordinate] | None = None  # where the next row is, if it is to be fetched meanwhile
 
 
-def reduce(kernel: KernelBuilder, plan: Plan, rows: list[Row], generic: Generic, number: int) -> None:
+def reduce(kernel: KernelBuilder, plan: Plan, rows: list[Row], generic: Structured, number: int) -> None:
     """One reduction of these rows: its results end up in registers, in scratch, or in the function's results."""
     emitters = [Reduction(kernel, plan, row, generic, number) for row in rows]
     if all(e.is_one_run for e in emitters):
@@ -64,7 +62,7 @@ def _target(
     kernel: KernelBuilder,
     plan: Plan,
     row: Row,
-    generic: Generic,
+    generic: Structured,
     number: int,
     extents: list[Index],
     inner: list[int],
@@ -78,13 +76,13 @@ def _target(
         return None
     axes, shape, origin = [], [], []
     lane_axis: int | None = None
-    for axis, expr in enumerate(generic.output_maps[number].results):
-        if not isinstance(expr, ir.AffineDimExpr) or expr.position not in inner:
+    for axis, expr in enumerate(generic.init_maps[number]):
+        if not isinstance(expr, int) or expr not in inner:
             d = plan.dimensions.axis(value, axis)
             if d == plan.across:
                 lane_axis = axis
             continue
-        extent = extents[expr.position]
+        extent = extents[expr]
         if not isinstance(extent, int):
             raise CompileError(
                 f"kernel @{plan.function.name}: an intermediate whose size is only known at run time "
@@ -107,14 +105,14 @@ def _target(
 class Reduction:
     """Emits the loops of one reduction of one row."""
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan, row: Row, generic: Generic, number: int):
+    def __init__(self, kernel: KernelBuilder, plan: Plan, row: Row, generic: Structured, number: int):
         self.kernel = kernel
         self.plan = plan
         self.row = row
         self.generic = generic
         self.number = number
         self.extents = loop_extents(kernel, generic)
-        dims = [plan.dimensions.loop(generic, n) for n in range(len(generic.iterators))]
+        dims = [plan.dimensions.loop(generic, n) for n in range(generic.loops)]
         self.where: list[Coordinate] = [row.fixed.get(d, 0) for d in dims]
         self.inner = [n for n in generic.parallel_loops if dims[n] not in row.fixed and not is_unit(self.extents[n])]
         self.reduction = [n for n in generic.reduction_loops if not is_unit(self.extents[n])]
@@ -178,9 +176,9 @@ class Reduction:
             if target is None:
                 self.row.evaluator.bind(result, value)
                 continue
-            place = coords.apply(self.generic.output_maps[n], where, evaluator.lanes)
+            place = coords.apply(self.generic.init_maps[n], where, evaluator.lanes)
             evaluator.store(target, place, value)
-            if not list(self.generic.output_maps[n].results) or self._is_whole_row(where):
+            if not self.generic.init_maps[n] or self._is_whole_row(where):
                 self.row.evaluator.bind(result, value)
         for n, target in enumerate(self.targets):
             if target is not None:
@@ -316,16 +314,16 @@ def _fetch_ahead(
         read_ahead.fetch(kernel, number, [point[d] for d in axes[:-1]], along.base, lanes)
 
 
-def loop_extents(kernel: KernelBuilder, generic: Generic) -> list[Index]:
+def loop_extents(kernel: KernelBuilder, generic: Structured) -> list[Index]:
     """The extent of each loop, read off the first operand axis that the loop runs over alone."""
-    extents: list[Index | None] = list(generic.loop_extents)
+    extents: list[Index | None] = list(generic.extents)
     for n, extent in enumerate(extents):
-        if extent == _DYNAMIC:
+        if extent == DYNAMIC:
             extents[n] = None
-    for operand, map_ in zip((*generic.inputs, *generic.inits), generic.maps, strict=True):
-        for axis, expr in enumerate(map_.results):
-            if isinstance(expr, ir.AffineDimExpr) and extents[expr.position] is None:
-                extents[expr.position] = kernel.extents(operand)[axis]
+    for operand, map_ in generic.operands:
+        for axis, expr in enumerate(map_):
+            if isinstance(expr, int) and extents[expr] is None:
+                extents[expr] = kernel.extents(operand)[axis]
     if any(e is None for e in extents):
         raise CompileError(f"kernel @{kernel.function.name}: a loop's extent is not an axis of any operand")
     return [e for e in extents if e is not None]

@@ -36,8 +36,7 @@ from rillet.codegen.emit.vector_loop import Shape, tail_mask, vector_loop
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import POINTWISE_OPS, KernelFunction, Port
 from rillet.codegen.recognize.shared_dimensions import Dimension
-
-_DYNAMIC = ir.ShapedType.get_dynamic_size()
+from rillet.ir.structured import DYNAMIC
 
 
 class _Rowwise:
@@ -68,7 +67,7 @@ def _streams(plan: Plan, target: CpuTarget) -> bool:
     for value in plan.stages.kept:
         type_ = ir.RankedTensorType(value.type)
         extents = [type_.shape[a] for a in _axes_within_row(plan, value)]
-        if plan.across is not None or _DYNAMIC in extents:
+        if plan.across is not None or DYNAMIC in extents:
             return False
         size += storage_bytes(storage_type(type_.element_type)) * math.prod(extents)
     return plan.together * size <= target.machine.l2_bytes // 4
@@ -254,7 +253,7 @@ def _scratch_for_costly(kernel: KernelBuilder, plan: Plan) -> dict[ir.Value, Buf
             continue
         inner = _axes_within_row(plan, value)
         shape = [type_.shape[a] for a in inner]
-        if _DYNAMIC in shape:
+        if DYNAMIC in shape:
             continue  # computed again by each stage
         local = kernel.local(shape, type_.element_type)
         kept[value] = Buffer(local, type_.element_type, tuple(inner), (0,) * len(inner))

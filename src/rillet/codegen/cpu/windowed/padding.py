@@ -19,7 +19,9 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import Padded, Place
 from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.linear_access import DYNAMIC, Access, Form
+from rillet.codegen.recognize.linear_access import Access
+from rillet.ir.linear import Linear
+from rillet.ir.structured import DYNAMIC
 
 Range = tuple[int, int]  # the least and the greatest of what a coordinate may be
 Places = dict[tuple[tuple[int, ...], tuple[tuple[int, Index], ...]], Place]
@@ -48,7 +50,7 @@ class PaddedInput:
         self._extents = which.shape
         step = which.static_stride(plan.column_loop) or 0
         self._along = _line_axis(plan, which)
-        columns = plan.root.loop_extents[plan.column_loop]
+        columns = plan.root.extents[plan.column_loop]
         element = storage_bytes(storage_type(ir.RankedTensorType(which.value.type).element_type))
         most = (_MOST_RUN_BYTES if kernel.target.machine.l2_bytes else _SMALL_RUN_BYTES) // element
         lane_run, column_run = plan.tile.lanes * max(step, 1), (columns - 1) * step + 1
@@ -116,12 +118,12 @@ def _line_axis(plan: Plan, which: Access) -> int | None:
 
 def _reach(plan: Plan, which: Access, axis: int) -> int:
     """How far the last position that a tile reads along an axis is from the first."""
-    form, extents = which.axes[axis], plan.root.loop_extents
+    form, extents = which.axes[axis], plan.root.extents
     steps = {n: extents[n] - 1 for n in plan.unrolled} | {plan.row_loop: plan.tile.rows - 1}
     return sum(form.coefficients[n] * distance for n, distance in steps.items() if n is not None)
 
 
-def range_of(form: Form, position: Mapping[int, Index], ranges: Mapping[int, Range]) -> Range | None:
+def range_of(form: Linear, position: Mapping[int, Index], ranges: Mapping[int, Range]) -> Range | None:
     """What a coordinate may be, but for the columns' part of it; None when that is not known."""
     low = high = form.constant
     for loop, value in position.items():
@@ -139,7 +141,7 @@ def range_of(form: Form, position: Mapping[int, Index], ranges: Mapping[int, Ran
 def borders(plan: Plan) -> list[int]:
     """Where a line of results is divided, in whole tiles, so that it is known within each part which positions of the
     window exist along the line; 0 comes first, and the end of the last whole tile last."""
-    row, rows, extents = plan.row_loop, plan.tile.rows, plan.root.loop_extents
+    row, rows, extents = plan.row_loop, plan.tile.rows, plan.root.extents
     assert row is not None
     whole = extents[row] - extents[row] % rows
     changes: set[int] = set()
@@ -156,9 +158,9 @@ def borders(plan: Plan) -> list[int]:
     return sorted(found)
 
 
-def _offsets(plan: Plan, form: Form) -> set[int]:
+def _offsets(plan: Plan, form: Linear) -> set[int]:
     """Where the first result of a line reads along an axis, at all positions of the window."""
-    extents = plan.root.loop_extents
+    extents = plan.root.extents
     loops = [n for n, c in enumerate(form.coefficients) if c and n in plan.root.reduction_loops]
     if DYNAMIC in (extents[n] for n in loops):
         return set()

@@ -16,14 +16,14 @@ from rillet.codegen.cpu import intrinsics
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.values import constant
 from rillet.codegen.recognize.contraction import Product
-from rillet.codegen.recognize.kernel_function import Generic
 from rillet.codegen.recognize.linear_access import Access
 from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
+from rillet.ir.structured import Structured
 
 Position = tuple[int, ...]  # of the window, along its unrolled loops
 
 
-def factors(root: Generic, product: Product | None, lanes: int, target: CpuTarget) -> tuple[NarrowFactor, ...]:
+def factors(root: Structured, product: Product | None, lanes: int, target: CpuTarget) -> tuple[NarrowFactor, ...]:
     """The factors, where their products go two by two; else none."""
     if product is None or target.machine.dot_products != "dsp" or lanes != 1:
         return ()

@@ -22,10 +22,11 @@ from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize import contraction, linear_access
 from rillet.codegen.recognize.accumulation import combinations_of
 from rillet.codegen.recognize.contraction import Factor, Product
-from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.lanes import is_vectorizable, lanes_for
-from rillet.codegen.recognize.linear_access import DYNAMIC, Access, GroupedAccess, argument_of
+from rillet.codegen.recognize.linear_access import Access, GroupedAccess, argument_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
+from rillet.ir.structured import DYNAMIC, Structured
 
 # Strides along the vectorized axis beyond this make every lane a cache line of its own.
 _MAX_LANE_STRIDE = 4
@@ -37,7 +38,7 @@ class Plan:
     """One windowed kernel. Loops are those of ``root``: the tile lies along ``line_loop``, ``row_loop`` and
     ``column_loop``, and ``outer_loops`` are the other parallel ones."""
 
-    root: Generic
+    root: Structured
     epilogue: Epilogue
     product: tuple[list[Factor], Product] | None  # of operands 0 and 1, when the body is a sum of products
     accesses: tuple[Access | None, ...]  # None for an operand that is not read from memory: ignored, or a splat
@@ -58,8 +59,8 @@ def plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     if len(function.reductions) != 1:
         return None
     root = function.reductions[0]
-    axes = [e.position for e in root.output_maps[0].results if isinstance(e, ir.AffineDimExpr)]
-    same = all(m == root.output_maps[0] for m in root.output_maps)
+    axes = [e for e in root.init_maps[0] if isinstance(e, int)]
+    same = all(m == root.init_maps[0] for m in root.init_maps)
     if not axes or not same or sorted(axes) != list(root.parallel_loops) or not is_vectorizable(root):
         return None
     product = contraction.product_of(root) if len(root.inputs) == 2 and len(root.inits) == 1 else None
@@ -71,7 +72,7 @@ def plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     accesses = _accesses(function, root, axes[-1])
     if accesses is None:
         return None
-    extents = root.loop_extents
+    extents = root.extents
     *outer, column = axes
     row = outer.pop() if outer and extents[outer[-1]] != 1 else None
     line = outer.pop() if row is not None and outer and extents[outer[-1]] not in (1, DYNAMIC) else None
@@ -94,7 +95,7 @@ def plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
 
 
 def _window(
-    root: Generic,
+    root: Structured,
     accesses: tuple[Access | None, ...],
     outer: list[int],
     line: int | None,
@@ -102,7 +103,7 @@ def _window(
     column: int,
 ) -> Window:
     """The reduction as the cost model sees it."""
-    extents = [DYNAMIC_EXTENT if e == DYNAMIC else e for e in root.loop_extents]
+    extents = [DYNAMIC_EXTENT if e == DYNAMIC else e for e in root.extents]
     reduction = {n: extents[n] for n in root.reduction_loops}
     return Window(
         outer=math.prod(extents[n] for n in outer),
@@ -114,7 +115,7 @@ def _window(
     )
 
 
-def _are_bytes(root: Generic) -> bool:
+def _are_bytes(root: Structured) -> bool:
     """Whether factors are made of 8-bit integers."""
     elements = [ir.RankedTensorType(value.type).element_type for value in root.inputs]
     return all(isinstance(e, ir.IntegerType) and e.width == 8 for e in elements)
@@ -167,7 +168,7 @@ def choice(plan: Plan) -> Choice:
     return Choice(problem, knobs)
 
 
-def _accesses(function: KernelFunction, root: Generic, column: int) -> tuple[Access | None, ...] | None:
+def _accesses(function: KernelFunction, root: Structured, column: int) -> tuple[Access | None, ...] | None:
     """How each input is read; None when one is no linear access of an argument that moves little along the columns."""
     found: list[Access | None] = []
     moves = False
@@ -175,12 +176,12 @@ def _accesses(function: KernelFunction, root: Generic, column: int) -> tuple[Acc
         if not list(root.body.arguments[number].uses) or _is_splat(value):
             found.append(None)
             continue
-        grouped = linear_access.grouped_access_of(value, map_, len(root.iterators))
+        grouped = linear_access.grouped_access_of(value, map_, root.loops)
         if grouped is not None and grouped.group_loop == column and argument_of(function, value) is not None:
             moves = True
             found.append(grouped)
             continue
-        linear = linear_access.padded_access_of(function, value, map_, len(root.iterators))
+        linear = linear_access.padded_access_of(function, value, map_, root.loops)
         if linear is None or linear.panel or argument_of(function, linear.value) is None or linear.checks(column):
             return None
         stride = linear.static_stride(column)
@@ -197,13 +198,13 @@ def _is_splat(value: ir.Value) -> bool:
     return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "arith.constant"
 
 
-def _unrolled(root: Generic, accesses: tuple[Access | None, ...], tile: WindowTile, most: int) -> tuple[int, ...]:
+def _unrolled(root: Structured, accesses: tuple[Access | None, ...], tile: WindowTile, most: int) -> tuple[int, ...]:
     """The innermost reduction loops that are small enough to unroll together, and the elements of groups."""
     chosen: list[int] = []
     steps = 1
     needed = {a.element_loop for a in accesses if isinstance(a, GroupedAccess)}
     for loop in reversed(root.reduction_loops):
-        extent = root.loop_extents[loop]
+        extent = root.extents[loop]
         steps *= extent
         if loop not in needed and (extent == DYNAMIC or steps * tile.accumulators > most):
             break

@@ -34,9 +34,10 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer, reshape_memref
 from rillet.codegen.emit.values import broadcast
 from rillet.codegen.index import Index
-from rillet.codegen.recognize import linear_access
-from rillet.codegen.recognize.kernel_function import Generic, KernelFunction
-from rillet.codegen.recognize.linear_access import DYNAMIC, Access, GroupedAccess, argument_of
+from rillet.codegen.recognize.kernel_function import KernelFunction
+from rillet.codegen.recognize.linear_access import Access, GroupedAccess, argument_of
+from rillet.ir.linear import identity, substitute_all
+from rillet.ir.structured import DYNAMIC, Structured
 
 Spot = tuple[int, int, int]  # of a tile: line, row, vector
 RowTile = Callable[[Index, int, Range | None], None]
@@ -72,12 +73,12 @@ class WindowedStrategy:
 STRATEGY = WindowedStrategy()
 
 
-def _sizes(kernel: KernelBuilder, root: Generic) -> dict[int, Index]:
-    sizes: dict[int, Index] = {n: e for n, e in enumerate(root.loop_extents) if e != DYNAMIC}
-    for operand, map_ in zip((*root.inputs, *root.inits), root.maps, strict=True):
-        for axis, expr in enumerate(map_.results):
-            if isinstance(expr, ir.AffineDimExpr) and expr.position not in sizes:
-                sizes[expr.position] = kernel.extents(operand)[axis]
+def _sizes(kernel: KernelBuilder, root: Structured) -> dict[int, Index]:
+    sizes: dict[int, Index] = {n: e for n, e in enumerate(root.extents) if e != DYNAMIC}
+    for operand, map_ in root.operands:
+        for axis, expr in enumerate(map_):
+            if isinstance(expr, int) and expr not in sizes:
+                sizes[expr] = kernel.extents(operand)[axis]
     return sizes
 
 
@@ -333,7 +334,7 @@ class _Emitter:
     def _coordinates(self, here: dict[int, Index], line: Index, row: Index, number: int) -> list[Coordinate]:
         """The root's loop coordinates of a vector of the tile, reduction loops at 0."""
         plan = self.plan
-        at: list[Coordinate] = [here.get(n, 0) for n in range(len(self.root.iterators))]
+        at: list[Coordinate] = [here.get(n, 0) for n in range(self.root.loops)]
         if plan.line_loop is not None:
             at[plan.line_loop] = index.add(here[plan.line_loop], line)
         if plan.row_loop is not None:
@@ -344,8 +345,8 @@ class _Emitter:
 
     def _initial(self, at: list[Coordinate], mask: ir.Value | None) -> list[ir.Value]:
         values = []
-        for init, map_ in zip(self.root.inits, self.root.output_maps, strict=True):
-            forms = linear_access.substitute_all(map_, linear_access.loops(len(at)))
+        for init, map_ in zip(self.root.inits, self.root.init_maps, strict=True):
+            forms = substitute_all(map_, identity(len(at)))
             assert forms is not None
             value = self.evaluator.fork(self.lanes, mask).at(init, epilogue.place(forms, at, self.lanes))
             product = self.plan.product
@@ -397,7 +398,7 @@ class _Emitter:
         bases = [None if i is None else i.at(position, self.ranges) for i in self.inputs]
         lead = next(i for i in self.inputs if i is not None)
         across = window_pairs.loop_across(plan.accesses, plan.unrolled, plan.row_loop) if plan.pairs else None
-        window = window_pairs.groups([self.root.loop_extents[n] for n in plan.unrolled], across)
+        window = window_pairs.groups([self.root.extents[n] for n in plan.unrolled], across)
         steps = []
         for group in window:
             for number, spot in enumerate(spots):

@@ -18,6 +18,7 @@ from rillet.frontends.onnx.registry import op
 from rillet.frontends.onnx.sequences import all_tensors
 from rillet.ir import builders
 from rillet.ir.builders import Extent
+from rillet.ir.structured import DYNAMIC
 
 
 @op("If")
@@ -89,4 +90,4 @@ def _by_value(node: Node) -> str:
 
 def _as_type(shape: Sequence[Extent | None]) -> list[Extent]:
     """The shape with ``?`` (any value will do for a type) where it is None."""
-    return [builders.DYNAMIC if d is None else d for d in shape]
+    return [DYNAMIC if d is None else d for d in shape]

@@ -23,6 +23,7 @@ from rillet.frontends.onnx.ops.shape import reverse
 from rillet.frontends.onnx.registry import op
 from rillet.ir import builders
 from rillet.ir.builders import Extent
+from rillet.ir.structured import DYNAMIC
 
 if TYPE_CHECKING:
     import onnx
@@ -39,7 +40,7 @@ class _Carried:
 
     @property
     def type(self) -> ir.Type:
-        dims = [builders.DYNAMIC if d is None else d for d in self.shape]
+        dims = [DYNAMIC if d is None else d for d in self.shape]
         return builders.tensor_type(dims, _element(self.dtype))
 
     @property
@@ -233,7 +234,7 @@ class _Builder:
 
     def _initial_values(self, plan: _Plan) -> list[ir.Value]:
         values = [
-            builders.cast(self.b.value(t), [builders.DYNAMIC if d is None else d for d in c.shape])
+            builders.cast(self.b.value(t), [DYNAMIC if d is None else d for d in c.shape])
             for t, c in zip(self.initial, plan.state, strict=True)
         ]
         return values + self._changing(plan.state, self.initial)
@@ -265,7 +266,7 @@ class _Builder:
                 buffers.append(builders.empty(shape, _element(scan.dtype)))
                 continue
             empty = builders.empty([0, *(0 if d is None else d for d in scan.shape)], _element(scan.dtype))
-            dynamic = [builders.DYNAMIC, *(builders.DYNAMIC if d is None else d for d in scan.shape)]
+            dynamic = [DYNAMIC, *(DYNAMIC if d is None else d for d in scan.shape)]
             buffers.append(builders.cast(empty, dynamic))
             extents += [builders.index(0) for _ in scan.changing]
         return [*buffers, *extents]
@@ -284,7 +285,7 @@ class _Builder:
             # Before the first iteration the elements' extents are not known: they are 0 there, as there is no element.
             before = builders.reshape(buffer, [i, *element.shape]) if scan.changing else buffer
             joined = builders.concat([before, self.b.value(row)], 0, shape)
-            dynamic = [builders.DYNAMIC, *(builders.DYNAMIC if d is None else d for d in scan.shape)]
+            dynamic = [DYNAMIC, *(DYNAMIC if d is None else d for d in scan.shape)]
             grown.append(builders.cast(joined, dynamic))
             extents += [builders.as_index(element.shape[a]) for a in scan.changing]
         return [*grown, *extents]
@@ -305,7 +306,7 @@ class _Builder:
         going = results.pop(0) if self.has_condition else None
         after = results[: len(state)]
         new = [
-            builders.cast(self.b.value(t), [builders.DYNAMIC if d is None else d for d in c.shape])
+            builders.cast(self.b.value(t), [DYNAMIC if d is None else d for d in c.shape])
             for t, c in zip(after, plan.state, strict=True)
         ]
         new += self._changing(plan.state, after)
@@ -365,15 +366,13 @@ class _Builder:
                 whole = b.tensor(buffer, scan.dtype, [self.count, *shape])
                 final.append(b.slice_axis(whole, 0, 0, steps))
             else:
-                typed = builders.cast(
-                    buffer, [builders.DYNAMIC if not isinstance(steps, int) else steps, *_static(shape)]
-                )
+                typed = builders.cast(buffer, [DYNAMIC if not isinstance(steps, int) else steps, *_static(shape)])
                 final.append(b.tensor(typed, scan.dtype, [steps, *shape]))
         return final
 
 
 def _static(shape: Sequence[Extent]) -> list[Extent]:
-    return [d if isinstance(d, int) else builders.DYNAMIC for d in shape]
+    return [d if isinstance(d, int) else DYNAMIC for d in shape]
 
 
 def _is_inside(extent: Extent, operation: ir.Operation) -> bool:
