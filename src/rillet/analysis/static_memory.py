@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from rillet.errors import CompileError
 from rillet.ir.attributes import NAME
+from rillet.ir.rewrite import defining, int_constant
 
 if TYPE_CHECKING:
     from rillet.ir import Program
@@ -37,16 +38,15 @@ def refused_results(program: Program, target: Target) -> str:
 
 
 def _outputs(program: Program) -> Iterator[str]:
-    from rillet.export.convert_to_emitc import constant_of
 
     main = program.main()
     specs = ir.ArrayAttr(main.attributes["res_attrs"])
     *_, last = main.regions[0].blocks[0].operations
     for spec, view in zip(specs, last.operation.operands, strict=True):
-        owner = view.owner
-        if isinstance(owner, ir.Block) or owner.name != "stream.export_view":
+        owner = defining(view, "stream.export_view")
+        if owner is None:
             continue
-        if all(constant_of(dim) is not None for dim in list(owner.operands)[1:]):
+        if all(int_constant(dim) is not None for dim in list(owner.operands)[1:]):
             continue
         name = ir.StringAttr(ir.DictAttr(spec)[NAME]).value
         text = name.removesuffix("[bytes]")

@@ -19,6 +19,7 @@ from rillet.export import scalars
 from rillet.export.emit import Emit
 from rillet.ir import Program, dtypes
 from rillet.ir.attributes import NAME
+from rillet.ir.rewrite import defining, int_constant
 
 _ALIGNMENT = 64
 
@@ -171,7 +172,7 @@ class _Lowering:
             self._transient(op)
 
     def _transient(self, op: ir.Operation) -> None:
-        size = constant_of(op.operands[0])
+        size = int_constant(op.operands[0])
         if size is None:
             raise CompileError(
                 f"the memory that {source_of(op)} needs depends on the data, so it cannot be reserved at compile time"
@@ -205,7 +206,7 @@ class _Lowering:
         self.values[op.results[0]] = self._at(self._value(buffer), offset)
 
     def _at(self, pointer: ir.Value, offset: ir.Value) -> ir.Value:
-        known = constant_of(offset)
+        known = int_constant(offset)
         return self.emit.offset(pointer, known if known is not None else self._value(offset))
 
     def _assert(self, op: ir.Operation) -> None:
@@ -272,7 +273,7 @@ class _Lowering:
         self.dispatches.append(kernel.name)
 
     def _scalar(self, value: ir.Value) -> ir.Value:
-        known = constant_of(value)
+        known = int_constant(value)
         return self.emit.constant(known) if known is not None else self._value(value)
 
     # --- control flow -------------------------------------------------------------------------------------------------
@@ -289,7 +290,7 @@ class _Lowering:
         self.emit.branch_if(self._value(condition), first, values[:count], second, values[count:])
 
     def _operand(self, value: ir.Value) -> ir.Value:
-        return self._scalar(value) if constant_of(value) is not None else self._value(value)
+        return self._scalar(value) if int_constant(value) is not None else self._value(value)
 
     def _return(self, op: ir.Operation) -> None:
         for number, (view, buffer) in enumerate(zip(op.operands, self.results, strict=True)):
@@ -329,13 +330,13 @@ def _results(main: ir.Operation) -> list[ir.Value]:
     buffers: list[ir.Value] = []
     specs = ir.ArrayAttr(main.attributes["res_attrs"])
     for view in returns[0].operands:
-        owner = view.owner
-        if isinstance(owner, ir.Block) or owner.operation.name != "hal.view_create":
+        owner = defining(view, "hal.view_create")
+        if owner is None:
             raise CompileError("a result that control flow chooses has no static memory")
-        if any(constant_of(dim) is None for dim in list(owner.operation.operands)[2:]):
+        if any(int_constant(dim) is None for dim in list(owner.operands)[2:]):
             name = ir.StringAttr(ir.DictAttr(specs[len(buffers)])[NAME]).value
             raise CompileError(f"the shape of output '{name}' depends on the data, so its memory cannot be static")
-        buffers.append(owner.operation.operands[0])
+        buffers.append(owner.operands[0])
     return buffers
 
 
@@ -386,18 +387,9 @@ def _quoted(location: str) -> str:
     return f"'{name[1]}'" if name else "an operation of the model"
 
 
-def constant_of(value: ir.Value) -> int | None:
-    """The integer that ``value`` is known to be."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":
-        return None
-    attribute = owner.operation.attributes["value"]
-    return int(ir.IntegerAttr(attribute).value) if isinstance(attribute, ir.IntegerAttr) else None
-
-
 def literal(value: ir.Value) -> int:
     """The integer that a hal operand is."""
-    known = constant_of(value)
+    known = int_constant(value)
     if known is None:
         raise CompileError("internal: a hal operand that must be a literal is computed")
     return known

@@ -8,6 +8,7 @@ from torch_mlir.dialects import arith
 from rillet.errors import CompileError
 from rillet.export.emit import Emit
 from rillet.ir import dtypes
+from rillet.ir.rewrite import int_constant
 
 _WRAPPING = {"arith.addi": "add", "arith.subi": "sub", "arith.muli": "mul"}
 _BITWISE = {"arith.andi": "bitwise_and", "arith.ori": "bitwise_or", "arith.xori": "bitwise_xor"}
@@ -87,10 +88,8 @@ def _narrow(emit: Emit, value: ir.Value, type_: ir.Type) -> ir.Value:
 
 
 def _is_safe_divisor(value: ir.Value) -> bool:
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":
-        return False
-    return ir.IntegerAttr(owner.operation.attributes["value"]).value > 0
+    known = int_constant(value)
+    return known is not None and known > 0
 
 
 def _width(type_: ir.Type) -> int:

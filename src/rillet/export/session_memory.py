@@ -11,9 +11,10 @@ import math
 from torch_mlir import ir
 
 from rillet.errors import CompileError
-from rillet.export.convert_to_emitc import constant_of, literal
+from rillet.export.convert_to_emitc import literal
 from rillet.ir import Program, dtypes
 from rillet.ir.attributes import DIMS, DTYPE
+from rillet.ir.rewrite import defining, int_constant
 
 # Bytes of structures by pointer width, rounded up; what follows some of them is counted apart.
 _SIZES = {
@@ -114,8 +115,8 @@ def _shares_outputs(main: ir.Operation) -> bool:
         for operation in block.operations:
             if operation.operation.name == "func.return":
                 for view in operation.operation.operands:
-                    made = _maker(view, "hal.view_create")
-                    buffer = _maker(made.operands[0], "hal.buffer_allocate") if made else None
+                    made = defining(view, "hal.view_create")
+                    buffer = defining(made.operands[0], "hal.buffer_allocate") if made else None
                     if buffer is None or buffer in makers:
                         return True
                     makers.append(buffer)
@@ -133,13 +134,8 @@ def _output_bytes(main: ir.Operation) -> list[int]:
     return found
 
 
-def _maker(value: ir.Value, name: str) -> ir.Operation | None:
-    owner = value.owner
-    return owner.operation if not isinstance(owner, ir.Block) and owner.operation.name == name else None
-
-
 def _size_of(op: ir.Operation) -> int:
-    size = constant_of(op.operands[0])
+    size = int_constant(op.operands[0])
     if size is None:
         raise CompileError("the size of a buffer depends on the data, which needs memory that is not static")
     return size

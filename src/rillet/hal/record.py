@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from rillet.dialects import hal, stream
 from rillet.hal.build import Builder
+from rillet.ir.rewrite import is_defined_by
 
 
 @dataclass(frozen=True)
@@ -81,4 +82,4 @@ def _dispatch(
 
 
 def _is_constant(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
+    return is_defined_by(value, "arith.constant")

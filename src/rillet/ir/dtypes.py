@@ -8,6 +8,8 @@ import ml_dtypes
 import numpy as np
 from torch_mlir import ir
 
+from rillet.errors import CompileError
+
 
 @dataclass(frozen=True)
 class ElementType:
@@ -69,11 +71,13 @@ def element_bytes(value: ir.Value) -> int:
 
 
 def storage_bytes(type_: ir.Type) -> int:
-    """Bytes one element of an MLIR element type takes in a buffer."""
-    text = str(type_)
-    if text == "index":
+    """Bytes one element of an MLIR element type takes in a buffer: one at least, eight for ``index``. Raises
+    ``CompileError`` for a type that no tensor may have.
+    """
+    if isinstance(type_, ir.IndexType):
         return 8
-    for t in _TABLE:
-        if t.mlir == text:
-            return t.bits // 8
-    raise KeyError(f"no storage for element type {text}")
+    if isinstance(type_, ir.ComplexType):
+        return 2 * storage_bytes(type_.element_type)
+    if isinstance(type_, ir.IntegerType | ir.FloatType):
+        return max(8, type_.width) // 8
+    raise CompileError(f"elements of type {type_} cannot be stored")

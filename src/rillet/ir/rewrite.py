@@ -25,21 +25,24 @@ def run_upstream(op: ir.Operation | ir.OpView, pipeline: str) -> None:
         raise CompileError(f"internal: the passes '{pipeline}' failed: {error}") from error
 
 
-def defining(value: ir.Value) -> ir.Operation | None:
-    """The operation that defines ``value``; None for a block argument."""
+def defining(value: ir.Value, *names: str) -> ir.Operation | None:
+    """The operation that defines ``value``, where it has one of the ``names``, if any are given; None for a block
+    argument.
+    """
     owner = value.owner
-    return None if isinstance(owner, ir.Block) else owner.operation
+    if isinstance(owner, ir.Block) or (names and owner.operation.name not in names):
+        return None
+    return owner.operation
 
 
 def is_defined_by(value: ir.Value, *names: str) -> bool:
-    operation = defining(value)
-    return operation is not None and operation.name in names
+    return defining(value, *names) is not None
 
 
 def int_constant(value: ir.Value) -> int | None:
     """The value of an integer or index constant, else None."""
-    operation = defining(value)
-    if operation is None or operation.name != "arith.constant":
+    operation = defining(value, "arith.constant")
+    if operation is None:
         return None
     attribute = operation.attributes["value"]
     return int(attribute.value) if isinstance(attribute, ir.IntegerAttr) else None

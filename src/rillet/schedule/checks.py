@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from rillet.dialects import stream
 from rillet.ir import dtypes, locations
+from rillet.ir.rewrite import defining
 from rillet.schedule import host
 
 # Tensors of the same dynamic extents share one check. Their static parts, in bytes, are rounded up to a power of
@@ -64,8 +65,8 @@ class Checks:
 
 def _compared(condition: ir.Value) -> tuple[ir.Value, ir.Value] | None:
     """The operands of the first comparison of ``index`` values that a condition is made of."""
-    owner = condition.owner
-    if isinstance(owner, ir.Block):
+    owner = defining(condition)
+    if owner is None:
         return None
     if owner.name == "arith.cmpi":
         a, b = owner.operands

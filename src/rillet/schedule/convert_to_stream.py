@@ -17,6 +17,7 @@ from rillet.errors import CompileError
 from rillet.ir import Program, dtypes
 from rillet.ir.attributes import DIMS, DTYPE, NAME
 from rillet.ir.kernels import declarations
+from rillet.ir.rewrite import int_constant
 from rillet.schedule import host
 from rillet.schedule.carried import carried
 from rillet.schedule.checks import Checks
@@ -186,7 +187,7 @@ class _Converter:
         if private:
             source = self._copy(source)
         resource = source.resource
-        if host.constant_of(source.offset) != 0:
+        if int_constant(source.offset) != 0:
             resource = stream.SubviewOp(resource.type, resource, source.offset, source.length()).operation.results[0]
         return [resource, *source.dims]
 
@@ -333,7 +334,7 @@ class _Converter:
 
     def _dim(self, op: ir.Operation) -> None:
         source = self.ranges[op.operands[0]]
-        axis = host.constant_of(self.scalars[op.operands[1]])
+        axis = int_constant(self.scalars[op.operands[1]])
         if axis is None:
             raise CompileError("internal: tensor.dim of an unknown axis is left in the host program")
         self.scalars[op.results[0]] = _extents(source)[axis]

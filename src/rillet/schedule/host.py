@@ -11,6 +11,7 @@ from torch_mlir.passmanager import PassManager
 from rillet.dialects import stream
 from rillet.errors import CompileError
 from rillet.ir import Program, dtypes
+from rillet.ir.rewrite import defining, int_constant
 
 # Signless integer types stand for both signs; the host reads them sign-extended, bool and floats as themselves.
 _CODES = {"i8": 3, "i16": 5, "i32": 6, "i64": 7, "i4": 22, "index": 7}
@@ -33,18 +34,9 @@ def i64(value: int) -> ir.Value:
     return _constant(i64_attr(value))
 
 
-def constant_of(value: ir.Value) -> int | None:
-    """The value of an integer or index constant, else None."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
-        return None
-    attribute = owner.attributes["value"]
-    return int(attribute.value) if isinstance(attribute, ir.IntegerAttr) else None
-
-
 def add(a: ir.Value, b: ir.Value) -> ir.Value:
     """``a + b`` of two index values."""
-    x, y = constant_of(a), constant_of(b)
+    x, y = int_constant(a), int_constant(b)
     if x is not None and y is not None:
         return index(x + y)
     if x == 0:
@@ -54,7 +46,7 @@ def add(a: ir.Value, b: ir.Value) -> ir.Value:
 
 def multiply(a: ir.Value, factor: int) -> ir.Value:
     """``a * factor`` of an index value."""
-    x = constant_of(a)
+    x = int_constant(a)
     if x is not None:
         return index(x * factor)
     return a if factor == 1 else _binary("arith.muli", a, index(factor))
@@ -71,7 +63,7 @@ def product(values: Sequence[ir.Value], factor: int) -> ir.Value:
     """The product of index values and a constant."""
     result: ir.Value | None = None
     for value in values:
-        extent = constant_of(value)
+        extent = int_constant(value)
         if extent is not None:
             factor *= extent
         else:
@@ -102,9 +94,9 @@ def to_bits(value: ir.Value) -> ir.Value:
     """
     text = str(value.type)
     i64_type = ir.IntegerType.get_signless(64)
-    owner = value.owner
-    if not isinstance(owner, ir.Block) and owner.name == "arith.constant":
-        return i64(_constant_bits(owner.attributes["value"], text))
+    constant = defining(value, "arith.constant")
+    if constant is not None:
+        return i64(_constant_bits(constant.attributes["value"], text))
     if text == "i64":
         return value
     if text == "index":
@@ -115,8 +107,9 @@ def to_bits(value: ir.Value) -> ir.Value:
         return _cast("arith.extui", _cast("arith.bitcast", value, ir.IntegerType.get_signless(32)), i64_type)
     if isinstance(value.type, ir.IntegerType):
         return _cast("arith.extui" if text == "i1" else "arith.extsi", value, i64_type)
-    if text in ("f16", "bf16") and not isinstance(owner, ir.Block) and owner.name == "stream.load":
-        return _cast("arith.extui", _load_bits(owner.operation), i64_type)
+    load = defining(value, "stream.load")
+    if text in ("f16", "bf16") and load is not None:
+        return _cast("arith.extui", _load_bits(load), i64_type)
     raise CompileError(f"internal: a host scalar of type {text} cannot be passed to a kernel")
 
 

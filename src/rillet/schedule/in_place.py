@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from rillet.dialects import stream
 from rillet.ir import Program
-from rillet.schedule import host
+from rillet.ir.rewrite import defining, int_constant
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _mergeable(op: ir.Operation, source: stream.Touch, target: stream.Touch) -> 
     old, new = _alloc_of(op, source), _alloc_of(op, target)
     if old is None or new is None or old == new or stream.device_of(old) != stream.device_of(new):
         return False
-    if host.constant_of(source.offset) != 0 or host.constant_of(target.offset) != 0:
+    if int_constant(source.offset) != 0 or int_constant(target.offset) != 0:
         return False
     sizes = (old.operands[0], new.operands[0], source.length, target.length)
     if len({_identity(size) for size in sizes}) != 1:
@@ -89,11 +89,8 @@ def _elsewhere(op: ir.Operation, user: ir.Operation) -> bool:
 
 def _alloc_of(op: ir.Operation, touch: stream.Touch) -> ir.Operation | None:
     """The allocation of a range in ``op``'s own block, where its other uses are plain to see."""
-    owner = touch.resource.owner
-    if isinstance(owner, ir.Block):
-        return None
-    owner = owner.operation
-    return owner if owner.name == "stream.alloc" and owner.block == op.block else None
+    alloc = defining(touch.resource, "stream.alloc")
+    return alloc if alloc is not None and alloc.block == op.block else None
 
 
 def _ancestor(op: ir.Operation, user: ir.Operation) -> ir.Operation:
@@ -104,7 +101,7 @@ def _ancestor(op: ir.Operation, user: ir.Operation) -> ir.Operation:
 
 
 def _identity(value: ir.Value) -> object:
-    constant = host.constant_of(value)
+    constant = int_constant(value)
     return value if constant is None else constant
 
 

@@ -10,6 +10,7 @@ from torch_mlir import ir
 
 from rillet.dialects import stream
 from rillet.ir import Program
+from rillet.ir.rewrite import defining, int_constant
 from rillet.schedule import host
 from rillet.schedule.carried import Carried, carried
 
@@ -61,10 +62,10 @@ def _final_copy(value: Carried) -> ir.Operation | None:
         return None
     copy = copies[0]
     target, source = stream.touches(copy)
-    owner = target.resource.owner
-    if isinstance(owner, ir.Block) or owner.name != "stream.alloc" or owner.operation.block != copy.block:
+    owner = defining(target.resource, "stream.alloc")
+    if owner is None or owner.operation.block != copy.block:
         return None
-    whole = host.constant_of(source.offset) == 0 and host.constant_of(target.offset) == 0
+    whole = int_constant(source.offset) == 0 and int_constant(target.offset) == 0
     if not whole or not _same(owner.operands[0], target.length):
         return None
     for use in value.argument.uses:
@@ -78,8 +79,8 @@ def _final_copy(value: Carried) -> ir.Operation | None:
 
 def _owned(resource: ir.Value, user: ir.Operation) -> bool:
     """Whether ``resource`` is memory that only ``user`` passes on, and that nothing in its block touches afterwards."""
-    owner = resource.owner
-    if isinstance(owner, ir.Block) or owner.name != "stream.alloc" or owner.operation.block != user.block:
+    owner = defining(resource, "stream.alloc")
+    if owner is None or owner.operation.block != user.block:
         return False
     if _escapes(resource) != 1:
         return False
@@ -102,4 +103,4 @@ def _escaping(user: ir.Operation) -> bool:
 
 
 def _same(a: ir.Value, b: ir.Value) -> bool:
-    return a == b or (host.constant_of(a) is not None and host.constant_of(a) == host.constant_of(b))
+    return a == b or (int_constant(a) is not None and int_constant(a) == int_constant(b))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.schedule import host
+from rillet.ir.rewrite import defining, int_constant, is_defined_by
 
 # What an unknown extent counts for when memory needs are compared; any plausible sequence length or batch will do.
 _TYPICAL_EXTENT = 64
@@ -29,11 +29,11 @@ class Monomial:
 
 def monomial(size: ir.Value) -> Monomial:
     """Split products apart; anything else unknown is an atom."""
-    constant = host.constant_of(size)
+    constant = int_constant(size)
     if constant is not None:
         return Monomial(constant, ())
-    owner = size.owner
-    if isinstance(owner, ir.Block) or owner.name != "arith.muli":
+    owner = defining(size, "arith.muli")
+    if owner is None:
         return Monomial(1, (size,))
     a, b = (monomial(v) for v in owner.operands)
     return Monomial(a.factor * b.factor, a.atoms + b.atoms)
@@ -47,14 +47,14 @@ def estimate(size: ir.Value) -> int:
 
 def root(resource: ir.Value) -> ir.Value:
     """The resource that a chain of subviews is a part of, and that transfers in it may have copied."""
-    while not isinstance(resource.owner, ir.Block) and resource.owner.name in ("stream.subview", "stream.transfer"):
+    while is_defined_by(resource, "stream.subview", "stream.transfer"):
         resource = resource.owner.operands[0]
     return resource
 
 
 def transfers(resource: ir.Value) -> Iterator[ir.Operation]:
     """The transfers on the way from a resource to its root."""
-    while not isinstance(resource.owner, ir.Block) and resource.owner.name in ("stream.subview", "stream.transfer"):
+    while is_defined_by(resource, "stream.subview", "stream.transfer"):
         if resource.owner.name == "stream.transfer":
             yield resource.owner.operation
         resource = resource.owner.operands[0]
@@ -62,7 +62,7 @@ def transfers(resource: ir.Value) -> Iterator[ir.Operation]:
 
 def is_transient(resource: ir.Value) -> bool:
     """Whether the resource is scratch memory of this call."""
-    owner = resource.owner
-    if isinstance(owner, ir.Block) or owner.name != "stream.alloc":
+    owner = defining(resource, "stream.alloc")
+    if owner is None:
         return False
     return ir.StringAttr(owner.attributes["lifetime"]).value == "transient"

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rillet.ir.rewrite import defining
+
 
 @dataclass(frozen=True)
 class Liveness:
@@ -70,8 +72,8 @@ def reads(op: ir.Operation) -> list[ir.Value]:
 
 
 def _behind_test(value: ir.Value) -> ir.Value:
-    owner = value.owner
-    return value if isinstance(owner, ir.Block) or owner.name != "vm.test" else owner.operands[0]
+    test = defining(value, "vm.test")
+    return value if test is None else test.operands[0]
 
 
 def terminator(block: ir.Block) -> ir.Operation:

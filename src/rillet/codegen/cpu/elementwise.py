@@ -24,7 +24,6 @@ from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.epilogue import insertion
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import reshape_memref
-from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.emit.transpose import interleave
 from rillet.codegen.emit.vector_loop import Shape, shape_for, vector_loop
 from rillet.codegen.emit.views import PAD_INTERIOR, parts, slice_parameters
@@ -32,6 +31,8 @@ from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.codegen.recognize.lanes import is_costly
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
+from rillet.ir.dtypes import storage_bytes
+from rillet.ir.rewrite import defining
 from rillet.ir.structured import DYNAMIC
 
 _BLOCK_BYTES = 32 * 1024
@@ -142,9 +143,9 @@ def _plan(
 
 def _padded_across(value: ir.Value) -> ir.Operation | None:
     """The pad that makes a result, where it pads along the last axis but one."""
-    if isinstance(value.owner, ir.Block):
+    op = defining(value)
+    if op is None:
         return None
-    op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
     if op.name != "tensor.pad" or ir.RankedTensorType(value.type).rank < 2:
         return None
     low, high = (ir.DenseI64ArrayAttr(op.attributes[n])[-2] for n in ("static_low", "static_high"))
@@ -192,7 +193,7 @@ class _Rows:
         self.ahead = ahead
         last = group.type.shape[-1] if group.type.rank else 1
         self.shape = shape if last == DYNAMIC else shape.limited(last)
-        traffic = sum(storage_bytes(storage_type(p.type.element_type)) for p in (*function.arguments, *group.ports))
+        traffic = sum(storage_bytes(p.type.element_type) for p in (*function.arguments, *group.ports))
         self.block = max(shape.wide, _BLOCK_BYTES // max(1, traffic) // shape.wide * shape.wide)
 
     def _space(self) -> tuple[list[Index], Index]:
@@ -248,7 +249,7 @@ class _Rows:
     def _read_ahead(self, where: list[Index], first: Index, elements: int) -> None:
         for number in self.ahead:
             type_ = self.kernel.function.arguments[number].type.element_type
-            distance = _AHEAD_BYTES // storage_bytes(storage_type(type_))
+            distance = _AHEAD_BYTES // storage_bytes(type_)
             read_ahead.fetch(self.kernel, number, where, index.add(first, distance), elements)
 
     def _run(self, where: list[Index], start: Index, end: Index, part: int | None) -> None:

@@ -19,6 +19,7 @@ from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.errors import CompileError
 from rillet.ir import builders
 from rillet.ir.extents import extents, margins, padding_value
+from rillet.ir.rewrite import defining, int_constant, is_defined_by, remap
 from rillet.ir.structured import DYNAMIC
 
 _BUFFERIZE = (
@@ -75,7 +76,7 @@ def _update_in_place(function: KernelFunction) -> None:
         iterators = [str(i) for i in ir.ArrayAttr(op.attributes["iterator_types"])]
         *maps, target = list(ir.ArrayAttr(op.attributes["indexing_maps"]))
         for value, map_ in zip(list(op.operands), maps, strict=False):
-            made_here = not isinstance(value.owner, ir.Block) and value.owner.operation.name == "linalg.generic"
+            made_here = is_defined_by(value, "linalg.generic")
             last = len(list(value.uses)) == 1 and value.type == op.results[0].type and map_ == target
             if made_here and last and all("parallel" in i for i in iterators):
                 op.operands[len(op.operands) - 1] = value
@@ -100,7 +101,7 @@ def _pad_in_place(function: KernelFunction) -> None:
 
 def _is_given(value: ir.Value) -> bool:
     """Whether a scalar is an argument or a constant, so that it can be had anywhere."""
-    return isinstance(value.owner, ir.Block) or value.owner.operation.name == "arith.constant"
+    return isinstance(value.owner, ir.Block) or is_defined_by(value, "arith.constant")
 
 
 def _compute_inside(pad: ir.Operation, source: ir.Value, start: ir.Value) -> ir.Value:
@@ -189,16 +190,15 @@ def _clone_op(
             continue
         place = _as_tensor(kernel.result(number), port.type, writable=True)
         own[start] = place if number in function.tied else linalg.copy(mapping[start], outs=[place])
-    clone = op.clone()
-    _remap(clone.operation, {**mapping, **own})
-    _check_accesses(clone.operation, kernel)
-    mapping.update(zip(op.results, clone.operation.results, strict=True))
+    clone = op.clone().operation
+    remap(clone, mapping | own)
+    _check_accesses(clone, kernel)
+    mapping.update(zip(op.results, clone.results, strict=True))
 
 
 def _start(value: ir.Value) -> ir.Value:
     """The tensor that ``value`` is built from in place: the loops' and insertions' initial value."""
-    while not isinstance(value.owner, ir.Block):
-        op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
+    while (op := defining(value)) is not None:
         number = ir.OpResult(value).result_number
         if op.name == "scf.for":
             value = op.operands[3 + number]
@@ -219,7 +219,7 @@ def _leads_to(op: ir.Operation, start: ir.Value, result: ir.Value) -> bool:
 
 
 def _is_empty(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "tensor.empty"
+    return is_defined_by(value, "tensor.empty")
 
 
 def _as_tensor(memref_: ir.Value, type_: ir.RankedTensorType, *, writable: bool) -> ir.Value:
@@ -234,16 +234,6 @@ def _memref_as(memref_: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
         return memref_
     target = ir.MemRefType.get(current.shape, type_.element_type)
     return builtin.unrealized_conversion_cast([target], [memref_])
-
-
-def _remap(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
-    for number, operand in enumerate(op.operands):
-        if operand in mapping:
-            op.operands[number] = mapping[operand]
-    for region in op.regions:
-        for block in region.blocks:
-            for nested in block.operations:
-                _remap(nested.operation, mapping)
 
 
 def _check_accesses(op: ir.Operation, kernel: KernelBuilder) -> None:
@@ -270,19 +260,13 @@ def _is_below(position: ir.Value, extent: int) -> bool:
     """Whether an index is a constant, or counts a loop of static bounds, below the static ``extent``."""
     static = extent != DYNAMIC
     if not isinstance(position.owner, ir.Block):
-        known = _constant(position)
+        known = int_constant(position)
         return static and known is not None and 0 <= known < extent
     loop = position.owner.owner.operation
     if loop.name != "scf.for" or ir.BlockArgument(position).arg_number != 0:
         return False
-    low, high = (_constant(v) for v in list(loop.operands)[:2])
+    low, high = (int_constant(v) for v in list(loop.operands)[:2])
     return static and low is not None and high is not None and low >= 0 and high <= extent
-
-
-def _constant(value: ir.Value) -> int | None:
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return None
-    return int(ir.IntegerAttr(value.owner.operation.attributes["value"]).value)
 
 
 def _place_allocations(module: ir.Module, kernel: KernelBuilder, function: KernelFunction) -> None:

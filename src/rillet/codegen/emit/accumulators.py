@@ -15,6 +15,7 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.accumulation import QUIET, combinations_of
+from rillet.ir.rewrite import defining
 from rillet.ir.structured import Structured
 
 _LONGEST_SUM = 64
@@ -130,8 +131,8 @@ def fast_extremum(value: ir.Value, accumulator: ir.Value) -> ir.Value:
     Only the sign of zero may differ: among zeros of both signs the last one read counts, as in numpy. Any other value
     comes back as it is.
     """
-    op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
-    if isinstance(op, ir.Block) or op.name not in _PREDICATES:
+    op = defining(value, *_PREDICATES)
+    if op is None:
         return value
     a, b = op.operands
     if accumulator not in (a, b):

@@ -23,6 +23,7 @@ from rillet.codegen.emit.values import broadcast, constant
 from rillet.codegen.index import Index
 from rillet.errors import CompileError
 from rillet.ir.extents import reassociation
+from rillet.ir.rewrite import defining
 from rillet.ir.structured import Structured
 
 
@@ -118,10 +119,9 @@ class Evaluator:
         generic = self.kernel.function.generic_of(value)
         if generic is not None:
             return self._generic(generic, value, c)
-        owner = value.owner
-        if isinstance(owner, ir.Block):
+        op = defining(value)
+        if op is None:
             raise CompileError(f"kernel @{self.kernel.function.name}: a loop-carried tensor is read outside its loop")
-        op = owner.operation if isinstance(owner, ir.OpView) else owner
         method = _METHODS.get(op.name)
         if method is None:
             raise CompileError(f"kernel @{self.kernel.function.name}: {op.name} cannot be computed point by point")

@@ -20,12 +20,13 @@ from rillet.codegen.emit import memory, views
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer, reshape_memref
-from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.linear_access import Access, argument_of
+from rillet.ir.dtypes import storage_bytes
 from rillet.ir.extents import reassociation, segments
 from rillet.ir.linear import Linear, identity, substitute_all
+from rillet.ir.rewrite import defining, is_defined_by
 from rillet.ir.structured import DYNAMIC, Structured
 
 Forms = tuple[Linear, ...]
@@ -116,7 +117,7 @@ def plan(function: KernelFunction, root: Structured) -> Epilogue | None:
     for value in root.inits:
         if value in init_reads:
             accesses.append(Access(value, known[root.results[list(root.inits).index(value)]]))
-        elif _op_name(value) not in _PLACELESS:
+        elif not is_defined_by(value, *_PLACELESS):
             mergeable = False
     outputs = [_output(function, n, known) for n in range(len(function.results))]
     if any(o is None for o in outputs):
@@ -128,13 +129,6 @@ def plan(function: KernelFunction, root: Structured) -> Epilogue | None:
 
 
 _PLACELESS = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "tensor.splat"})
-
-
-def _op_name(value: ir.Value) -> str:
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return ""
-    return owner.name if isinstance(owner, ir.Operation) else owner.operation.name
 
 
 def _loop_forms(generic: Structured, known: dict[ir.Value, Forms], count: int) -> Forms | None:
@@ -169,7 +163,7 @@ def _collect_reads(
     for number, (value, map_) in enumerate(generic.operands):
         if value in known or not list(generic.body.arguments[number].uses):
             continue
-        if _op_name(value) in _PLACELESS:
+        if is_defined_by(value, *_PLACELESS):
             continue
         forms = substitute_all(map_, at)
         if argument_of(function, value) is None or forms is None:
@@ -220,9 +214,9 @@ def _output(function: KernelFunction, number: int, known: dict[ir.Value, Forms])
         value = frame.operands[0]
         return Output(number, value, known[value], frame) if value in known else None
     while value not in known:
-        if isinstance(value.owner, ir.Block):
+        op = defining(value)
+        if op is None:
             return None
-        op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
         if op.name not in ("tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"):
             return None
         value = op.operands[0]
@@ -232,9 +226,9 @@ def _output(function: KernelFunction, number: int, known: dict[ir.Value, Forms])
 def _frame(function: KernelFunction, number: int) -> ir.Operation | None:
     """The op that puts a result at an offset: a pad or an insertion."""
     value = function.results[number].value
-    if isinstance(value.owner, ir.Block):
+    op = defining(value)
+    if op is None:
         return None
-    op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
     if op.name == "tensor.pad":
         return op
     return insertion(function, number)
@@ -245,10 +239,8 @@ def insertion(function: KernelFunction, number: int) -> ir.Operation | None:
     the rest need not be written. None when the result is made in any other way.
     """
     value = function.results[number].value
-    if isinstance(value.owner, ir.Block):
-        return None
-    op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
-    if op.name != "tensor.insert_slice":
+    op = defining(value, "tensor.insert_slice")
+    if op is None:
         return None
     same_rank = ir.RankedTensorType(op.operands[0].type).rank == ir.RankedTensorType(op.operands[1].type).rank
     unit_strides = all(x == 1 for x in ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
@@ -256,7 +248,7 @@ def insertion(function: KernelFunction, number: int) -> ir.Operation | None:
     if number in function.tied:
         in_place = destination == function.arguments[function.tied[number]].value
     else:
-        in_place = _op_name(destination) == "tensor.empty"
+        in_place = is_defined_by(destination, "tensor.empty")
     return op if same_rank and unit_strides and in_place else None
 
 
@@ -411,4 +403,4 @@ def _fill_run(kernel: KernelBuilder, target: Buffer, start: Index, run: Index, v
 
 
 def _bytes(buffer: Buffer) -> int:
-    return storage_bytes(storage_type(buffer.element))
+    return storage_bytes(buffer.element)

@@ -11,14 +11,15 @@ from rillet.codegen.emit.views import Scalars
 from rillet.codegen.index import Index
 from rillet.errors import CompileError
 from rillet.ir.extents import reassociation
+from rillet.ir.rewrite import defining
 from rillet.ir.structured import DYNAMIC
 
 
 def extents_of(kernel: Scalars, value: ir.Value) -> list[Index]:
     """The extents of a tensor that an op computes. Raises ``CompileError`` for an op that does not say its shape."""
-    if isinstance(value.owner, ir.Block):
+    op = defining(value)
+    if op is None:
         raise CompileError(f"kernel @{kernel.function.name}: a loop-carried tensor must have static extents")
-    op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
     shape = list(ir.RankedTensorType(value.type).shape)
     if op.name in ("tensor.empty", "tensor.splat"):
         dynamic_sizes = iter(list(op.operands)[1 if op.name == "tensor.splat" else 0 :])

@@ -11,6 +11,7 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast, constant
 from rillet.codegen.recognize.contraction import shared_byte
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
+from rillet.ir.rewrite import defining
 from rillet.ir.structured import Structured
 
 
@@ -24,9 +25,9 @@ def factor(
     number = arguments.index(value) if value in arguments else shared_byte(root, value)
     if number is not None:
         return operands[number] if isinstance(operands, Mapping) else operands
-    if isinstance(value.owner, ir.Block) or value.owner.operation.parent != root.op:
+    owner = defining(value)
+    if owner is None or owner.parent != root.op:
         return kernel.scalar(value)
-    owner = value.owner.operation
     values = [factor(kernel, root, o, operands, lanes) for o in owner.operands]
     if len(values) == 1 and shared_byte(root, owner.operands[0]) is not None:
         return _from_32_bits(values[0], value.type)

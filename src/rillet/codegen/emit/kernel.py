@@ -17,11 +17,13 @@ from torch_mlir.dialects import arith, func, memref, scf
 from rillet.codegen import index
 from rillet.codegen.emit.extents import extents_of
 from rillet.codegen.emit.memory import Buffer, reshape_memref
-from rillet.codegen.emit.storage import storage_bytes, storage_type, stored_constant
+from rillet.codegen.emit.storage import storage_type, stored_constant
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.errors import CompileError
+from rillet.ir.dtypes import storage_bytes
+from rillet.ir.rewrite import defining
 from rillet.targets import Target
 
 # Scratch a kernel may ask for. A worker owns one block as large as the largest request of the module.
@@ -153,10 +155,9 @@ class KernelBuilder:
         being built."""
         if value in self._scalars:
             return self._scalars[value]
-        owner = value.owner
-        if isinstance(owner, ir.Block):
+        operation = defining(value)
+        if operation is None:
             raise CompileError(f"kernel @{self.function.name}: a scalar does not come from the function's arguments")
-        operation = owner.operation if isinstance(owner, ir.OpView) else owner
         operands = [self.scalar(o) for o in operation.operands]
         clone = ir.Operation.create(
             operation.name,
@@ -225,7 +226,7 @@ class KernelBuilder:
 
     def reserve(self, shape: Sequence[int], element: ir.Type) -> int:
         """Reserve scratch without viewing it yet; returns its byte offset, for ``local_at``."""
-        size = math.prod(shape) * storage_bytes(storage_type(element))
+        size = math.prod(shape) * storage_bytes(element)
         offset = -(-self.local_memory_size // _ALIGNMENT) * _ALIGNMENT
         if offset + size > MAX_LOCAL_MEMORY:
             raise CompileError(

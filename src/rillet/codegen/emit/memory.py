@@ -11,9 +11,10 @@ from torch_mlir.dialects import arith, memref, scf, vector
 
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane, is_uniform, lane
-from rillet.codegen.emit.storage import storage_bytes, storage_type
+from rillet.codegen.emit.storage import storage_type
 from rillet.codegen.emit.values import broadcast, constant
 from rillet.codegen.index import Index
+from rillet.ir.dtypes import storage_bytes
 from rillet.ir.structured import DYNAMIC
 
 LINE_BYTES = 64  # of a cache

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 from torch_mlir import ir
 
-from rillet.errors import CompileError
 from rillet.ir import dtypes
 
 
@@ -34,12 +33,3 @@ def stored_constant(value: ir.Attribute, stored: ir.Type) -> ir.Attribute:
     narrow = next(t.numpy for t in dtypes.by_code.values() if t.mlir == str(type_))
     bits = np.array(ir.FloatAttr(value).value, narrow).view(f"i{narrow.itemsize}")
     return ir.IntegerAttr.get(stored, int(bits))
-
-
-def storage_bytes(stored: ir.Type) -> int:
-    """Bytes of one element of a storage type."""
-    if isinstance(stored, ir.ComplexType):
-        return 2 * storage_bytes(stored.element_type)
-    if isinstance(stored, ir.IntegerType | ir.FloatType):
-        return stored.width // 8
-    raise CompileError(f"elements of type {stored} cannot be stored")

@@ -11,11 +11,11 @@ from torch_mlir.dialects import vector
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.emit.kernel import KernelBuilder
-from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.lanes import lanes_for
+from rillet.ir.dtypes import storage_bytes
 from rillet.targets import Target
 
 # Vectors of an iteration: enough independent work to hide the latency of a chain of multiply-adds. Formulas with many
@@ -56,7 +56,7 @@ def shape_for(function: KernelFunction, target: Target, costly: bool) -> Shape:
     lanes = lanes_for(function, target)
     if lanes == 1:
         return Shape(1, 1, False)
-    sizes = [storage_bytes(storage_type(p.type.element_type)) for p in (*function.arguments, *function.results)]
+    sizes = [storage_bytes(p.type.element_type) for p in (*function.arguments, *function.results)]
     few = costly and target.machine.vector_registers < _MANY_REGISTERS
     vectors = function.knobs.tile_vectors or (_COSTLY_IN_FLIGHT if few else _IN_FLIGHT)
     return Shape(lanes << (vectors.bit_length() - 1), lanes, min(sizes) >= 4)

@@ -10,6 +10,7 @@ from typing import Union
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, vector
 
+from rillet.ir.rewrite import defining, is_defined_by
 from rillet.targets import Target
 
 Operand = Union["E", int, float]
@@ -258,18 +259,18 @@ def only_user(op: ir.Operation, name: str) -> ir.Operation | None:
     uses = list(op.results[0].uses)
     if len(uses) != 1:
         return None
-    user = uses[0].owner
-    user = user.operation if isinstance(user, ir.OpView) else user
+    user = uses[0].owner.operation
     return user if user.name == name else None
 
 
 def known_constant(value: ir.Value) -> float | None:
     """The float that a scalar or every lane of a vector is known to be."""
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name == "vector.broadcast":
+    while is_defined_by(value, "vector.broadcast"):
         value = value.owner.operation.operands[0]
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
+    owner = defining(value, "arith.constant")
+    if owner is None:
         return None
-    attribute = value.owner.operation.attributes["value"]
+    attribute = owner.attributes["value"]
     if isinstance(attribute, ir.DenseElementsAttr):
         if not attribute.is_splat:
             return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.codegen.math.expression import E, known_constant, only_user
+from rillet.ir.rewrite import is_defined_by
 from rillet.targets import Target
 
 _NUMERATOR = (18.041601, 422.1698, 7988.313, 53831.145)
@@ -60,14 +61,14 @@ def half_erf(y: E) -> E:
 def _times_sqrt_2(z: ir.Value, target: Target) -> E:
     """``z sqrt 2``: the y of ``z = y sqrt(1/2)`` or ``z = y / sqrt 2``, else a product."""
     y = _other_factor(z, _SQRT_2 / 2)
-    if y is None and _name(z) == "arith.divf" and _is_about(known_constant(z.owner.operands[1]), _SQRT_2):
+    if y is None and is_defined_by(z, "arith.divf") and _is_about(known_constant(z.owner.operands[1]), _SQRT_2):
         y = z.owner.operands[0]
     return E(z, target) * _SQRT_2 if y is None else E(y, target)
 
 
 def _other_factor(value: ir.Value, number: float) -> ir.Value | None:
     """The x of a value ``x * number``."""
-    if _name(value) != "arith.mulf":
+    if not is_defined_by(value, "arith.mulf"):
         return None
     a, b = value.owner.operands
     return next((x for x, c in ((a, b), (b, a)) if _is_about(known_constant(c), number)), None)
@@ -80,7 +81,3 @@ def _is_about(constant: float | None, number: float) -> bool:
 
 def _constants(op: ir.Operation) -> list[float | None]:
     return [known_constant(v) for v in op.operands]
-
-
-def _name(value: ir.Value) -> str:
-    return "" if isinstance(value.owner, ir.Block) else value.owner.operation.name

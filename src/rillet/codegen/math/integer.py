@@ -9,6 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.codegen.math.expression import E
+from rillet.ir.rewrite import defining
 
 
 def divide_signed(n: E, d: E) -> E:
@@ -67,10 +68,10 @@ def _signed_divisor(d: E) -> tuple[E, E]:
 
 def is_safe(op: ir.Operation) -> bool:
     """True for a divisor that is a constant other than 0 and -1: the instruction cannot trap."""
-    owner = op.operands[1].owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":
+    owner = defining(op.operands[1], "arith.constant")
+    if owner is None:
         return False
-    attribute = owner.operation.attributes["value"]
+    attribute = owner.attributes["value"]
     if isinstance(attribute, ir.DenseElementsAttr):
         if not attribute.is_splat:
             return False

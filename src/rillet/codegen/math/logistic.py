@@ -11,6 +11,7 @@ from torch_mlir import ir
 
 from rillet.codegen.math.exponential import FORMATS, power_of_two, reduced_expm1
 from rillet.codegen.math.expression import E, known_constant, only_user
+from rillet.ir.rewrite import is_defined_by
 from rillet.targets import Target
 
 
@@ -42,6 +43,6 @@ def logistic(x: E) -> E:
 
 def _negated(z: ir.Value, target: Target) -> E:
     """``-z``: the x of a ``z = -x``, else a negation."""
-    if not isinstance(z.owner, ir.Block) and z.owner.operation.name == "arith.negf":
+    if is_defined_by(z, "arith.negf"):
         return E(z.owner.operation.operands[0], target)
     return -E(z, target)

@@ -12,8 +12,8 @@ from torch_mlir.dialects import memref
 from rillet.codegen import index
 from rillet.codegen.emit.addresses import Bound
 from rillet.codegen.emit.memory import LINE_BYTES
-from rillet.codegen.emit.storage import storage_bytes
 from rillet.codegen.index import Index
+from rillet.ir.dtypes import storage_bytes
 
 _L1, _L2 = 3, 2  # how near to the core, as `memref.prefetch` counts
 

@@ -13,9 +13,9 @@ from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import LINE_BYTES
-from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
+from rillet.ir.dtypes import storage_bytes
 
 _IN_L1 = 3  # locality: into all caches
 
@@ -24,7 +24,7 @@ def is_beyond_l2(function: KernelFunction, target: CpuTarget) -> bool:
     """Whether arguments are known not to come from the L2 cache."""
     if not target.machine.l2_bytes or any(not p.type.has_static_shape for p in function.arguments):
         return False
-    sizes = (math.prod(p.type.shape) * storage_bytes(storage_type(p.type.element_type)) for p in function.arguments)
+    sizes = (math.prod(p.type.shape) * storage_bytes(p.type.element_type) for p in function.arguments)
     return sum(sizes) > target.machine.l2_bytes
 
 
@@ -33,6 +33,6 @@ def fetch(kernel: KernelBuilder, number: int, outer: Sequence[Coordinate], first
     the end of the axis its last element instead."""
     port = kernel.function.arguments[number]
     last = index.sub(kernel.extents(port.value)[-1], 1)
-    for n in range(0, elements, max(1, LINE_BYTES // storage_bytes(storage_type(port.type.element_type)))):
+    for n in range(0, elements, max(1, LINE_BYTES // storage_bytes(port.type.element_type))):
         place = [*(c for c in outer if not isinstance(c, Lane)), index.minimum(index.add(first, n), last)]
         memref.PrefetchOp(kernel.argument(number), [index.value(c) for c in place], False, _IN_L1, True)

@@ -18,8 +18,8 @@ from rillet.codegen import index
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import LINE_BYTES
-from rillet.codegen.emit.storage import storage_bytes, storage_type
-from rillet.codegen.recognize.kernel_function import KernelFunction, Port
+from rillet.codegen.recognize.kernel_function import KernelFunction
+from rillet.ir.dtypes import storage_bytes
 
 
 def emit(kernel: KernelBuilder, body: Callable[[], None]) -> None:
@@ -60,14 +60,10 @@ def _streamed(function: KernelFunction, target: CpuTarget) -> list[int]:
         if number not in function.tied
         and port.type.has_static_shape
         and port.type.rank > 0
-        and _element_bytes(port) >= 4
-        and port.type.shape[-1] * _element_bytes(port) % LINE_BYTES == 0
-        and 4 * math.prod(port.type.shape) * _element_bytes(port) >= 3 * target.machine.l3_bytes
+        and storage_bytes(port.type.element_type) >= 4
+        and port.type.shape[-1] * storage_bytes(port.type.element_type) % LINE_BYTES == 0
+        and 4 * math.prod(port.type.shape) * storage_bytes(port.type.element_type) >= 3 * target.machine.l3_bytes
     ]
-
-
-def _element_bytes(port: Port) -> int:
-    return storage_bytes(storage_type(port.type.element_type))
 
 
 def _starts_a_line(memory: ir.Value) -> ir.Value:

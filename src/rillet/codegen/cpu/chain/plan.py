@@ -16,12 +16,12 @@ from rillet.codegen.cpu.cost_model import SPLIT_CYCLES, Factors, grid_cycles
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.rowwise import plan as rowwise_plan
 from rillet.codegen.emit import epilogue
-from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.chain_stages import Stage, cut, is_root
 from rillet.codegen.recognize.contraction import Contraction, recognize
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension
+from rillet.ir.dtypes import storage_bytes
 from rillet.ir.linear import Linear
 from rillet.ir.structured import DYNAMIC
 
@@ -69,7 +69,7 @@ class Tile:
     @property
     def unit(self) -> int:
         """Bytes of a row, or of an element where rows are as long as is known at run time only."""
-        size = storage_bytes(storage_type(self.element))
+        size = storage_bytes(self.element)
         return size if self.grows else math.prod(self.shape) * size
 
     @property
@@ -307,6 +307,6 @@ def _is_long(contractions: Sequence[contraction_plan.Plan], rows: int, target: C
             contraction_plan.guess_extent(c.extents[c.column_loop]),
             contraction_plan.guess(plan.reductions),
         )
-        factors = Factors(contraction_plan.element_bytes(contraction_plan.element(c, c.right)))
+        factors = Factors(storage_bytes(contraction_plan.element(c, c.right)))
         cycles += grid_cycles(target, plan.tile, rows, columns, depth, factors)
     return target.deployment.threads and cycles >= SPLIT_CYCLES

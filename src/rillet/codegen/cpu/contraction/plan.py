@@ -18,13 +18,13 @@ from rillet.codegen.emit import epilogue
 from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.epilogue import Epilogue
 from rillet.codegen.emit.kernel import KernelBuilder
-from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.contraction import Contraction, operations, recognize
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.linear_access import Access, argument_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
+from rillet.ir.dtypes import storage_bytes
 from rillet.ir.structured import DYNAMIC
 
 _MOST_PAIRED_STEPS = 16384  # rows of a tile in scratch, in 16 bits, are a part of L2
@@ -140,9 +140,9 @@ def plan_for(
     rows = merge(contraction.row_loops, extents, rows_merge)
     reductions = merge(contraction.reduction_loops, extents, reductions_merge)
     m, n, k = guess(rows), guess_extent(extents[contraction.column_loop]), guess(reductions)
-    left_bytes, right_bytes = (element_bytes(element(contraction, x)) for x in (contraction.left, contraction.right))
+    left_bytes, right_bytes = (storage_bytes(element(contraction, x)) for x in (contraction.left, contraction.right))
     knobs = function.knobs
-    accumulator_bytes = element_bytes(contraction.product.accumulator_type)
+    accumulator_bytes = storage_bytes(contraction.product.accumulator_type)
     computes = _computes(contraction)
     pack = not right.panel and right.static_stride(contraction.column_loop) != 1
     # Without a cache a panel takes memory that is scarce, and sums would go through it.
@@ -236,7 +236,7 @@ def plan_for(
     if right.panel and not (computes or pairs or groups) and left_is_flat and len(reductions) == 1:
         return dataclasses.replace(plan, few=_for_few_rows(plan, registers, n, k, factors, [1]))
     if pack and computes:
-        made = dataclasses.replace(factors, element_bytes=element_bytes(element(contraction, contraction.right)))
+        made = dataclasses.replace(factors, element_bytes=storage_bytes(element(contraction, contraction.right)))
         made = dataclasses.replace(made, computed=operations(contraction))
         return dataclasses.replace(plan, few=_for_few_rows(plan, registers, n, k, made, cost_model.FEW_ROWS))
     return plan
@@ -249,7 +249,7 @@ def _for_few_rows(
     not spread: a copy would be used too seldom.
     """
     contraction, lanes = plan.contraction, plan.tile.lanes
-    width = element_bytes(contraction.product.accumulator_type)
+    width = storage_bytes(contraction.product.accumulator_type)
     found = []
     factors = dataclasses.replace(factors, spread=False)
     for rows in counts:
@@ -332,7 +332,7 @@ def _residuals(
         port = argument_of(function, read.value)
         if port is None or port.binding < 0 or read.static_stride(contraction.column_loop) != 1:
             continue
-        size = math.prod(map(guess_extent, read.shape)) * element_bytes(port.type.element_type)
+        size = math.prod(map(guess_extent, read.shape)) * storage_bytes(port.type.element_type)
         if any(read.uses(n) for n in contraction.row_loops) and cost_model.prefetches(target, size):
             found.append(read)
     return tuple(found)
@@ -358,8 +358,8 @@ def choice(plan: Plan, knobs: Knobs) -> Choice:
         "run": guess(plan.reductions[-1:]),
         "outer_steps": guess(plan.reductions[:1]),
         "lanes": tile.lanes,
-        "element_bytes": element_bytes(element(c, c.right)),
-        "accumulator_bytes": element_bytes(c.product.accumulator_type),
+        "element_bytes": storage_bytes(element(c, c.right)),
+        "accumulator_bytes": storage_bytes(c.product.accumulator_type),
         "gather": int(len(plan.rows) > 1),
         "together": together,
     }
@@ -405,11 +405,6 @@ def guess(axes: Sequence[Axis]) -> int:
 def element(contraction: Contraction, number: int) -> ir.Type:
     """The element type of an operand of the root."""
     return ir.RankedTensorType(contraction.root.inputs[number].type).element_type
-
-
-def element_bytes(type_: ir.Type) -> int:
-    """Bytes of an element in memory."""
-    return storage_bytes(storage_type(type_))
 
 
 def grid(kernel: KernelBuilder, plan: Plan) -> list[Index]:

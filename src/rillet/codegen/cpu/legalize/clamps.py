@@ -14,6 +14,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.codegen.cpu.machine import CpuTarget
+from rillet.ir.rewrite import defining
 
 _OPS = {"arith.maximumf": arith.CmpFPredicate.OLE, "arith.minimumf": arith.CmpFPredicate.OGE}
 
@@ -60,10 +61,9 @@ def is_nan(value: ir.Value) -> bool:
 
 
 def _constant(value: ir.Value) -> ir.Attribute | None:
-    owner = value.owner
-    if isinstance(owner, ir.Block):
+    op = defining(value)
+    if op is None:
         return None
-    op = owner.operation if isinstance(owner, ir.OpView) else owner
     if op.name in ("vector.broadcast", "vector.splat"):
         return _constant(op.operands[0])
     return op.attributes["value"] if op.name == "arith.constant" else None

@@ -19,6 +19,7 @@ from rillet.codegen.cpu import intrinsics
 from rillet.codegen.cpu.legalize.clamps import constant_number
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.values import constant
+from rillet.ir.rewrite import defining
 
 _LANES = 4  # of an MVE register
 _LARGEST = 2**24  # integers up to here are floats
@@ -72,7 +73,7 @@ def match_requantization(conversion: ir.Operation) -> Requantization | None:
         return None
     limits: list[tuple[str, int]] = []
     shift = 0
-    while (op := _owner(value)) is not None and op.name != "math.roundeven":
+    while (op := defining(value)) is not None and op.name != "math.roundeven":
         parts = _with_integer(op)
         if parts is None or (op.name not in _LIMITS and op.name != "arith.addf"):
             return None
@@ -82,7 +83,7 @@ def match_requantization(conversion: ir.Operation) -> Requantization | None:
             continue
         shift = number
         break
-    op = _owner(value)
+    op = defining(value)
     if op is None or op.name != "math.roundeven" or not limits:
         return None
     return Requantization(conversion, op.operands[0], shift, tuple(reversed(limits)))
@@ -136,7 +137,7 @@ def _nearest_vector(x: ir.Value, type_: ir.VectorType) -> ir.Value:
 
 
 def _is_made_of_integer(value: ir.Value) -> bool:
-    op = _owner(value)
+    op = defining(value)
     if op is None or op.name in _FROM_INTEGERS:
         return op is not None
     return op.name in _SCALING and any(map(_is_made_of_integer, op.operands))
@@ -151,13 +152,6 @@ def _with_integer(op: ir.Operation) -> tuple[ir.Value, int] | None:
         if number is not None and abs(number) <= _LARGEST and number == int(number):
             return value, int(number)
     return None
-
-
-def _owner(value: ir.Value) -> ir.Operation | None:
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return None
-    return owner.operation if isinstance(owner, ir.OpView) else owner
 
 
 def _element(type_: ir.Type) -> ir.Type:

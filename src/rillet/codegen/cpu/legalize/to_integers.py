@@ -13,6 +13,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.codegen.cpu.legalize.clamps import is_constant, is_nan
+from rillet.ir.rewrite import defining
 
 _CONVERSIONS = ("arith.fptosi", "arith.fptoui")
 _KEEPS_NUMBER = {"arith.maximumf": arith.CmpFPredicate.OGT, "arith.minimumf": arith.CmpFPredicate.OLT}
@@ -47,10 +48,8 @@ def _first_clamp(value: ir.Value) -> ir.Operation | None:
 
 def _clamp(value: ir.Value) -> ir.Operation | None:
     """The maximum or minimum with a number that gives ``value`` for one user."""
-    if isinstance(value.owner, ir.Block) or len(list(value.uses)) != 1:
-        return None
-    op = value.owner.operation if isinstance(value.owner, ir.OpView) else value.owner
-    if op.name not in _KEEPS_NUMBER:
+    op = defining(value, *_KEEPS_NUMBER)
+    if op is None or len(list(value.uses)) != 1:
         return None
     limits = [operand for operand in op.operands if is_constant(operand)]
     return op if limits and not is_nan(limits[0]) else None

@@ -12,7 +12,6 @@ from rillet.codegen import index
 from rillet.codegen.cpu.caches import read_ahead
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.kernel import KernelBuilder
-from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.emit.vector_loop import Shape, shape_for
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice
@@ -20,6 +19,7 @@ from rillet.codegen.recognize import softmax
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.codegen.recognize.stages import Stages
+from rillet.ir.dtypes import storage_bytes
 from rillet.ir.structured import DYNAMIC
 
 _BLOCK_BYTES = 32 * 1024
@@ -105,11 +105,11 @@ def _has_long_columns(
         elements = [ir.RankedTensorType(r.type).element_type for r in generic.results]
         if len(loops) != 1 or inner or any(across not in dimensions.axes(r) for r in generic.results):
             return False
-        if any(storage_bytes(storage_type(e)) < 4 for e in elements):
+        if any(storage_bytes(e) < 4 for e in elements):
             return False  # accumulators would be rounded on their way through memory
         down.add(dimensions.loop(generic, loops[0]))
         extent = extents[loops[0]]
-        size = max(size, *(storage_bytes(storage_type(e)) for e in elements))
+        size = max(size, *(storage_bytes(e) for e in elements))
     reduced = {r for g in function.reductions for r in g.results}
     for port in function.results:
         axes = [d for d in dimensions.axes(port.value) if d not in fixed]
@@ -129,7 +129,7 @@ def _rows_together(function: KernelFunction, dimensions: Dimensions, fixed: set[
         inside = [e for d, e in extents.items() if d not in fixed and e != DYNAMIC]
         if len(inside) == len(extents):
             continue  # the same for all rows
-        row_bytes += storage_bytes(storage_type(port.type.element_type)) * math.prod(inside)
+        row_bytes += storage_bytes(port.type.element_type) * math.prod(inside)
         outside = [_TOGETHER if e == DYNAMIC else e for d, e in extents.items() if d in fixed]
         rows = max(rows, math.prod(outside))
     together = _TOGETHER
@@ -187,7 +187,7 @@ def _row_elements(kernel: KernelBuilder, plan: Plan) -> Index:
 
 def _element_bytes(plan: Plan) -> int:
     ports = (*plan.function.arguments, *plan.function.results)
-    return max(storage_bytes(storage_type(p.type.element_type)) for p in ports)
+    return max(storage_bytes(p.type.element_type) for p in ports)
 
 
 def blocking(kernel: KernelBuilder, plan: Plan) -> tuple[Index, Index]:

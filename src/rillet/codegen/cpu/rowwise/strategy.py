@@ -31,11 +31,11 @@ from rillet.codegen.emit.blocks import Span
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
-from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.emit.vector_loop import Shape, tail_mask, vector_loop
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import POINTWISE_OPS, KernelFunction, Port
 from rillet.codegen.recognize.shared_dimensions import Dimension
+from rillet.ir.dtypes import storage_bytes
 from rillet.ir.structured import DYNAMIC
 
 
@@ -69,7 +69,7 @@ def _streams(plan: Plan, target: CpuTarget) -> bool:
         extents = [type_.shape[a] for a in _axes_within_row(plan, value)]
         if plan.across is not None or DYNAMIC in extents:
             return False
-        size += storage_bytes(storage_type(type_.element_type)) * math.prod(extents)
+        size += storage_bytes(type_.element_type) * math.prod(extents)
     return plan.together * size <= target.machine.l2_bytes // 4
 
 

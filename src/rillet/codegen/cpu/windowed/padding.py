@@ -17,9 +17,9 @@ from rillet.codegen import index
 from rillet.codegen.cpu.windowed.plan import Plan
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import Padded, Place
-from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.linear_access import Access
+from rillet.ir.dtypes import storage_bytes
 from rillet.ir.linear import Linear
 from rillet.ir.structured import DYNAMIC
 
@@ -51,7 +51,7 @@ class PaddedInput:
         step = which.static_stride(plan.column_loop) or 0
         self._along = _line_axis(plan, which)
         columns = plan.root.extents[plan.column_loop]
-        element = storage_bytes(storage_type(ir.RankedTensorType(which.value.type).element_type))
+        element = storage_bytes(ir.RankedTensorType(which.value.type).element_type)
         most = (_MOST_RUN_BYTES if kernel.target.machine.l2_bytes else _SMALL_RUN_BYTES) // element
         lane_run, column_run = plan.tile.lanes * max(step, 1), (columns - 1) * step + 1
         self._has_columns = columns != DYNAMIC and step > 0 and column_run <= most

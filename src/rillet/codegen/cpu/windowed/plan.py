@@ -17,7 +17,6 @@ from rillet.codegen.cpu.windowed import pairs as window_pairs
 from rillet.codegen.cpu.windowed.cost_model import Operand, Reach, Window, WindowBlocks, WindowTile
 from rillet.codegen.emit import epilogue
 from rillet.codegen.emit.epilogue import Epilogue
-from rillet.codegen.emit.storage import storage_bytes, storage_type
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize import contraction, linear_access
 from rillet.codegen.recognize.accumulation import combinations_of
@@ -26,6 +25,8 @@ from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.lanes import is_vectorizable, lanes_for
 from rillet.codegen.recognize.linear_access import Access, GroupedAccess, argument_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
+from rillet.ir.dtypes import storage_bytes
+from rillet.ir.rewrite import is_defined_by
 from rillet.ir.structured import DYNAMIC, Structured
 
 # Strides along the vectorized axis beyond this make every lane a cache line of its own.
@@ -130,7 +131,7 @@ def _operand(which: Access, reduction: dict[int, int], line: int | None, row: in
     element = ir.RankedTensorType(which.value.type).element_type
     others = math.prod(reduction[n] for n in moving)
     spread = isinstance(which, GroupedAccess)
-    return Operand(lines, rows, others, storage_bytes(storage_type(element)), spread)
+    return Operand(lines, rows, others, storage_bytes(element), spread)
 
 
 def _reach(which: Access, reduction: dict[int, int], loop: int | None) -> tuple[Reach, list[int]]:
@@ -195,7 +196,7 @@ def _accesses(function: KernelFunction, root: Structured, column: int) -> tuple[
 
 def _is_splat(value: ir.Value) -> bool:
     """Every element is the same constant."""
-    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "arith.constant"
+    return is_defined_by(value, "arith.constant")
 
 
 def _unrolled(root: Structured, accesses: tuple[Access | None, ...], tile: WindowTile, most: int) -> tuple[int, ...]:
