@@ -36,6 +36,10 @@ class CommandsType(Hal.Type, name="cmd"):
     """A command buffer."""
 
 
+class FenceType(Hal.Type, name="fence"):
+    """A point in the work of a device, reached once or failed."""
+
+
 class GlobalLoadOp(Hal.Operation, name="global_load", traits=[ext.Pure]):
     """Reads a module global that the initializer wrote."""
 
@@ -185,8 +189,48 @@ class CmdEndOp(Hal.Operation, name="cmd_end"):
 
 
 class ExecuteOp(Hal.Operation, name="execute"):
+    """Runs on the command buffer's device; the host waits."""
+
     commands: Operand[CommandsType]
     buffers: Sequence[Operand[BufferType]]
+
+
+class FenceCreateOp(Hal.Operation, name="fence_create"):
+    """A fence that is not reached yet."""
+
+    out: Result[FenceType]
+
+
+class FenceJoinOp(Hal.Operation, name="fence_join"):
+    """A fence that is reached when all of them are; at once without any."""
+
+    out: Result[FenceType]
+    fences: Sequence[Operand[FenceType]]
+
+
+class FenceAwaitOp(Hal.Operation, name="fence_await"):
+    """The host waits; the call fails with the error of the work when the fence failed."""
+
+    fence: Operand[FenceType]
+
+
+class QueueOp(Hal.Operation, name="queue"):
+    """Gives the command buffer's device work that begins when ``wait`` is reached, and then reaches ``done``."""
+
+    commands: Operand[CommandsType]
+    wait: Operand[FenceType]
+    done: Operand[FenceType]
+    buffers: Sequence[Operand[BufferType]]
+
+
+class TransferOp(Hal.Operation, name="transfer"):
+    """The content of a buffer in memory that ``device`` can use, there when ``done`` is reached."""
+
+    out: Result[BufferType]
+    device: Operand[I64]
+    source: Operand[BufferType]
+    wait: Operand[FenceType]
+    done: Operand[FenceType]
 
 
 def load() -> None:

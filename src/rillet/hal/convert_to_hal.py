@@ -1,11 +1,13 @@
 """stream → hal: regions become command buffers, resources become buffers.
 
 A region whose sizes, offsets and constants are all known is recorded once, in ``@__init``, into a module global and
-replayed at each call with that call's binding table. Any other region is recorded where it runs.
+replayed at each call with that call's binding table. Any other region is recorded where it runs. Regions without
+fences are executed, those with fences queued on their device.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -47,6 +49,7 @@ class _Converter:
         self.types = {
             stream.ResourceType.get(): hal.BufferType.get(),
             stream.ViewType.get(): hal.ViewType.get(),
+            stream.FenceType.get(): hal.FenceType.get(),
         }
         self.segments: dict[int, int] = {}
         self.messages: dict[str, int] = {}
@@ -63,6 +66,8 @@ class _Converter:
             "stream.subview": self._subview,
             "stream.load": self._load,
             "stream.execute": self._execute,
+            "stream.transfer": self._transfer,
+            "stream.await": self._await,
         }
 
     def convert(self) -> None:
@@ -168,6 +173,10 @@ class _Converter:
         if ordinal not in self.segments:
             with ir.InsertionPoint(self.init):
                 buffer = hal.ConstantOp(hal.BufferType.get(), self.build.i64(ordinal))
+                if stream.device_of(op):  # a segment for memory of the device's own
+                    done = self._fence()
+                    buffer = self._move(stream.device_of(op), buffer.operation.results[0], self._join([]), done)
+                    hal.FenceAwaitOp(done)
                 self.segments[ordinal] = self._store(buffer)
         self._replace(op, self._global(hal.BufferType.get(), self.segments[ordinal]))
 
@@ -194,7 +203,34 @@ class _Converter:
             commands = self._global(hal.CommandsType.get(), ordinal)
         else:
             commands = record.record(region, self.build, self.entries, self.values.__getitem__)
-        hal.ExecuteOp(commands.operation.results[0], buffers)
+        recorded = commands.operation.results[0]
+        if not len(op.results):
+            hal.ExecuteOp(recorded, buffers)
+            return
+        done = self._fence()
+        hal.QueueOp(recorded, self._join([self.values[fence] for fence in op.operands]), done, buffers)
+        self.values[op.results[0]] = done
+
+    def _transfer(self, op: ir.Operation) -> None:
+        source, offset, length, *awaits = self._operands(op)
+        part = hal.BufferSubspanOp(hal.BufferType.get(), source, offset, length).operation.results[0]
+        done = self._fence()
+        moved = self._move(stream.device_of(op), part, self._join(awaits), done)
+        self.values.update(zip(op.results, [moved.operation.results[0], done], strict=True))
+
+    def _await(self, op: ir.Operation) -> None:
+        for fence in self._operands(op):
+            hal.FenceAwaitOp(fence)
+
+    def _fence(self) -> ir.Value:
+        return hal.FenceCreateOp(hal.FenceType.get()).operation.results[0]
+
+    def _join(self, fences: Sequence[ir.Value]) -> ir.Value:
+        """One fence that stands for all of ``fences``."""
+        return fences[0] if len(fences) == 1 else hal.FenceJoinOp(hal.FenceType.get(), fences).operation.results[0]
+
+    def _move(self, device: int, source: ir.Value, wait: ir.Value, done: ir.Value) -> ir.OpView:
+        return hal.TransferOp(hal.BufferType.get(), self.build.i64(device), source, wait, done)
 
     def _store(self, value: ir.OpView) -> int:
         ordinal = self.globals

@@ -26,6 +26,11 @@ _TABLE = (
     ("hal.cmd.barrier", "r", ""),
     ("hal.cmd.end", "r", ""),
     ("hal.execute", "rr*", ""),
+    ("hal.fence.create", "", "r"),
+    ("hal.fence.join", "r*", "r"),
+    ("hal.fence.await", "r", ""),
+    ("hal.queue", "rrrr*", ""),
+    ("hal.transfer", "irrr", "r"),
 )
 
 BY_NAME = {name: Import(name, arguments, results) for name, arguments, results in _TABLE}

@@ -76,7 +76,7 @@ _COMPARE_FLOAT = {
 
 def is_reference(type_: ir.Type) -> bool:
     """Whether values of the type are objects."""
-    return isinstance(type_, hal.BufferType | hal.ViewType | hal.CommandsType)
+    return isinstance(type_, hal.BufferType | hal.ViewType | hal.CommandsType | hal.FenceType)
 
 
 class Scalars:
