@@ -9,9 +9,9 @@ import pytest
 
 from rillet.codegen.knobs import LIMITS, Choice, Knobs
 from rillet.codegen.result import CodegenOptions
-from tests.codegen.cpu.rowwise.test_softmax import softmax
 from tests.support.kernel_harness import Kernel
 from tests.support.kernel_texts import assert_close, depthwise, depthwise_reference, matmul, pack
+from tests.support.softmax_kernels import softmax
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-_ROOT = Path(__file__).parents[2]
-_PAGES = sorted(p for p in (_ROOT / "docs" / "how-to").glob("*.md") if p.name != "README.md")
+from tests.support.paths import ROOT
+
+_PAGES = sorted(p for p in (ROOT / "docs" / "how-to").glob("*.md") if p.name != "README.md")
 _BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)```", re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 
@@ -37,14 +38,14 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
 
 
 def _documents() -> list[Path]:
-    return [_ROOT / "README.md", *sorted((_ROOT / "docs").rglob("*.md"))]
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", _documents(), ids=lambda p: str(p.relative_to(_ROOT)))
+@pytest.mark.parametrize("page", _documents(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     dead = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert not dead, f"{page.name} links to {', '.join(dead)}"
 
 
 def test_the_map_stays_a_map() -> None:
-    assert len((_ROOT / "docs" / "architecture.md").read_text().splitlines()) <= 150
+    assert len((ROOT / "docs" / "architecture.md").read_text().splitlines()) <= 150

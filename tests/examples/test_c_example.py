@@ -10,8 +10,8 @@ from onnx import TensorProto, helper
 
 import rillet
 from tests.support.build_folder import build_folder
+from tests.support.paths import ROOT, RUNTIME
 
-ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "c_runtime"
 
 
@@ -41,7 +41,7 @@ def build_and_run(folder: Path, module: Path, *options: str) -> None:
 def test_with_the_installed_package(request: pytest.FixtureRequest, module: Path, tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
     with build_folder(request, "c_runtime_package") as build:
-        run("cmake", "-S", ROOT / "runtime", "-B", build, "-G", "Ninja", f"-DCMAKE_INSTALL_PREFIX={prefix}")
+        run("cmake", "-S", RUNTIME, "-B", build, "-G", "Ninja", f"-DCMAKE_INSTALL_PREFIX={prefix}")
         run("cmake", "--build", build, "-j", "2")
         run("cmake", "--install", build)
     build_and_run(tmp_path / "build", module, f"-DCMAKE_PREFIX_PATH={prefix}")

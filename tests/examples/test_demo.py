@@ -8,7 +8,9 @@ from types import ModuleType
 
 import pytest
 
-PATH = Path(__file__).resolve().parents[2] / "examples" / "demo.py"
+from tests.support.paths import ROOT
+
+PATH = ROOT / "examples" / "demo.py"
 
 
 @pytest.fixture

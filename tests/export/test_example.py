@@ -6,11 +6,12 @@ import subprocess
 import sys
 
 from tests.support import firmware
+from tests.support.paths import ROOT
 
 
 def test_keyword_spotter() -> None:
     firmware.require_emulator("cortex-m4")
-    script = firmware.ROOT / "examples" / "keyword_spotter" / "run.py"
+    script = ROOT / "examples" / "keyword_spotter" / "run.py"
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     words = {"down", "go", "left", "no", "off", "on", "right", "stop", "up", "yes", "silence", "unknown"}

@@ -8,10 +8,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
-_ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
 
 
 def results(module: str, first: int, count: int, seconds: float) -> Iterator[tuple[int, Any]]:
@@ -24,7 +23,7 @@ def results(module: str, first: int, count: int, seconds: float) -> Iterator[tup
     while seed < end:
         command = [sys.executable, "-m", module, "--worker", "--seed", str(seed), "--count", str(end - seed)]
         with tempfile.TemporaryFile("w+") as errors:
-            child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=_ROOT)
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT)
             for line in _lines(child, seconds):
                 yield seed, json.loads(line)
                 seed += 1

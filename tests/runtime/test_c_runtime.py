@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.build_folder import build_folder
-
-RUNTIME = Path(__file__).parents[2] / "runtime"
+from tests.support.paths import RUNTIME
 
 
 def run(*command: str | Path) -> None:

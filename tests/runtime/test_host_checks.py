@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.test_session import run, runner
 from tests.support import bytecode_assembler as a
-
-__all__ = ["runner"]
+from tests.support.session_runner import run
 
 
 def image(name: str, ints: list[int], *messages: str) -> a.Image:

@@ -29,12 +29,12 @@ from rillet.codegen.result import CompiledKernel
 from rillet.export import objects, runtime_library
 from rillet.ir import dtypes
 from rillet.targets import Target, get
+from tests.support.paths import RUNTIME
 
-_RUNTIME = Path(__file__).parents[2] / "runtime"
-_PLATFORM = _RUNTIME / "platforms" / "bochs"
+_PLATFORM = RUNTIME / "platforms" / "bochs"
 _SOURCES = (
     *(_PLATFORM / "start.S", _PLATFORM / "printer.c", _PLATFORM / "disk.c"),
-    *(_RUNTIME / "platforms" / "qemu" / "code_memory.c", Path(__file__).with_suffix(".c")),
+    *(RUNTIME / "platforms" / "qemu" / "code_memory.c", Path(__file__).with_suffix(".c")),
 )
 _PROGRAM, _MEMORY = 0x1000, 1 << 29  # where the program lies; bytes of memory
 _SECTOR, _CYLINDER, _PAGE = 512, 512 * 63 * 16, 4096
@@ -136,7 +136,7 @@ def _program() -> bytes:
     target, configuration = get("x86-64-v2"), runtime_library.MODULE
     flags = [*target.deployment.c_flags, *objects.C_FLAGS, "-mno-red-zone", "-DCODE_MEMORY_BYTES=8388608"]
     flags += [f"-D{d}" for d in configuration.definitions]
-    flags += ["-I", str(_RUNTIME / "include"), "-I", str(_PLATFORM)]
+    flags += ["-I", str(RUNTIME / "include"), "-I", str(_PLATFORM)]
     with tempfile.TemporaryDirectory(prefix="rillet-bochs-") as name:
         folder = Path(name)
         (folder / "runtime.a").write_bytes(runtime_library.build(target, configuration, default_directory()))

@@ -11,13 +11,12 @@ from pathlib import Path
 from rillet.ir.image import Export, Function, Image, Import, Segment, TensorSpec
 from rillet.module import CompiledLibrary, write_module
 from rillet.vm.imports import BY_NAME
+from tests.support.paths import RUNTIME
 
 ENTRIES = ("add", "gather", "grid", "negate")
 ADD, GATHER, GRID, NEGATE = range(len(ENTRIES))
 READ, WRITE, READ_WRITE = 1, 2, 3
 F32, I8, I32, I64, BF16 = 1, 3, 6, 7, 16
-
-_RUNTIME = Path(__file__).parents[2] / "runtime"
 
 
 def compile_kernels(folder: Path) -> bytes:
@@ -27,7 +26,7 @@ def compile_kernels(folder: Path) -> bytes:
     flags = ["-std=c11", "-O2", "-fPIC", "-ffreestanding", "-fno-sanitize=all", "-fno-stack-protector"]
     flags += ["-fvisibility=hidden", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-g0"]
     target = ["-target", f"{platform.machine()}-linux-none"]
-    source = ["-c", str(_RUNTIME / "tests" / "hal" / "kernels.c"), f"-I{_RUNTIME / 'include'}", "-o", str(obj)]
+    source = ["-c", str(RUNTIME / "tests" / "hal" / "kernels.c"), f"-I{RUNTIME / 'include'}", "-o", str(obj)]
     subprocess.run([*zig, "cc", *target, *flags, *source], check=True)
     link = ["-shared", "-nostdlib", "--no-undefined", "--hash-style=sysv", "--gc-sections", "--build-id=none"]
     link += ["-z", "max-page-size=4096", "-z", "norelro", "-z", "noexecstack", "-s", "-e", "rlt_kernel_query"]

@@ -14,8 +14,9 @@ from rillet.errors import CompileError
 from rillet.ir import Program
 from rillet.module import CompiledLibrary, write_module
 from rillet.runtime import Module, load
+from tests.support.paths import RUNTIME
 
-_INCLUDE = Path(__file__).parents[2] / "runtime" / "include"
+_INCLUDE = RUNTIME / "include"
 _PRELUDE = """
 #include "rillet/kernel_abi.h"
 #define BINDING(type, n) ((type*)state->bindings[n])

@@ -12,8 +12,9 @@ import numpy as np
 
 from rillet.codegen.result import CompiledKernel
 from rillet.targets import Target
+from tests.support.paths import RUNTIME
 
-_INCLUDE = Path(__file__).parents[2] / "runtime" / "include"
+_INCLUDE = RUNTIME / "include"
 
 
 class Emulator:

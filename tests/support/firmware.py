@@ -18,9 +18,9 @@ import pytest
 from rillet.codegen.cache import default_directory
 from rillet.export import CrossModule, Exported, objects, runtime_library
 from rillet.targets import Target, get
+from tests.support.paths import RUNTIME
 
-ROOT = Path(__file__).resolve().parents[2]
-PLATFORM = ROOT / "runtime" / "platforms" / "qemu"
+PLATFORM = RUNTIME / "platforms" / "qemu"
 COMPILE = (
     *("-std=c11", "-Wall", "-Wextra", "-Werror", "-Os", "-ffreestanding", "-fno-sanitize=all", "-fno-stack-protector"),
     *("-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),

@@ -16,8 +16,9 @@ import pytest
 from rillet.codegen.cache import default_directory
 from rillet.export import CrossModule, Exported, objects, runtime_library
 from rillet.targets import Target
+from tests.support.paths import RUNTIME
 
-PLATFORM = Path(__file__).resolve().parents[2] / "runtime" / "platforms" / "linux"
+PLATFORM = RUNTIME / "platforms" / "linux"
 EMULATORS = {
     "x86_64": ("qemu-x86_64",),
     "aarch64": ("qemu-aarch64",),

@@ -21,14 +21,12 @@ from rillet.driver.compiler import CompileOptions, compile_to_bytes
 from rillet.frontends.registry import open_model
 from rillet.targets import Target
 from rillet.verify.difference import difference
-from tests.codegen.cpu.chain.test_chain import attention
-from tests.codegen.cpu.chain.test_chain import inputs as attention_inputs
-from tests.codegen.cpu.chain.test_chain import reference as attention_reference
-from tests.codegen.cpu.dot_products.test_pairs import factors, pack_pairs, product
-from tests.codegen.math.test_math import FUNCTIONS, SPECIAL, text_of, ulps
 from tests.support import bochs
+from tests.support.attention_kernel import attention, attention_inputs, attention_reference
 from tests.support.avx512_graphs import GRAPHS, parsed
 from tests.support.kernel_texts import conv2d, conv2d_reference, depthwise, depthwise_reference, matmul, pack
+from tests.support.math_kernels import FUNCTIONS, SPECIAL, text_of, ulps
+from tests.support.pair_products import factors, pack_pairs, product
 
 pytest.importorskip("onnxruntime")
 

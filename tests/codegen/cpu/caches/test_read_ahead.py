@@ -7,8 +7,8 @@ import pytest
 
 from rillet import targets
 from rillet.codegen.result import CodegenOptions
-from tests.codegen.math.test_math import gelu_kernel
 from tests.support.kernel_harness import Kernel
+from tests.support.math_kernels import gelu_kernel
 from tests.support.targets import with_machine
 
 TARGET = targets.get("x86-64-v3")

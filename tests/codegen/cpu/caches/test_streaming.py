@@ -7,8 +7,8 @@ import pytest
 
 from rillet import targets
 from rillet.codegen.result import CodegenOptions
-from tests.codegen.cpu.rowwise.test_softmax import numpy_softmax, softmax
 from tests.support.kernel_harness import Kernel, aligned, generic, kernel_text
+from tests.support.softmax_kernels import numpy_softmax, softmax
 from tests.support.targets import with_machine
 
 F32 = np.float32

@@ -15,7 +15,6 @@ from onnx.reference import ReferenceEvaluator
 
 import rillet
 from rillet.ir import dtypes
-from tests.conformance import suite
 
 Dims = Sequence[int | str]
 Sizes = Mapping[str, int]
@@ -414,31 +413,3 @@ def test_the_declared_rank_of_a_result_tells_the_length_of_its_shape() -> None:
         np.testing.assert_array_equal(module(x, np.array(shape)), x.reshape(shape))
     with pytest.raises(rillet.RunError, match="node 'node': dimensions 3 and 2 do not agree"):
         module(x, np.array([1, 2, 3]))
-
-
-def without_dimensions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with every dimension of its inputs and outputs unknown."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    for info in (*copy.graph.input, *copy.graph.output):
-        for axis, dim in enumerate(info.type.tensor_type.shape.dim):
-            dim.Clear()
-            dim.dim_param = f"{info.name}_{axis}"
-    del copy.graph.value_info[:]
-    return copy
-
-
-_STRIDE = 60  # of ONNX's node tests, this sample runs without dimensions
-_SAMPLE = [n for n in sorted(suite.cases()) if n.startswith("node/") and n not in suite.expected_failures()][::_STRIDE]
-
-
-@pytest.mark.parametrize("name", _SAMPLE)
-def test_node_tests_without_dimensions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare = suite._Backend.prepare
-
-    def loosened(model: onnx.ModelProto, device: str = "CPU", **options: Any) -> Any:
-        return prepare(without_dimensions(model), device, **options)
-
-    monkeypatch.setattr(suite._Backend, "prepare", loosened)
-    outcome = suite.run(suite.cases()[name])
-    assert outcome.status == "passed", outcome.reason
