@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
+from rillet import targets
+from rillet.codegen.cpu.compile import compile_kernel
 from rillet.codegen.result import CodegenOptions
 from tests.support.kernel_harness import Kernel, generic, kernel_text
 
@@ -158,15 +158,14 @@ def test_interleaving_a_few_planes(planes: int, dtype: str, target: str) -> None
     np.testing.assert_array_equal(r, a.transpose(0, 2, 1))
 
 
-@pytest.mark.parametrize("target", ["x86-64-v2", "host"])
-@pytest.mark.parametrize("planes", [2, 3])
-@pytest.mark.parametrize("pads", [((1, 1), (1, 1)), ((0, 2), (3, 0)), ((2, 0), (0, 5))])
-def test_planes_interleaved_into_a_padded_result(
-    pads: tuple[tuple[int, int], tuple[int, int]], planes: int, target: str
-) -> None:
-    """An image, planes first, becomes the padded input, channels last, of a convolution: the interior by vectors."""
+PADS = [((1, 1), (1, 1)), ((0, 2), (3, 0)), ((2, 0), (0, 5))]  # above and below, left and right
+IMAGE = (5, 21)
+
+
+def padded_image(planes: int, pads: tuple[tuple[int, int], tuple[int, int]]) -> str:
+    """Two images, planes first, become the padded input, channels last, of a convolution."""
     (top, bottom), (left, right) = pads
-    h, w = 5, 21
+    h, w = IMAGE
     source, inner = f"tensor<2x{planes}x{h}x{w}xf32>", f"tensor<2x{h}x{w}x{planes}xf32>"
     padded = f"tensor<2x{top + h + bottom}x{left + w + right}x{planes}xf32>"
     maps = "(n,y,x,c)->(n,c,y,x)|(n,y,x,c)->(n,y,x,c)"
@@ -180,13 +179,33 @@ def test_planes_interleaved_into_a_padded_result(
       tensor.yield %c : f32
     }} : {inner} to {padded}
     return %r : {padded}"""
-    text = kernel_text("image", f"%a: {source}", padded, body)
-    a = np.random.default_rng(0).standard_normal((2, planes, h, w)).astype(np.float32)
+    return kernel_text("image", f"%a: {source}", padded, body)
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "host"])
+@pytest.mark.parametrize("planes", [2, 3])
+@pytest.mark.parametrize("pads", PADS)
+def test_planes_interleaved_into_a_padded_result(
+    pads: tuple[tuple[int, int], tuple[int, int]], planes: int, target: str
+) -> None:
+    a = random(2, planes, *IMAGE)
     want = np.pad(a.transpose(0, 2, 3, 1), ((0, 0), *pads, (0, 0)), constant_values=2.5)
-    kernel = Kernel(text, target, CodegenOptions(keep_intermediates=True))
-    (r,) = kernel([a], [(want.shape, np.float32)])
+    (r,) = Kernel(padded_image(planes, pads), target)([a], [(want.shape, F32)])
     np.testing.assert_array_equal(r, want)
-    assert re.search(r"\tv?(shufps|permps|unpcklps)", kernel.compiled.assembly)
+
+
+@pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
+@pytest.mark.parametrize("planes", [2, 3])
+@pytest.mark.parametrize("pads", PADS)
+def test_planes_are_interleaved_by_vectors(
+    pads: tuple[tuple[int, int], tuple[int, int]], planes: int, name: str
+) -> None:
+    """The interior: a whole vector of each plane is read, as many are written."""
+    target = targets.get(name)
+    code = compile_kernel(padded_image(planes, pads), target, CodegenOptions(keep_intermediates=True)).llvm_ir
+    vector = f"<{target.machine.lanes(32)} x float>"
+    assert code.count(f"load {vector}") == code.count(f"store {vector}") == planes
+    assert "shufflevector" in code
 
 
 @pytest.mark.parametrize("target", ["x86-64-v2", "host"])
