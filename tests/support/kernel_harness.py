@@ -85,7 +85,7 @@ class Kernel:
         self.compiled: CompiledKernel = compile_kernel(text, self.target, options)
         self._library = _load(self.compiled, self.target)
         self._local = aligned(max(1, self.compiled.local_memory_size))
-        self._is_emulated = not set(self.target.machine.features) <= set(targets.host().machine.features)
+        self._is_emulated = not self.target.runs_here
 
     def grid(self, constants: Sequence[int] = ()) -> tuple[int, int, int]:
         """The workgroup counts for these push constants."""
