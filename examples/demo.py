@@ -31,7 +31,7 @@ _FILES = (
     "Makefile",
     "runtime/CMakeLists.txt",
     "src/rillet/errors.py",
-    "runtime/include/rillet/kernel_abi.h",
+    "runtime/include/rillet/cpu/kernel_abi.h",
     "examples/demo.py",
 )
 

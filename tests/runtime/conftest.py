@@ -17,4 +17,4 @@ def elf(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture(scope="session")
 def runner(request: pytest.FixtureRequest) -> Path:
-    return build(request, "c_runtime", ["session_runner"], "-DRILLET_SANITIZE=ON") / "tests/session/session_runner"
+    return build(request, "c_runtime", ["session_runner"], "-DRILLET_SANITIZE=ON") / "tests/program/session_runner"

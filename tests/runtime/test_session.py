@@ -40,7 +40,7 @@ def test_programs_on_one_device_share_its_transient_memory(
     request: pytest.FixtureRequest, tmp_path: Path, threads: int
 ) -> None:
     """Called in turn they compute what each computes alone, and need the arena of the largest of them."""
-    runner = build(request, "c_runtime", ["shared_device"], "-DRILLET_SANITIZE=ON") / "tests/session/shared_device"
+    runner = build(request, "c_runtime", ["shared_device"], "-DRILLET_SANITIZE=ON") / "tests/program/shared_device"
     modules = [rillet.compile(powers(size, 3), jobs=1) for size in (12, 64, 48)]
     paths = [tmp_path / f"{i}.rlm" for i in range(len(modules))]
     for module, path in zip(modules, paths, strict=True):
@@ -99,7 +99,8 @@ def test_the_task_driver_has_no_data_races(request: pytest.FixtureRequest) -> No
     names = ["test_cpu_task", "test_devices", "test_transient_pool", "test_semaphore"]
     folder = build(request, "c_runtime_tsan", names, "-DCMAKE_C_FLAGS=-fsanitize=thread -O1")
     for name in names:
-        result = subprocess.run([str(folder / "tests/hal" / name)], capture_output=True, text=True)
+        path = next(folder.glob(f"tests/*/{name}"))
+        result = subprocess.run([str(path)], capture_output=True, text=True)
         assert result.returncode == 0, f"{name}: {result.stdout[-2000:]}{result.stderr[-6000:]}"
 
 
@@ -112,14 +113,14 @@ def test_sessions_on_one_device_have_no_data_races(
     paths = [tmp_path / f"{i}.rlm" for i in range(2)]
     for path, image in zip(paths, (a.static_add(4000), a.dynamic_add()), strict=True):
         path.write_bytes(a.module(image, a.library(elf)))
-    command = [str(folder / "tests/session/concurrent_sessions"), str(threads), "40", *map(str, paths)]
+    command = [str(folder / "tests/program/concurrent_sessions"), str(threads), "40", *map(str, paths)]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-6000:]
 
 
 @pytest.mark.timeout(600)
 def test_arguments_that_cannot_be(request: pytest.FixtureRequest, elf: bytes, tmp_path: Path) -> None:
-    runner = build(request, "c_runtime", ["misuse"], "-DRILLET_SANITIZE=ON") / "tests/session/misuse"
+    runner = build(request, "c_runtime", ["misuse"], "-DRILLET_SANITIZE=ON") / "tests/program/misuse"
     (tmp_path / "m.rlm").write_bytes(a.module(a.static_add(1000), a.library(elf)))
     result = subprocess.run([str(runner), str(tmp_path / "m.rlm")], capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -12,8 +12,8 @@
 
 #include "disk.h"
 #include "printer.h"
-#include "rillet/arena.h"
-#include "rillet/library_loader.h"
+#include "rillet/base/arena.h"
+#include "rillet/hal/library.h"
 #include "rillet/session.h"
 
 enum { MODULE, KERNEL };

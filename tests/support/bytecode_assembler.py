@@ -26,7 +26,7 @@ def compile_kernels(folder: Path) -> bytes:
     flags = ["-std=c11", "-O2", "-fPIC", "-ffreestanding", "-fno-sanitize=all", "-fno-stack-protector"]
     flags += ["-fvisibility=hidden", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-g0"]
     target = ["-target", f"{platform.machine()}-linux-none"]
-    source = ["-c", str(RUNTIME / "tests" / "hal" / "kernels.c"), f"-I{RUNTIME / 'include'}", "-o", str(obj)]
+    source = ["-c", str(RUNTIME / "tests" / "kernels.c"), f"-I{RUNTIME / 'include'}", "-o", str(obj)]
     subprocess.run([*zig, "cc", *target, *flags, *source], check=True)
     link = ["-shared", "-nostdlib", "--no-undefined", "--hash-style=sysv", "--gc-sections", "--build-id=none"]
     link += ["-z", "max-page-size=4096", "-z", "norelro", "-z", "noexecstack", "-s", "-e", "rlt_kernel_query"]

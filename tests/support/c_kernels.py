@@ -18,7 +18,7 @@ from tests.support.paths import RUNTIME
 
 _INCLUDE = RUNTIME / "include"
 _PRELUDE = """
-#include "rillet/kernel_abi.h"
+#include "rillet/cpu/kernel_abi.h"
 #define BINDING(type, n) ((type*)state->bindings[n])
 #define F(n) BINDING(float, n)
 #define C(n) (state->constants[n])

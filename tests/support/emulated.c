@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rillet/kernel_abi.h"
+#include "rillet/cpu/kernel_abi.h"
 
 extern int KERNEL(const rlt_dispatch_state_t* state, const uint32_t workgroup_id[3]);
 extern void KERNEL_COUNT(const int64_t* constants, uint32_t workgroup_count[3]);

@@ -92,7 +92,7 @@ int main(void) {{
 """
 
 
-_LOADER = """#include "rillet/arena.h"
+_LOADER = """#include "rillet/base/arena.h"
 #include "rillet/session.h"
 #include "semihosting.h"
 extern const uint8_t module_file[];

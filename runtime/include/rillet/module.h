@@ -8,8 +8,8 @@
 #ifndef RILLET_MODULE_H_
 #define RILLET_MODULE_H_
 
-#include "rillet/allocator.h"
-#include "rillet/status.h"
+#include "rillet/base/allocator.h"
+#include "rillet/base/status.h"
 #include "rillet/vm.h"
 
 RLT_BEGIN_DECLS

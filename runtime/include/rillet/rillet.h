@@ -2,18 +2,18 @@
 #ifndef RILLET_RILLET_H_
 #define RILLET_RILLET_H_
 
-#include "rillet/allocator.h"
-#include "rillet/arena.h"
-#include "rillet/atomics.h"
-#include "rillet/code_memory.h"
-#include "rillet/config.h"
-#include "rillet/kernel_abi.h"
+#include "rillet/base/allocator.h"
+#include "rillet/base/arena.h"
+#include "rillet/base/atomics.h"
+#include "rillet/base/config.h"
+#include "rillet/base/object.h"
+#include "rillet/base/status.h"
+#include "rillet/base/types.h"
+#include "rillet/cpu/code_memory.h"
+#include "rillet/cpu/kernel_abi.h"
 #include "rillet/hal.h"
 #include "rillet/module.h"
-#include "rillet/object.h"
 #include "rillet/session.h"
-#include "rillet/status.h"
-#include "rillet/types.h"
 #include "rillet/vm.h"
 
 #endif  // RILLET_RILLET_H_

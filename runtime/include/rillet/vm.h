@@ -8,9 +8,9 @@
 #ifndef RILLET_VM_H_
 #define RILLET_VM_H_
 
-#include "rillet/allocator.h"
-#include "rillet/object.h"
-#include "rillet/status.h"
+#include "rillet/base/allocator.h"
+#include "rillet/base/object.h"
+#include "rillet/base/status.h"
 
 RLT_BEGIN_DECLS
 

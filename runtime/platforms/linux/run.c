@@ -2,7 +2,7 @@
 //
 // Each INPUT is a file with the elements of one input, row-major and little-endian, in the order of the model; inputs
 // need static shapes. The outputs are written to OUTPUT, one after the other, and described on standard output.
-#include "rillet/arena.h"
+#include "rillet/base/arena.h"
 #include "rillet/session.h"
 #include "system.h"
 

@@ -1,5 +1,5 @@
 // What stands before main in a program without a C library: the arguments, the auxiliary vector, memory for code.
-#include "rillet/code_memory.h"
+#include "rillet/cpu/code_memory.h"
 #include "system.h"
 
 int main(int argc, char** argv);

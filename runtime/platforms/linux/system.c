@@ -1,6 +1,6 @@
 #include "system.h"
 
-#include "rillet/code_memory.h"
+#include "rillet/cpu/code_memory.h"
 
 // Numbers of the system calls: x86-64 and 32-bit Arm have their own, the others share one table.
 #if defined(__x86_64__)

@@ -23,7 +23,7 @@ void* system_map(int file, size_t length);
 
 void system_unmap(void* start, size_t length);
 
-// Protection as in rillet/code_memory.h.
+// Protection as in rillet/cpu/code_memory.h.
 bool system_protect(void* start, size_t length, uint32_t access);
 
 _Noreturn void system_exit(int status);

@@ -1,5 +1,5 @@
 // Memory for code on processors without memory protection: a part of the RAM, from which instructions can be fetched.
-#include "rillet/code_memory.h"
+#include "rillet/cpu/code_memory.h"
 
 #ifndef CODE_MEMORY_BYTES
 #define CODE_MEMORY_BYTES 65536

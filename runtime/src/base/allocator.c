@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #endif
 
-#include "rillet/allocator.h"
+#include "rillet/base/allocator.h"
 
 #include "base/checked_math.h"
 #include "base/strings.h"

@@ -1,4 +1,4 @@
-#include "rillet/arena.h"
+#include "rillet/base/arena.h"
 
 // Before every block; blocks follow each other without gaps.
 typedef struct header_t {

@@ -2,7 +2,7 @@
 #ifndef RILLET_BASE_CHECKED_MATH_H_
 #define RILLET_BASE_CHECKED_MATH_H_
 
-#include "rillet/config.h"
+#include "rillet/base/config.h"
 
 static inline bool rlt_checked_add_size(size_t a, size_t b, size_t* out) {
   *out = a + b;

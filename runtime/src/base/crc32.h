@@ -2,7 +2,7 @@
 #ifndef RILLET_BASE_CRC32_H_
 #define RILLET_BASE_CRC32_H_
 
-#include "rillet/config.h"
+#include "rillet/base/config.h"
 
 // The CRC of `length` bytes following those whose CRC is `previous`; 0 to begin.
 uint32_t rlt_crc32(uint32_t previous, const void* data, size_t length);

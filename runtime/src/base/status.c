@@ -1,4 +1,4 @@
-#include "rillet/status.h"
+#include "rillet/base/status.h"
 
 #include <stdarg.h>
 

@@ -3,7 +3,7 @@
 #ifndef RILLET_BASE_STRINGS_H_
 #define RILLET_BASE_STRINGS_H_
 
-#include "rillet/config.h"
+#include "rillet/base/config.h"
 
 #ifdef RLT_FREESTANDING
 void* memcpy(void* restrict destination, const void* restrict source, size_t length);

@@ -1,4 +1,4 @@
-#include "rillet/types.h"
+#include "rillet/base/types.h"
 
 typedef struct type_info_t {
   uint8_t size;

@@ -1,4 +1,4 @@
-#include "rillet/buffer.h"
+#include "rillet/hal/buffer.h"
 
 #include "base/checked_math.h"
 

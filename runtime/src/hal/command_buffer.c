@@ -1,4 +1,4 @@
-#include "rillet/command_buffer.h"
+#include "rillet/hal/command_buffer.h"
 
 #include "base/checked_math.h"
 #include "base/strings.h"

@@ -1,4 +1,4 @@
-#include "rillet/device.h"
+#include "rillet/hal/device.h"
 
 #include "hal/transient_pool.h"
 

@@ -2,7 +2,7 @@
 #ifndef RILLET_HAL_ELEMENT_H_
 #define RILLET_HAL_ELEMENT_H_
 
-#include "rillet/types.h"
+#include "rillet/base/types.h"
 
 // The element at `data` as the VM holds it: integers sign- or zero-extended, floats as the bits of a double. False for
 // types the VM cannot hold (complex).

@@ -1,7 +1,7 @@
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE
 #endif
-#include "rillet/semaphore.h"
+#include "rillet/hal/semaphore.h"
 
 #ifndef RLT_FREESTANDING
 #include <errno.h>

@@ -57,7 +57,7 @@ rlt_status_t rlt_device_acquire_transient(rlt_device_t* device, uint64_t length,
   pooled_buffer_t* pooled = take_idle(device, length);
   if (!pooled) {
     rlt_buffer_t* storage = NULL;
-    RLT_RETURN_IF_ERROR(rlt_device_allocate(device, rlt_buffer_params_default(), length, error, &storage));
+    RLT_RETURN_IF_ERROR(device->vtable->allocate(device, rlt_buffer_params_default(), length, error, &storage));
     void* block = NULL;
     const rlt_status_t status = rlt_allocator_allocate(device->allocator, sizeof(pooled_buffer_t), error, &block);
     if (status != RLT_OK) {

@@ -7,7 +7,7 @@
 #ifndef RILLET_MODULE_FLATBUFFER_H_
 #define RILLET_MODULE_FLATBUFFER_H_
 
-#include "rillet/status.h"
+#include "rillet/base/status.h"
 
 typedef enum fb_kind_t {
   FB_SCALAR,         // `size` bytes in the table

@@ -4,7 +4,7 @@
 #include "base/crc32.h"
 #include "base/strings.h"
 #include "module/flatbuffer.h"
-#include "rillet/types.h"
+#include "rillet/base/types.h"
 
 // The schema, runtime/schema/rillet.fbs: fields in the order of their ids, and the ids by name.
 

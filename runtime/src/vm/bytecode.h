@@ -2,7 +2,7 @@
 #ifndef RILLET_VM_BYTECODE_H_
 #define RILLET_VM_BYTECODE_H_
 
-#include "rillet/config.h"
+#include "rillet/base/config.h"
 
 enum {
   OP_TRAP = 0,

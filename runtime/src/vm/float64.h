@@ -3,7 +3,7 @@
 #define RILLET_VM_FLOAT64_H_
 
 #include "base/strings.h"
-#include "rillet/config.h"
+#include "rillet/base/config.h"
 
 static inline double f64_of_bits(int64_t bits) {
   double value;

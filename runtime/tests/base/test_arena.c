@@ -1,5 +1,5 @@
 #include "harness.h"
-#include "rillet/arena.h"
+#include "rillet/base/arena.h"
 
 enum { SIZE = 4096, BLOCKS = 24 };
 

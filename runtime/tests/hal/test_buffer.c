@@ -1,5 +1,5 @@
 #include "harness.h"
-#include "rillet/buffer.h"
+#include "rillet/hal/buffer.h"
 
 static int released;
 

@@ -1,4 +1,4 @@
-#include "hal/recording.h"
+#include "recording.h"
 
 static rlt_error_t error;
 

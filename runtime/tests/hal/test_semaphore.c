@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "harness.h"
-#include "rillet/semaphore.h"
+#include "rillet/hal/semaphore.h"
 
 static rlt_error_t error;
 

@@ -25,27 +25,28 @@ class Configuration:
 
 
 _COMMON_PARTS = ("RLT_HAVE_VM", "RLT_HAVE_MODULE", "RLT_HAVE_CPU_SYNC")
-_NEED_A_C_LIBRARY = frozenset({"code_memory.c", "system_library.c", "file.c"})
+_NEED_A_C_LIBRARY = frozenset({"code_memory.c", "file.c", "system.c", "task.c", "thread_pool.c"})
 
 # Kernels are linked in; errors are status codes.
 STATIC = Configuration(
     definitions=("RLT_FREESTANDING", "RLT_SINGLE_THREADED", "RLT_NO_ERROR_MESSAGES"),
     parts=(*_COMMON_PARTS, "RLT_HAVE_STATIC_LOADER"),
-    left_out=_NEED_A_C_LIBRARY | {"embedded_elf.c"},
+    left_out=_NEED_A_C_LIBRARY | {"elf.c"},
 )
 # Kernels are loaded from module files.
 MODULE = Configuration(
     definitions=("RLT_FREESTANDING", "RLT_SINGLE_THREADED"),
     parts=(*_COMMON_PARTS, "RLT_HAVE_ELF_LOADER"),
-    left_out=_NEED_A_C_LIBRARY | {"static_library.c"},
+    left_out=_NEED_A_C_LIBRARY | {"static.c"},
 )
 
-_FOLDERS = ("base", "drivers", "drivers/cpu_sync", "hal", "loaders", "module", "session", "vm")
+_FOLDERS = ("base", "drivers/cpu", "drivers/cpu/loaders", "hal", "module", "program", "vm")
 
 
 def headers() -> Mapping[str, str]:
     """The public headers by path, ``rillet/session.h`` and so on."""
-    return {f"rillet/{p.name}": p.read_text("utf-8") for p in sorted((root() / "include" / "rillet").glob("*.h"))}
+    include = root() / "include"
+    return {p.relative_to(include).as_posix(): p.read_text("utf-8") for p in sorted(include.rglob("*.h"))}
 
 
 def build(target: Target, configuration: Configuration, directory: Path | None) -> bytes:

@@ -23,7 +23,7 @@ from rillet.module import CompiledLibrary, write_module
 from rillet.module.library import STATIC
 
 _RUN = """// Runs the model: reads the inputs, writes the outputs. The first call loads it. Returns 0, or the status
-// code of what failed (rillet/status.h). Not reentrant: calls share the working memory.
+// code of what failed (rillet/base/status.h). Not reentrant: calls share the working memory.
 {signature};
 
 // Bytes of the working memory that have been needed so far.
@@ -119,7 +119,7 @@ def source(build: Build, name: str, module_length: int) -> str:
     upper = name.upper()
     wrapped = "".join(_wrap(n, p, upper) for n, p in enumerate(inputs))
     taken = "".join(_take(n, p) for n, p in enumerate(outputs))
-    includes = f'#include "{name}.h"\n\n#include "rillet/arena.h"\n#include "rillet/session.h"\n'
+    includes = f'#include "{name}.h"\n\n#include "rillet/base/arena.h"\n#include "rillet/session.h"\n'
     parts = [includes, abi_check(build.target)]
     parts.append(ARENA.format(upper=upper))
     parts.append(

@@ -1,0 +1,375 @@
+// The "hal.*" functions that programs import: thin, checked doors to the layer below.
+#include "base/checked_math.h"
+#include "base/strings.h"
+#include "hal/element.h"
+#include "program/hal_imports.h"
+
+// Binding tables up to this size need no allocation.
+enum { TABLE_ON_STACK = 64 };
+
+// Far from overflow, so that offsets into memory shared by several tensors do not overflow either.
+static const int64_t MAX_TENSOR_BYTES = INT64_C(1) << 55;
+
+struct rlt_hal_imports_t {
+  rlt_allocator_t allocator;
+  rlt_device_t* device;
+  rlt_library_t* library;
+  const char* (*input_name)(void* self, int64_t argument);
+  const char* (*message)(void* self, int64_t ordinal);
+  void* text_self;
+  uint32_t constant_count;
+  rlt_buffer_t* constants[];
+};
+
+static rlt_status_t wrong_type(const rlt_object_t* object, const rlt_object_type_t* type, rlt_error_t* error) {
+  return rlt_error_set(error, RLT_INVALID_ARGUMENT, "expected a %s, got %s", type->name,
+                       object ? object->type->name : "null");
+}
+
+// Declares `name`, reference argument `index` of the call; fails unless it is of the type.
+#define REF_ARGUMENT(c_type, name, index, object_type)                                      \
+  if (RLT_UNLIKELY(!rlt_object_is(call->ref_arguments[index], &object_type))) {             \
+    return wrong_type(call->ref_arguments[index], &object_type, error);                     \
+  }                                                                                         \
+  c_type* name = (c_type*)call->ref_arguments[index]
+
+static rlt_status_t out_of_range(const char* what, int64_t value, rlt_error_t* error) {
+  return rlt_error_set(error, RLT_OUT_OF_RANGE, "%s is %lld", what, (long long)value);
+}
+
+// Fails unless integer argument `index` of the call is from 0 to `limit`.
+#define CHECK_RANGE(index, what, limit)                                                             \
+  if (RLT_UNLIKELY((uint64_t)call->int_arguments[index] > (uint64_t)(limit))) {                     \
+    return out_of_range(what, call->int_arguments[index], error);                                       \
+  }
+
+static rlt_status_t hal_constant(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  const uint64_t ordinal = (uint64_t)call->int_arguments[0];
+  if (ordinal >= imports->constant_count) {
+    return rlt_error_set(error, RLT_OUT_OF_RANGE, "constant %lld is not below %u", (long long)ordinal,
+                         imports->constant_count);
+  }
+  rlt_buffer_retain(imports->constants[ordinal]);
+  call->ref_results[0] = &imports->constants[ordinal]->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_buffer_allocate(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  CHECK_RANGE(0, "a buffer's size", INT64_MAX);
+  rlt_buffer_t* buffer = NULL;
+  RLT_RETURN_IF_ERROR(rlt_device_allocate(imports->device, rlt_buffer_params_default(),
+                                          (uint64_t)call->int_arguments[0], error, &buffer));
+  call->ref_results[0] = &buffer->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_buffer_transient(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  CHECK_RANGE(0, "a buffer's size", INT64_MAX);
+  rlt_buffer_t* buffer = NULL;
+  RLT_RETURN_IF_ERROR(rlt_device_acquire_transient(imports->device, (uint64_t)call->int_arguments[0], error, &buffer));
+  call->ref_results[0] = &buffer->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_buffer_subspan(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  REF_ARGUMENT(rlt_buffer_t, buffer, 0, rlt_buffer_type);
+  rlt_buffer_t* span = NULL;
+  RLT_RETURN_IF_ERROR(rlt_buffer_subspan(buffer, (uint64_t)call->int_arguments[0], (uint64_t)call->int_arguments[1],
+                                         imports->allocator, error, &span));
+  call->ref_results[0] = &span->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_buffer_load(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_buffer_t, buffer, 0, rlt_buffer_type);
+  const int64_t element_type = call->int_arguments[1];
+  void* data = NULL;
+  RLT_RETURN_IF_ERROR(rlt_buffer_map(buffer, (uint64_t)call->int_arguments[0], rlt_element_type_size(element_type),
+                                     RLT_ACCESS_READ, error, &data));
+  if (rlt_element_load(element_type, data, &call->int_results[0])) return RLT_OK;
+  return rlt_error_set(error, RLT_INVALID_ARGUMENT, "cannot load an element of type %s (%lld)",
+                       rlt_element_type_name(element_type), (long long)element_type);
+}
+
+static rlt_status_t hal_view_create(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  REF_ARGUMENT(rlt_buffer_t, buffer, 0, rlt_buffer_type);
+  rlt_buffer_view_t* view = NULL;
+  RLT_RETURN_IF_ERROR(rlt_buffer_view_create(buffer, call->int_arguments[0], call->int_argument_count - 1,
+                                             call->int_arguments + 1, imports->allocator, error, &view));
+  call->ref_results[0] = &view->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_view_buffer(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_buffer_view_t, view, 0, rlt_buffer_view_type);
+  rlt_buffer_retain(view->buffer);
+  call->ref_results[0] = &view->buffer->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_view_dim(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_buffer_view_t, view, 0, rlt_buffer_view_type);
+  const uint64_t axis = (uint64_t)call->int_arguments[0];
+  if (axis >= view->rank) {
+    return rlt_error_set(error, RLT_OUT_OF_RANGE, "axis %lld of a tensor of rank %u", (long long)axis, view->rank);
+  }
+  call->int_results[0] = view->dims[axis];
+  return RLT_OK;
+}
+
+// Puts the name of an input before a message about it.
+static void blame_input(const rlt_hal_imports_t* imports, int64_t argument, rlt_error_t* error) {
+  const char* name = imports->input_name ? imports->input_name(imports->text_self, argument) : NULL;
+  if (name) {
+    rlt_error_prefix(error, "input '%.*s': ", 64, name);
+  } else {
+    rlt_error_prefix(error, "input %lld: ", (long long)argument);
+  }
+}
+
+// view, argument, element type, rank, dimensions
+static rlt_status_t hal_view_check(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  REF_ARGUMENT(rlt_buffer_view_t, view, 0, rlt_buffer_view_type);
+  const int64_t argument = call->int_arguments[0], element_type = call->int_arguments[1], rank = call->int_arguments[2];
+  if (view->element_type != element_type) {
+    rlt_error_set(error, RLT_INVALID_ARGUMENT, "expected element type %s, got %s", rlt_element_type_name(element_type),
+                  rlt_element_type_name(view->element_type));
+    blame_input(imports, argument, error);
+    return RLT_INVALID_ARGUMENT;
+  }
+  if (view->rank != rank) {
+    rlt_error_set(error, RLT_INVALID_ARGUMENT, "expected rank %lld, got %u", (long long)rank, view->rank);
+    blame_input(imports, argument, error);
+    return RLT_INVALID_ARGUMENT;
+  }
+  if (call->int_argument_count - 3 != view->rank) {
+    return rlt_error_set(error, RLT_INVALID_ARGUMENT, "hal.view.check was given %u dimensions for rank %lld",
+                         call->int_argument_count - 3, (long long)rank);
+  }
+  for (uint32_t i = 0; i < view->rank; ++i) {
+    const int64_t expected = call->int_arguments[3 + i];
+    if (expected < 0 || expected == view->dims[i]) continue;
+    rlt_error_set(error, RLT_INVALID_ARGUMENT, "expected %lld in dimension %u, got %lld", (long long)expected, i,
+                  (long long)view->dims[i]);
+    blame_input(imports, argument, error);
+    return RLT_INVALID_ARGUMENT;
+  }
+  return RLT_OK;
+}
+
+// argument, axis, actual, expected
+static rlt_status_t hal_check_dim(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const int64_t actual = call->int_arguments[2], expected = call->int_arguments[3];
+  if (RLT_LIKELY(actual == expected)) return RLT_OK;
+  rlt_error_set(error, RLT_INVALID_ARGUMENT, "dimension %lld is %lld, but must be %lld to agree with other inputs",
+                (long long)call->int_arguments[1], (long long)actual, (long long)expected);
+  blame_input((const rlt_hal_imports_t*)self, call->int_arguments[0], error);
+  return RLT_INVALID_ARGUMENT;
+}
+
+static const char* check_message(const rlt_hal_imports_t* imports, int64_t ordinal) {
+  const char* text = imports->message ? imports->message(imports->text_self, ordinal) : NULL;
+  return text ? text : "a check of the program failed";
+}
+
+// The last "{}" in the first `length` bytes of `text`, or `length` when there is none.
+static size_t last_placeholder(const char* text, size_t length) {
+  for (size_t i = length; i-- > 0;) {
+    if (i + 1 < length && text[i] == '{' && text[i + 1] == '}') return i;
+  }
+  return length;
+}
+
+// condition, message, actual, expected: the two numbers stand for the last two "{}" of the message.
+static rlt_status_t hal_check_assert(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  if (RLT_LIKELY(call->int_arguments[0])) return RLT_OK;
+  const char* text = check_message((const rlt_hal_imports_t*)self, call->int_arguments[1]);
+  const size_t length = rlt_string_length(text), second = last_placeholder(text, length), first = last_placeholder(text, second);
+  if (first == second) return rlt_error_set(error, RLT_INVALID_ARGUMENT, "%s", text);
+  return rlt_error_set(error, RLT_INVALID_ARGUMENT, "%.*s%lld%.*s%lld%s", (int)first, text,
+                       (long long)call->int_arguments[2], (int)(second - first - 2), text + first + 2,
+                       (long long)call->int_arguments[3], text + second + 2);
+}
+
+// message, bytes, dimensions: a tensor of as many bytes times the product of the dimensions can be addressed.
+static rlt_status_t hal_check_size(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  const char* text = check_message(imports, call->int_arguments[0]);
+  const uint32_t count = call->int_argument_count;
+  int64_t size = call->int_arguments[1];
+  bool fits = true, empty = size == 0;
+  for (uint32_t i = 2; i < count; ++i) {
+    const int64_t dim = call->int_arguments[i];
+    if (RLT_UNLIKELY(dim < 0)) {
+      return rlt_error_set(error, RLT_INVALID_ARGUMENT, "%s: a dimension of %lld", text, (long long)dim);
+    }
+    empty = empty || dim == 0;
+    fits = fits && rlt_checked_mul_i64(size, dim, &size) && size <= MAX_TENSOR_BYTES;
+  }
+  if (RLT_LIKELY(fits || empty)) return RLT_OK;
+  rlt_error_set(error, RLT_OUT_OF_RANGE, " is too large");
+  for (uint32_t i = count; i-- > 2;) {
+    rlt_error_prefix(error, i > 2 ? " x %lld" : "%lld", (long long)call->int_arguments[i]);
+  }
+  rlt_error_prefix(error, "%s: a tensor of ", text);
+  return RLT_OUT_OF_RANGE;
+}
+
+static rlt_status_t hal_cmd_create(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  CHECK_RANGE(0, "the number of slots", UINT32_MAX);
+  rlt_command_buffer_t* commands = NULL;
+  RLT_RETURN_IF_ERROR(rlt_command_buffer_create((uint32_t)call->int_arguments[0], imports->library,
+                                                imports->allocator, error, &commands));
+  call->ref_results[0] = &commands->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_cmd_constants(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  return rlt_command_buffer_constants(commands, call->int_argument_count, call->int_arguments, error);
+}
+
+// binding, slot, offset, length, access
+static rlt_status_t hal_cmd_bind(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  CHECK_RANGE(0, "a binding", UINT32_MAX);
+  CHECK_RANGE(1, "a slot", UINT32_MAX);
+  CHECK_RANGE(4, "an access", RLT_ACCESS_ALL);
+  const rlt_binding_t range = {(uint32_t)call->int_arguments[1], (uint32_t)call->int_arguments[4],
+                               (uint64_t)call->int_arguments[2], (uint64_t)call->int_arguments[3]};
+  return rlt_command_buffer_bind(commands, (uint32_t)call->int_arguments[0], range, error);
+}
+
+static rlt_status_t hal_cmd_dispatch(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  CHECK_RANGE(0, "a dispatch entry", UINT32_MAX);
+  return rlt_command_buffer_dispatch(commands, (uint32_t)call->int_arguments[0], error);
+}
+
+// slot, offset, length, pattern, pattern size
+static rlt_status_t hal_cmd_fill(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  CHECK_RANGE(0, "a slot", UINT32_MAX);
+  CHECK_RANGE(4, "a pattern's size", 8);
+  return rlt_command_buffer_fill(commands, (uint32_t)call->int_arguments[0], (uint64_t)call->int_arguments[1],
+                                 (uint64_t)call->int_arguments[2], (uint64_t)call->int_arguments[3],
+                                 (uint32_t)call->int_arguments[4], error);
+}
+
+// target slot, target offset, source slot, source offset, length
+static rlt_status_t hal_cmd_copy(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  CHECK_RANGE(0, "a slot", UINT32_MAX);
+  CHECK_RANGE(2, "a slot", UINT32_MAX);
+  return rlt_command_buffer_copy(commands, (uint32_t)call->int_arguments[0], (uint64_t)call->int_arguments[1],
+                                 (uint32_t)call->int_arguments[2], (uint64_t)call->int_arguments[3],
+                                 (uint64_t)call->int_arguments[4], error);
+}
+
+static rlt_status_t hal_cmd_barrier(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  return rlt_command_buffer_barrier(commands, error);
+}
+
+static rlt_status_t hal_cmd_end(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  return rlt_command_buffer_end(commands, error);
+}
+
+static rlt_status_t hal_execute(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  const uint32_t count = call->ref_argument_count - 1;
+  for (uint32_t i = 1; i <= count; ++i) {
+    const rlt_object_t* object = call->ref_arguments[i];
+    if (object && object->type != &rlt_buffer_type) return wrong_type(object, &rlt_buffer_type, error);
+  }
+  rlt_buffer_t* on_stack[TABLE_ON_STACK];
+  void* block = NULL;
+  if (count > TABLE_ON_STACK) {
+    RLT_RETURN_IF_ERROR(rlt_allocator_allocate_array(imports->allocator, count, sizeof(rlt_buffer_t*), error, &block));
+  }
+  rlt_buffer_t** table = block ? (rlt_buffer_t**)block : on_stack;
+  for (uint32_t i = 0; i < count; ++i) table[i] = (rlt_buffer_t*)call->ref_arguments[1 + i];
+  const rlt_status_t status = rlt_device_execute(imports->device, commands, count, table, error);
+  rlt_allocator_free(imports->allocator, block);
+  return status;
+}
+
+static const rlt_vm_native_function_t natives[] = {
+    {"hal.constant", "i", "r", hal_constant},
+    {"hal.buffer.allocate", "i", "r", hal_buffer_allocate},
+    {"hal.buffer.transient", "i", "r", hal_buffer_transient},
+    {"hal.buffer.subspan", "rii", "r", hal_buffer_subspan},
+    {"hal.buffer.load", "rii", "i", hal_buffer_load},
+    {"hal.view.create", "rii*", "r", hal_view_create},
+    {"hal.view.buffer", "r", "r", hal_view_buffer},
+    {"hal.view.dim", "ri", "i", hal_view_dim},
+    {"hal.view.check", "riiii*", "", hal_view_check},
+    {"hal.check.dim", "iiii", "", hal_check_dim},
+    {"hal.check.assert", "iiii", "", hal_check_assert},
+    {"hal.check.size", "iii*", "", hal_check_size},
+    {"hal.cmd.create", "i", "r", hal_cmd_create},
+    {"hal.cmd.constants", "ri*", "", hal_cmd_constants},
+    {"hal.cmd.bind", "riiiii", "", hal_cmd_bind},
+    {"hal.cmd.dispatch", "ri", "", hal_cmd_dispatch},
+    {"hal.cmd.fill", "riiiii", "", hal_cmd_fill},
+    {"hal.cmd.copy", "riiiii", "", hal_cmd_copy},
+    {"hal.cmd.barrier", "r", "", hal_cmd_barrier},
+    {"hal.cmd.end", "r", "", hal_cmd_end},
+    {"hal.execute", "rr*", "", hal_execute},
+};
+
+rlt_status_t rlt_hal_imports_create(const rlt_hal_imports_params_t* params, rlt_allocator_t allocator,
+                                   rlt_error_t* error, rlt_hal_imports_t** out_imports) {
+  *out_imports = NULL;
+  void* block = NULL;
+  RLT_RETURN_IF_ERROR(rlt_allocator_allocate(
+      allocator, sizeof(rlt_hal_imports_t) + params->constant_count * sizeof(rlt_buffer_t*), error, &block));
+  rlt_hal_imports_t* imports = (rlt_hal_imports_t*)block;
+  imports->allocator = allocator;
+  imports->input_name = params->input_name;
+  imports->message = params->message;
+  imports->text_self = params->text_self;
+  rlt_device_retain(params->device);
+  imports->device = params->device;
+  rlt_library_retain(params->library);
+  imports->library = params->library;
+  imports->constant_count = params->constant_count;
+  for (uint32_t i = 0; i < params->constant_count; ++i) {
+    rlt_buffer_retain(params->constants[i]);
+    imports->constants[i] = params->constants[i];
+  }
+  *out_imports = imports;
+  return RLT_OK;
+}
+
+void rlt_hal_imports_destroy(rlt_hal_imports_t* imports) {
+  if (!imports) return;
+  for (uint32_t i = 0; i < imports->constant_count; ++i) rlt_buffer_release(imports->constants[i]);
+  rlt_library_release(imports->library);
+  rlt_device_release(imports->device);
+  rlt_allocator_free(imports->allocator, imports);
+}
+
+rlt_vm_native_module_t rlt_hal_imports_natives(rlt_hal_imports_t* imports) {
+  const rlt_vm_native_module_t table = {imports, natives, sizeof(natives) / sizeof(natives[0])};
+  return table;
+}
