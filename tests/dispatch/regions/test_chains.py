@@ -136,7 +136,7 @@ def test_what_is_added_behind_a_chain_keeps_its_memory() -> None:
     assert "flow.may_alias" not in function.attributes
     (text,) = [text for other, text in kernel_texts(program) if other == name]
     with make_context():
-        assert choose(KernelFunction(ir.Module.parse(text)), targets.get("x86-64-v3")).name == "chain"
+        assert choose(KernelFunction(ir.Module.parse(text)), targets.get("x86-64-v3")).strategy.name == "chain"
 
 
 def test_few_rows_read_their_keys_once() -> None:

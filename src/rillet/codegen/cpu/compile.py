@@ -1,6 +1,8 @@
-"""Compiles one kernel: analyse, choose a strategy, emit the kernel, lower it, generate the object."""
+"""Compiles one kernel: analyse and rewrite it, choose a strategy, emit the kernel, lower it, generate the object."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from torch_mlir import ir
 
@@ -12,12 +14,21 @@ from rillet.codegen.cpu.object_code.stack import stack_bytes
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.result import CodegenOptions, CompiledKernel
-from rillet.codegen.rewrites.collapse import collapse
 from rillet.codegen.rewrites.float_sums import sum_in_floats
 from rillet.codegen.rewrites.group_columns import merge_group_columns
-from rillet.codegen.rewrites.unshare_empties import separate
+from rillet.codegen.rewrites.unshare_empties import unshare_empties
 from rillet.errors import CompileError
 from rillet.ir import thread_context
+
+Rewrite = Callable[[KernelFunction, CpuTarget], bool]
+"""Changes a kernel's function in place; False where there is nothing to do. What was analysed is stale afterwards."""
+
+# Each leaves the kernel in the form in which it came.
+REWRITES: tuple[Rewrite, ...] = (
+    lambda function, _: unshare_empties(function),  # first: the others follow a result to what it starts from
+    merge_group_columns,  # may turn a contraction of groups into a reduction of windows ...
+    sum_in_floats,  # ... whose operands vary along the columns, as this one wants them
+)
 
 
 def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None = None) -> CompiledKernel:
@@ -28,53 +39,31 @@ def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None 
     """
     options = options or CodegenOptions()
     with thread_context(), ir.Location.unknown():
-        try:
-            parsed = _kernel_module(ir.Module.parse(text))
-        except ir.MLIRError as error:
-            raise CompileError(f"the kernel's text is not valid MLIR: {error}") from error
-        separate(parsed)
-        function = KernelFunction(parsed, options.knobs)
-        if merge_group_columns(function, target):
-            function = KernelFunction(function.module, options.knobs)
-        if sum_in_floats(function, target):
-            function = KernelFunction(function.module, options.knobs)
-        strategy = strategies.choose(function, target)
-        if getattr(strategy, "collapses", False) and collapse(function):
-            function = KernelFunction(function.module, options.knobs)
-            strategy = strategies.choose(function, target)
-        kernel = KernelBuilder(function, target)
-        strategy.emit(function, kernel, target)
+        function = rewritten(KernelFunction(_parsed(text), options.knobs), target)
+        chosen = strategies.choose(function, target)
+        kernel = KernelBuilder(chosen.function, target)
+        chosen.strategy.emit(chosen.plan, kernel)
         module = kernel.finish()
         printed = str(module) if options.keep_intermediates else ""
         legalize.run(module, target)
-        name = function.name
-        scalars = [str(s.type) for s in function.scalars]
-        lowered = llvm.wrap(
-            llvm.lower(module, target),
-            name,
-            function.binding_count,
-            scalars,
-            target,
-            optimize_for_size=options.optimize_for_size,
-        )
+        lowered = _lowered(module, kernel, target, options)
     object_options = llvm.ObjectOptions(
-        optimize_for_size=options.optimize_for_size,
-        vectorize_loops=getattr(strategy, "vectorize_loops", False),
+        optimize_for_size=options.optimize_for_size, vectorize_loops=chosen.strategy.vectorize_loops
     )
     want_assembly = options.keep_intermediates or target.deployment.stack_bound
     blob, assembly = llvm.emit(lowered, target, object_options, assembly=want_assembly)
     missing = object_file.undefined_symbols(blob)
     if missing:
         raise CompileError(
-            f"kernel @{name}: the code for {target.name} calls {', '.join(missing)}, which no kernel may"
+            f"kernel @{function.name}: the code for {target.name} calls {', '.join(missing)}, which no kernel may"
         )
     return CompiledKernel(
-        name=name,
+        name=function.name,
         object=blob,
         binding_count=function.binding_count,
         constant_count=function.constant_count,
         local_memory_size=kernel.local_memory_size,
-        strategy=strategy.name,
+        strategy=chosen.strategy.name,
         kernel=printed,
         llvm_ir=lowered if options.keep_intermediates else "",
         assembly=assembly if options.keep_intermediates else "",
@@ -84,10 +73,33 @@ def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None 
     )
 
 
-def _kernel_module(module: ir.Module) -> ir.Module:
-    """The module that holds the function: the printed module itself, or the only one nested in it."""
-    operations = list(module.body.operations)
-    if len(operations) == 1 and operations[0].operation.name == "builtin.module":
-        nested = str(operations[0])
-        return ir.Module.parse(nested)
-    return module
+def rewritten(function: KernelFunction, target: CpuTarget) -> KernelFunction:
+    """The kernel after all rewrites."""
+    for rewrite in REWRITES:
+        if rewrite(function, target):
+            function = function.analysed_anew()
+    return function
+
+
+def _parsed(text: str) -> ir.Module:
+    """The module that holds the function: that of the text, or the only one nested in it."""
+    try:
+        module = ir.Module.parse(text)
+        operations = list(module.body.operations)
+        is_nested = len(operations) == 1 and operations[0].operation.name == "builtin.module"
+        return ir.Module.parse(str(operations[0])) if is_nested else module
+    except ir.MLIRError as error:
+        raise CompileError(f"the kernel's text is not valid MLIR: {error}") from error
+
+
+def _lowered(module: ir.Module, kernel: KernelBuilder, target: CpuTarget, options: CodegenOptions) -> str:
+    """LLVM IR of the kernel under the C ABI."""
+    function = kernel.function
+    return llvm.wrap(
+        llvm.lower(module, target),
+        function.name,
+        function.binding_count,
+        [str(scalar.type) for scalar in function.scalars],
+        target,
+        optimize_for_size=options.optimize_for_size,
+    )

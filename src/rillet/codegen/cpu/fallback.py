@@ -32,15 +32,20 @@ _BUFFERIZE = (
 _LOOPS = ("convert-linalg-to-loops", "canonicalize", "cse")
 
 
-class _Fallback:
+class FallbackStrategy:
+    """See the module's docstring."""
+
     name = "fallback"
     vectorize_loops = True
     collapses = False
 
-    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
-        return True
+    def plan(self, function: KernelFunction, target: CpuTarget) -> KernelFunction | None:
+        """The kernel itself: there is nothing to decide."""
+        return function
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
+    def emit(self, plan: KernelFunction, kernel: KernelBuilder) -> None:
+        """Emit the kernel."""
+        function = plan
         _separate_starts(function)
         _update_in_place(function)
         _pad_in_place(function)
@@ -302,4 +307,4 @@ def _operations(op: ir.Operation, names: tuple[str, ...]) -> list[ir.Operation]:
     return found
 
 
-STRATEGY = _Fallback()
+STRATEGY = FallbackStrategy()

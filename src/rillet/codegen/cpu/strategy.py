@@ -1,32 +1,32 @@
-"""What a code generation strategy is: a module-level object that recognizes a kernel by its structure and emits its
-kernel."""
+"""What a code generation strategy is: a module-level object that recognizes a kernel by its structure, decides how it
+is cut, and emits it."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.recognize.kernel_function import KernelFunction
 
+P = TypeVar("P")
 
-class Strategy(Protocol):
-    """One way to generate code. Strategies are tried in the order of ``strategies.ALL``; the first match emits.
 
-    ``emit`` calls ``kernel.grid(...)`` once and emits inside ``with kernel.body():``. It must write every element of
-    every result, each by exactly one workgroup, and may read tied or aliasing arguments only as
-    ``KernelFunction.may_alias``
-    allows.
-    """
+class Strategy(Protocol[P]):
+    """One way to generate code; ``P`` is what it decides about a kernel. ``strategies.STRATEGIES`` has all of them."""
 
     name: str
-    # Optional, False when absent: ``vectorize_loops``: LLVM should vectorize and unroll the loops, for they are scalar;
-    # ``collapses``: merge dimensions that all ops treat alike before emitting (``collapse``).
+    vectorize_loops: bool  # LLVM should vectorize and unroll the loops, for they are scalar
+    collapses: bool  # the kernel's dimensions that all ops treat alike are merged, and the strategies asked again
 
-    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
-        """True when this strategy can generate the dispatch. Emits nothing and must not raise."""
+    def plan(self, function: KernelFunction, target: CpuTarget) -> P | None:
+        """What to do with a kernel; None where another strategy must take it. Emits nothing and must not raise."""
         ...
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
-        """Emit the kernel."""
+    def emit(self, plan: P, kernel: KernelBuilder) -> None:
+        """Emit the kernel as planned: call ``kernel.grid(...)`` once and emit inside ``with kernel.body():``.
+
+        The code must write every element of every result, each by exactly one workgroup, and may read tied or aliasing
+        arguments only as ``KernelFunction.may_alias`` allows.
+        """
         ...

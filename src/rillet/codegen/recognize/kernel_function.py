@@ -82,6 +82,10 @@ class KernelFunction:
                     f"but flow.dims lists {len(port.dims)}"
                 )
 
+    def analysed_anew(self) -> KernelFunction:
+        """The same kernel, after its function was rewritten."""
+        return KernelFunction(self.module, self.knobs)
+
     @cached_property
     def tied(self) -> dict[int, int]:
         """Result number → the argument number whose memory it updates in place."""

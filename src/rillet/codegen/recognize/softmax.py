@@ -1,6 +1,6 @@
 """Finds the parts of a softmax, of which more is known than their ops say.
 
-Marked are, where ``m`` is the maximum of the ``x`` of one row:
+They are, where ``m`` is the maximum of the ``x`` of one row:
 
 - the exponential of ``x - m``, which never sees a positive number;
 - its division by the sum of the row's exponentials: the quotient lies between 0 and 1, and the divisor is the same for
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.codegen.recognize.accumulation import QUIET, combinations_of
+from rillet.codegen.recognize.accumulation import combinations_of
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.ir.rewrite import defining, is_defined_by
@@ -26,25 +26,7 @@ SCALED = "rillet.scaled"  # on such a math.exp: it may be too large by one power
 _WIDE_ENOUGH = ir.F32Type | ir.F64Type
 
 
-def mark(function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension]) -> None:
-    """Mark every such op whose maximum and sum are those of one row: all their dimensions are ``fixed``."""
-    rows = _Rows(function, dimensions, fixed)
-    for generic in function.generics:
-        if not generic.is_parallel:
-            continue
-        for op in generic.body.operations:
-            if op.operation.name == "math.exp" and rows.is_nonpositive(op.operation.results[0]):
-                op.operation.attributes[NONPOSITIVE] = ir.UnitAttr.get()
-            if op.operation.name == "arith.divf" and rows.is_share(generic, op.operation):
-                op.operation.attributes[SHARE] = ir.UnitAttr.get()
-    for generic in function.reductions:
-        exponential = rows.closed_softmax(generic)
-        if exponential is not None:
-            _combining(generic).attributes[QUIET] = ir.UnitAttr.get()
-            exponential.attributes[SCALED] = ir.UnitAttr.get()
-
-
-class _Rows:
+class SoftmaxRows:
     """What holds within a row: at a point of the ``fixed`` dimensions."""
 
     def __init__(self, function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension]):
@@ -130,7 +112,7 @@ class _Rows:
         if not combinations or combinations[0].op != op or not loops <= self._fixed:
             return None
         accumulator = list(generic.body.arguments)[-1]
-        (element,) = [v for v in _combining(generic).operands if v != accumulator]
+        (element,) = [v for v in combining(generic).operands if v != accumulator]
         return self._origin(generic, element)
 
     def _origin(self, generic: Structured, value: ir.Value) -> ir.Value:
@@ -153,7 +135,7 @@ class _Rows:
         return next(g for g in self._dispatch.generics if g.op == value.owner.parent)
 
 
-def _combining(reduction: Structured) -> ir.Operation:
+def combining(reduction: Structured) -> ir.Operation:
     """The op that combines the accumulator of a reduction with one result."""
     combining = defining(reduction.yielded()[0])
     assert combining is not None

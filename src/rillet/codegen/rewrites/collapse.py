@@ -23,10 +23,7 @@ POSITIONAL = frozenset({"linalg.index", "tensor.extract", "tensor.dim"})
 
 
 def collapse(function: KernelFunction) -> bool:
-    """Rewrite the kernel's function in place; False (and no change) when there is nothing to merge.
-
-    ``kernel`` is stale afterwards: analyse the module again.
-    """
+    """Rewrite the kernel's function in place; False (and no change) when there is nothing to merge."""
     if not all(op.name in ROW_MAJOR_OPS for op in function.tensor_ops):
         return _collapse_pad(function)
     if any(op.operation.name in POSITIONAL for g in function.generics for op in g.body.operations):
@@ -77,7 +74,7 @@ def _collapse_pad(function: KernelFunction) -> bool:
         made = builders.pad(argument.value, joined(low), joined(high), joined(result.shape), padding_value(pad))
     pad.results[0].replace_all_uses_with(made)
     pad.erase()
-    follow_types(KernelFunction(function.module, function.knobs))
+    follow_types(function.analysed_anew())
     return True
 
 

@@ -24,10 +24,7 @@ _FROM_INTEGER = "arith.sitofp"
 
 
 def sum_in_floats(function: KernelFunction, target: Target) -> bool:
-    """Rewrite the kernel's function in place; False (and no change) where that is not possible or does not pay.
-
-    ``kernel`` is stale afterwards: analyse the module again.
-    """
+    """Rewrite the kernel's function in place; False (and no change) where that is not possible or does not pay."""
     if not target.machine.float_products or len(function.reductions) != 1:
         return False
     root = function.reductions[0]

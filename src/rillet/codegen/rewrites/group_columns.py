@@ -22,10 +22,7 @@ _MOST_STEPS = 8  # elements that each group sums over at one position of the win
 
 
 def merge_group_columns(function: KernelFunction, target: Target) -> bool:
-    """Rewrite the kernel's function in place; False (and no change) where it has no groups that share vectors.
-
-    ``kernel`` is stale afterwards: analyse the module again.
-    """
+    """Rewrite the kernel's function in place; False (and no change) where it has no groups that share vectors."""
     if not all(op.name in ROW_MAJOR_OPS for op in function.tensor_ops) or len(function.reductions) != 1:
         return False
     if any(op.operation.name in POSITIONAL for g in function.generics for op in g.body.operations):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from rillet.codegen.recognize.kernel_function import KernelFunction
 
-def separate(module: ir.Module) -> None:
-    """Give each use of a ``tensor.empty`` in the kernel's function one of its own."""
-    function = module.body.operations[0].operation
-    for op in [o.operation for o in function.regions[0].blocks[0].operations]:
-        if op.name != "tensor.empty":
-            continue
+
+def unshare_empties(function: KernelFunction) -> bool:
+    """Give each use of a ``tensor.empty`` in the kernel's function one of its own; False where each has one."""
+    shared = [op for op in function.ops if op.name == "tensor.empty" and len(list(op.results[0].uses)) > 1]
+    for op in shared:
         for use in list(op.results[0].uses)[1:]:
             clone = op.clone(ip=ir.InsertionPoint(op))
             use.owner.operation.operands[use.operand_number] = clone.operation.results[0]
+    return bool(shared)

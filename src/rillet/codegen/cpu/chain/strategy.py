@@ -26,16 +26,16 @@ class ChainStrategy:
     """See the module's docstring."""
 
     name = "chain"
+    vectorize_loops = False
+    collapses = False
 
-    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
-        """True for two or more contractions, with or without row-wise reductions between them, each reading what the
+    def plan(self, function: KernelFunction, target: CpuTarget) -> Plan | None:
+        """A plan for two or more contractions, with or without row-wise reductions between them, each reading what the
         one before it makes of the same row."""
-        return make_plan(function, target) is not None
+        return make_plan(function, target)
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
-        """Emit the kernel."""
-        plan = make_plan(function, target)
-        assert plan is not None
+    def emit(self, plan: Plan, kernel: KernelBuilder) -> None:
+        """Emit the kernel as planned."""
         kernel.choice = choice(plan)
 
         def grid() -> list[Index]:

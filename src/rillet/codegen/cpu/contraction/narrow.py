@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import vector
@@ -43,7 +44,14 @@ _FEWEST_ROWS = 256  # of a block
 _SUM_CYCLES = 1.5  # to add up the lanes of one sum
 
 
-def narrow_plan(plan: Plan, target: CpuTarget) -> Plan | None:
+@dataclass(frozen=True)
+class NarrowPlan:
+    """A contraction whose lanes go along the reduction: a register tile has a vector for each of its columns."""
+
+    tiling: Plan
+
+
+def narrow_plan(plan: Plan, target: CpuTarget) -> NarrowPlan | None:
     """The plan for lanes along the reduction: the loops of rows that lie behind each other in the results are one axis
     of it, the others are among the batches; None where that is no better.
     """
@@ -63,7 +71,7 @@ def narrow_plan(plan: Plan, target: CpuTarget) -> Plan | None:
     m = guess(kept)
     tile = Tile(_tile_rows(target, columns, m), columns, lanes)
     flat = merge(inner, c.extents, lambda a, b: c.left_access.merges(a, b, c.extents[b]))
-    return dataclasses.replace(
+    tiling = dataclasses.replace(
         plan,
         contraction=split,
         batches=batches,
@@ -78,6 +86,7 @@ def narrow_plan(plan: Plan, target: CpuTarget) -> Plan | None:
         spread=False,
         residuals=(),
     )
+    return NarrowPlan(tiling)
 
 
 def _inner_steps(plan: Plan) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from torch_mlir.dialects import arith
 
 from rillet.codegen import index
-from rillet.codegen.cpu.contraction.narrow import NarrowWorkgroup, narrow_plan
+from rillet.codegen.cpu.contraction.narrow import NarrowPlan, NarrowWorkgroup, narrow_plan
 from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, choice, grid, loop_sizes, make_plan
 from rillet.codegen.cpu.contraction.tile import TileEmitter
 from rillet.codegen.cpu.machine import CpuTarget
@@ -28,22 +28,22 @@ class ContractionStrategy:
     """See the module's docstring."""
 
     name = "contraction"
+    vectorize_loops = False
+    collapses = False
 
-    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
-        """True for one contraction of two arguments with a point-wise epilogue."""
-        return make_plan(function, target) is not None
-
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
-        """Emit the kernel."""
+    def plan(self, function: KernelFunction, target: CpuTarget) -> Plan | NarrowPlan | None:
+        """A plan for one contraction of two arguments with a point-wise epilogue."""
         plan = make_plan(function, target)
-        assert plan is not None
-        narrow = narrow_plan(plan, target)
-        if narrow is not None:
-            kernel.grid(lambda: grid(kernel, narrow))
+        return None if plan is None else narrow_plan(plan, target) or plan
+
+    def emit(self, plan: Plan | NarrowPlan, kernel: KernelBuilder) -> None:
+        """Emit the kernel as planned."""
+        if isinstance(plan, NarrowPlan):
+            kernel.grid(lambda: grid(kernel, plan.tiling))
             with kernel.body():
-                NarrowWorkgroup(kernel, narrow).emit()
+                NarrowWorkgroup(kernel, plan.tiling).emit()
             return
-        kernel.choice = choice(plan, function.knobs)
+        kernel.choice = choice(plan, kernel.function.knobs)
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
             if not plan.few:

@@ -15,7 +15,6 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.vector_loop import Shape, shape_for
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice
-from rillet.codegen.recognize import softmax
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.codegen.recognize.stages import Stages
@@ -43,6 +42,11 @@ class Plan:
     stages: Stages
 
     @property
+    def fixed(self) -> set[Dimension]:
+        """The dimensions along which rows are told apart."""
+        return {*self.outer} if self.across is None else {*self.outer, self.across}
+
+    @property
     def choice(self) -> Choice:
         """What was decided: rows side by side where lanes run along rows, and vectors in flight."""
         made = self.shape.choice
@@ -54,7 +58,6 @@ class Plan:
 def make_plan(function: KernelFunction, target: CpuTarget) -> Plan:
     dimensions = Dimensions(function)
     shared = dimensions.shared()
-    softmax.mark(function, dimensions, set(shared))
     stages = Stages(function, dimensions, set(shared))
     shape = shape_for(function, target, stages.are_costly)
     along, across = (None, None) if shape.lanes == 1 else _vector_dimension(function, dimensions, shared)
@@ -176,7 +179,7 @@ def extent_of(kernel: KernelBuilder, plan: Plan, dimension: Dimension) -> Index:
 
 def _row_elements(kernel: KernelBuilder, plan: Plan) -> Index:
     """Elements of the largest argument within one row."""
-    fixed = {*plan.outer, plan.across}
+    fixed = plan.fixed
     largest: Index = 1
     for port in plan.function.arguments:
         extents = kernel.extents(port.value)

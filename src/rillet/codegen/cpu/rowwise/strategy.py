@@ -35,26 +35,31 @@ from rillet.codegen.emit.vector_loop import Shape, tail_mask, vector_loop
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import POINTWISE_OPS, KernelFunction, Port
 from rillet.codegen.recognize.shared_dimensions import Dimension
+from rillet.codegen.rewrites.mark_softmax import mark_softmax
 from rillet.ir.dtypes import storage_bytes
 from rillet.ir.structured import DYNAMIC
 
 
-class _Rowwise:
+class RowwiseStrategy:
+    """See the module's docstring."""
+
     name = "rowwise"
     vectorize_loops = False
     collapses = True
 
-    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
+    def plan(self, function: KernelFunction, target: CpuTarget) -> Plan | None:
+        """A plan for reductions and point-wise ops in any order."""
         if not function.reductions or not all(op.name in POINTWISE_OPS for op in function.tensor_ops):
-            return False
-        return intermediates_are_static(function)
+            return None
+        return make_plan(function, target) if intermediates_are_static(function) else None
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
-        plan = make_plan(function, target)
+    def emit(self, plan: Plan, kernel: KernelBuilder) -> None:
+        """Emit the kernel as planned."""
+        mark_softmax(plan.function, plan.dimensions, plan.fixed)
         kernel.choice = plan.choice
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
-            if _streams(plan, target):
+            if _streams(plan, kernel.target):
                 streaming.emit(kernel, lambda: _emit_block(kernel, plan))
             else:
                 _emit_block(kernel, plan)
@@ -74,8 +79,7 @@ def _streams(plan: Plan, target: CpuTarget) -> bool:
 
 
 def _axes_within_row(plan: Plan, value: ir.Value) -> list[int]:
-    fixed = {d for d in (*plan.outer, plan.across) if d is not None}
-    return [a for a, d in enumerate(plan.dimensions.axes(value)) if d not in fixed]
+    return [a for a, d in enumerate(plan.dimensions.axes(value)) if d not in plan.fixed]
 
 
 def _emit_block(kernel: KernelBuilder, plan: Plan) -> None:
@@ -102,6 +106,7 @@ def emit_span(
     kernel: KernelBuilder, plan: Plan, fixed: Mapping[Dimension, Coordinate], dimension: Dimension, span: Span
 ) -> None:
     """The rows of ``span`` along one of the outer dimensions, at a point of the others."""
+    mark_softmax(plan.function, plan.dimensions, plan.fixed)
     _emit_rows(kernel, plan, span, lambda row: {**fixed, dimension: row}, False)
 
 
@@ -234,7 +239,7 @@ def _scratch_for_costly(kernel: KernelBuilder, plan: Plan) -> dict[ir.Value, Buf
     kept: dict[ir.Value, Buffer] = {}
     taken: set[int] = set()
     aliased = {r for r, _ in plan.function.may_alias}
-    fixed = {d for d in (*plan.outer, plan.across) if d is not None}
+    fixed = plan.fixed
     reduced = {r for g in plan.function.reductions for r in g.results}
     stored = [tuple(plan.dimensions.axes(p.value)) for p in plan.function.results if p.value not in reduced]
     loops = len(stored) if plan.has_long_columns else len(_loops(plan, fixed))
@@ -260,4 +265,4 @@ def _scratch_for_costly(kernel: KernelBuilder, plan: Plan) -> dict[ir.Value, Buf
     return kept
 
 
-STRATEGY = _Rowwise()
+STRATEGY = RowwiseStrategy()

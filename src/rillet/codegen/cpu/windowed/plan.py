@@ -54,7 +54,7 @@ class Plan:
     pairs: tuple[NarrowFactor, ...]  # factors whose products go two positions of the window at a time
 
 
-def plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
+def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     """The plan for a kernel of one reduction along loops that move no operand along its vectorized axis; None for any
     other."""
     if len(function.reductions) != 1:

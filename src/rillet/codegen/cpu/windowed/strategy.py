@@ -20,9 +20,8 @@ from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.contraction.microkernel import multiply_add
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.windowed import pairs as window_pairs
-from rillet.codegen.cpu.windowed import plan as window_plan
 from rillet.codegen.cpu.windowed.padding import Base, PaddedInput, Places, Range, borders, range_of
-from rillet.codegen.cpu.windowed.plan import Plan
+from rillet.codegen.cpu.windowed.plan import Plan, choice, make_plan
 from rillet.codegen.emit import blocks, epilogue, memory
 from rillet.codegen.emit.accumulators import sum_in_parts
 from rillet.codegen.emit.blocks import Span, column_masks, workgroup_span
@@ -47,15 +46,15 @@ class WindowedStrategy:
     """See the module's docstring."""
 
     name = "windowed"
+    vectorize_loops = False
+    collapses = False
 
-    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
-        """True for one reduction of arguments along loops that move no operand along its vectorized axis only."""
-        return window_plan.plan(function, target) is not None
+    def plan(self, function: KernelFunction, target: CpuTarget) -> Plan | None:
+        """A plan for one reduction of arguments along loops that move no operand along its vectorized axis only."""
+        return make_plan(function, target)
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
-        """Emit the kernel."""
-        plan = window_plan.plan(function, target)
-        assert plan is not None
+    def emit(self, plan: Plan, kernel: KernelBuilder) -> None:
+        """Emit the kernel as planned."""
 
         def grid() -> list[Index]:
             sizes = _sizes(kernel, plan.root)
@@ -64,7 +63,7 @@ class WindowedStrategy:
                 index.ceildiv(index.product(_positions(plan, sizes)), plan.blocks.outer),
             ]
 
-        kernel.choice = window_plan.choice(plan)
+        kernel.choice = choice(plan)
         kernel.grid(grid)
         with kernel.body():
             _Emitter(kernel, plan).emit()

@@ -46,16 +46,16 @@ class WinogradStrategy:
     """See the module's docstring."""
 
     name = "winograd"
+    vectorize_loops = False
+    collapses = False
 
-    def matches(self, function: KernelFunction, target: CpuTarget) -> bool:
-        """True for a convolution that has its weights' transforms."""
-        return make_plan(function, target) is not None
+    def plan(self, function: KernelFunction, target: CpuTarget) -> Plan | None:
+        """A plan for a convolution that has its weights' transforms."""
+        return make_plan(function, target)
 
-    def emit(self, function: KernelFunction, kernel: KernelBuilder, target: CpuTarget) -> None:
-        """Emit the kernel."""
-        plan = make_plan(function, target)
-        assert plan is not None
-        kernel.choice = choice(plan, function.knobs, target)
+    def emit(self, plan: Plan, kernel: KernelBuilder) -> None:
+        """Emit the kernel as planned."""
+        kernel.choice = choice(plan, kernel.function.knobs, kernel.target)
 
         def grid() -> list[Index]:
             sizes = loop_sizes(kernel, plan.direct.contraction)

@@ -1,0 +1,20 @@
+"""One element, or one vector of elements, of a group of results."""
+
+from __future__ import annotations
+
+from rillet.codegen import coordinates as coords
+from rillet.codegen.coordinates import Coordinate
+from rillet.codegen.cpu.pointwise.plan import Group
+from rillet.codegen.emit.elements import Evaluator
+from rillet.codegen.emit.views import slice_parameters
+
+
+def store_point(evaluator: Evaluator, group: Group, where: list[Coordinate]) -> None:
+    """Compute the group's results at ``where`` and store them, those that are inserted at their offsets."""
+    values = [evaluator.at(value, where) for value in group.values]
+    for number, into, value in zip(group.numbers, group.insertions, values, strict=True):
+        place = where
+        if into is not None:
+            offsets, _, _ = slice_parameters(evaluator.kernel, into)
+            place = [coords.add(c, o, evaluator.lanes) for c, o in zip(where, offsets, strict=True)]
+        evaluator.store(evaluator.result(number), place, value)
