@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch_mlir import ir
 
 from rillet.codegen.cpu import strategies
 from rillet.codegen.cpu.legalize import legalize
-from rillet.codegen.cpu.machine import CpuTarget
+from rillet.codegen.cpu.machine import SCRATCH_BYTES, CpuTarget
 from rillet.codegen.cpu.object_code import llvm, object_file
 from rillet.codegen.cpu.object_code.stack import stack_bytes
+from rillet.codegen.cpu.rewrites import rewritten
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.result import CodegenOptions, CompiledKernel
-from rillet.codegen.rewrites.float_sums import sum_in_floats
-from rillet.codegen.rewrites.group_columns import merge_group_columns
-from rillet.codegen.rewrites.unshare_empties import unshare_empties
 from rillet.errors import CompileError
 from rillet.ir import thread_context
-
-Rewrite = Callable[[KernelFunction, CpuTarget], bool]
-"""Changes a kernel's function in place; False where there is nothing to do. What was analysed is stale afterwards."""
-
-# Each leaves the kernel in the form in which it came.
-REWRITES: tuple[Rewrite, ...] = (
-    lambda function, _: unshare_empties(function),  # first: the others follow a result to what it starts from
-    merge_group_columns,  # may turn a contraction of groups into a reduction of windows ...
-    sum_in_floats,  # ... whose operands vary along the columns, as this one wants them
-)
 
 
 def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None = None) -> CompiledKernel:
@@ -39,9 +25,11 @@ def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None 
     """
     options = options or CodegenOptions()
     with thread_context(), ir.Location.unknown():
-        function = rewritten(KernelFunction(_parsed(text), options.knobs), target)
+        function = rewritten(KernelFunction(_parsed(text), options.knobs), target.machine)
         chosen = strategies.choose(function, target)
-        kernel = KernelBuilder(chosen.function, target)
+        kernel = KernelBuilder(
+            chosen.function, target, vector_bits=target.machine.vector_bits, scratch_limit=SCRATCH_BYTES
+        )
         chosen.strategy.emit(chosen.plan, kernel)
         module = kernel.finish()
         printed = str(module) if options.keep_intermediates else ""
@@ -71,14 +59,6 @@ def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None 
         choice=kernel.choice,
         stack_bytes=stack_bytes(assembly) if target.deployment.stack_bound else 0,
     )
-
-
-def rewritten(function: KernelFunction, target: CpuTarget) -> KernelFunction:
-    """The kernel after all rewrites."""
-    for rewrite in REWRITES:
-        if rewrite(function, target):
-            function = function.analysed_anew()
-    return function
 
 
 def _parsed(text: str) -> ir.Module:

@@ -92,6 +92,9 @@ class Cpu:
         return max(1, self.vector_bits // element_bits)
 
 
+SCRATCH_BYTES = 4 * 1024 * 1024
+"""Scratch a kernel may ask for. A worker owns one block as large as the largest request of the library."""
+
 CpuTarget: TypeAlias = Target[Cpu]
 
 

@@ -21,18 +21,18 @@ from rillet.errors import CompileError
 P = TypeVar("P")
 
 # A strategy takes some of the kernels that those after it could take too, and does them faster.
-_SPECIAL: tuple[Strategy[Any], ...] = (
+SPECIAL: tuple[Strategy[Any], ...] = (
     chain.STRATEGY,  # several contractions; the others know one
     winograd.STRATEGY,  # a contraction whose weights are there transformed as well
     contraction.STRATEGY,  # one sum of products, of which one operand is read along the last axis of the result
     windowed.STRATEGY,  # one reduction, which leaves that axis alone
 )
-_GENERAL: tuple[Strategy[Any], ...] = (
+GENERAL: tuple[Strategy[Any], ...] = (
     rowwise.STRATEGY,  # any reductions, row by row
     pointwise.STRATEGY,  # no reduction
     fallback.STRATEGY,  # whatever upstream turns into loops
 )
-STRATEGIES = (*_SPECIAL, *_GENERAL)
+STRATEGIES = (*SPECIAL, *GENERAL)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def choose(function: KernelFunction, target: CpuTarget) -> Planned[Any]:
     ``CompileError`` when none has one."""
     # The special strategies' cost models divide by the work there is; where there is none, they have no advantage.
     is_empty = any(0 in generic.extents for generic in function.generics)
-    for strategy in _GENERAL if is_empty else STRATEGIES:
+    for strategy in GENERAL if is_empty else STRATEGIES:
         plan = strategy.plan(function, target)
         if plan is None:
             continue

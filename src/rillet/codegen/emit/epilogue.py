@@ -354,7 +354,7 @@ class Writer:
         value = views.pad_value(kernel, pad)
         flat = reshape_memref(buffer.memref, [index.product(extents)])
         target = Buffer.whole(flat, buffer.element)
-        lanes = kernel.target.machine.lanes(8 * _bytes(buffer))
+        lanes = max(1, kernel.vector_bits // (8 * _bytes(buffer)))
         for axis in range(len(extents)):
             inner = index.product(extents[axis + 1 :])
             after = index.add(low[axis], source[axis])

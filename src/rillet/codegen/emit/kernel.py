@@ -26,8 +26,6 @@ from rillet.ir.dtypes import storage_bytes
 from rillet.ir.rewrite import defining
 from rillet.targets import Target
 
-# Scratch a kernel may ask for. A worker owns one block as large as the largest request of the module.
-MAX_LOCAL_MEMORY = 4 * 1024 * 1024
 _ALIGNMENT = 64
 
 STATUS_INDEX_OUT_OF_BOUNDS = 1
@@ -54,9 +52,13 @@ class KernelBuilder:
     point.
     """
 
-    def __init__(self, function: KernelFunction, target: Target):
+    def __init__(self, function: KernelFunction, target: Target, *, vector_bits: int, scratch_limit: int):
+        """``target`` is for whoever emits for it; what is done here depends on the width of its vectors (0: it has
+        none) and on how many bytes of scratch a kernel may ask for."""
         self.function = function
         self.target = target
+        self.vector_bits = vector_bits
+        self._scratch_limit = scratch_limit
         self.local_memory_size = 0
         self.static_grid: tuple[int, int, int] | None = None  # the workgroup grid, where it is always the same
         self.choice: Choice | None = None  # what the strategy decided, if it decides anything that may be overruled
@@ -220,7 +222,7 @@ class KernelBuilder:
     def local(self, shape: Sequence[int], element: ir.Type) -> ir.Value:
         """A memref of ``shape`` x storage of ``element`` in this worker's scratch, 64-byte aligned, contents undefined.
 
-        Raises ``CompileError`` when the kernel's scratch would pass ``MAX_LOCAL_MEMORY``.
+        Raises ``CompileError`` when the kernel's scratch would pass its limit.
         """
         return self.local_at(self.reserve(shape, element), shape, element)
 
@@ -228,10 +230,10 @@ class KernelBuilder:
         """Reserve scratch without viewing it yet; returns its byte offset, for ``local_at``."""
         size = math.prod(shape) * storage_bytes(element)
         offset = -(-self.local_memory_size // _ALIGNMENT) * _ALIGNMENT
-        if offset + size > MAX_LOCAL_MEMORY:
+        if offset + size > self._scratch_limit:
             raise CompileError(
                 f"kernel @{self.function.name}: an intermediate of {size} bytes does not fit the scratch memory "
-                f"of a kernel ({MAX_LOCAL_MEMORY} bytes)"
+                f"of a kernel ({self._scratch_limit} bytes)"
             )
         self.local_memory_size = offset + size
         return offset

@@ -16,7 +16,6 @@ from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.lanes import lanes_for
 from rillet.ir.dtypes import storage_bytes
-from rillet.targets import Target
 
 # Vectors of an iteration: enough independent work to hide the latency of a chain of multiply-adds. Formulas with many
 # constants and steps overlap from one iteration to the next, and want the registers for themselves if there are few.
@@ -50,14 +49,14 @@ class Shape:
         return Choice({"lanes": self.lanes}, Knobs(tile_vectors=self.wide // self.lanes))
 
 
-def shape_for(function: KernelFunction, target: Target, costly: bool) -> Shape:
-    """The vectorization of a kernel's runs; ``costly``: whether there is much to compute for each element. Masked
-    accesses exist for elements of 32 and 64 bits."""
-    lanes = lanes_for(function, target)
+def shape_for(function: KernelFunction, vector_bits: int, vector_registers: int, *, costly: bool) -> Shape:
+    """The vectorization of a kernel's runs, on so many registers of ``vector_bits``; ``costly``: whether there is much
+    to compute for each element. Masked accesses exist for elements of 32 and 64 bits."""
+    lanes = lanes_for(function, vector_bits)
     if lanes == 1:
         return Shape(1, 1, False)
     sizes = [storage_bytes(p.type.element_type) for p in (*function.arguments, *function.results)]
-    few = costly and target.machine.vector_registers < _MANY_REGISTERS
+    few = costly and vector_registers < _MANY_REGISTERS
     vectors = function.knobs.tile_vectors or (_COSTLY_IN_FLIGHT if few else _IN_FLIGHT)
     return Shape(lanes << (vectors.bit_length() - 1), lanes, min(sizes) >= 4)
 

@@ -19,9 +19,9 @@ from rillet.codegen.math import (
     rounding,
     trigonometric,
 )
+from rillet.codegen.math.arithmetic import Arithmetic
 from rillet.codegen.math.expression import E, known_constant
 from rillet.codegen.recognize.softmax import NONPOSITIVE, SCALED
-from rillet.targets import Target
 
 Formula = Callable[..., E]
 
@@ -81,18 +81,16 @@ _DIVISION: dict[str, Formula] = {
 }
 
 # What alone reads such an op may make a formula with it.
-_FUSED: dict[str, Callable[[ir.Operation, Target], None]] = {"math.erf": gelu.fuse, "math.exp": logistic.fuse}
-
-_WITH_F64 = ("x86_64", "aarch64", "riscv64", "wasm32")
+_FUSED: dict[str, Callable[[ir.Operation, Arithmetic], None]] = {"math.erf": gelu.fuse, "math.exp": logistic.fuse}
 
 
-def expand(module: ir.Module, target: Target) -> None:
+def expand(module: ir.Module, arithmetic: Arithmetic) -> None:
     """Expand every such op of the module in place. Ops on f16/bf16 must have been widened to f32 before."""
     for op in [op for op in _walk(module.operation) if op.name in _FUSED]:
-        _FUSED[op.name](op, target)
+        _FUSED[op.name](op, arithmetic)
     for op in list(_walk(module.operation)):
         with ir.InsertionPoint(op), op.location:
-            results = _replacement(op, target)
+            results = _replacement(op, arithmetic)
         if results is None:
             continue
         for old, new in zip(op.results, results, strict=True):
@@ -100,16 +98,16 @@ def expand(module: ir.Module, target: Target) -> None:
         op.erase()
 
 
-def _replacement(op: ir.Operation, target: Target) -> list[ir.Value] | None:
-    operands = [E(o, target) for o in op.operands]
+def _replacement(op: ir.Operation, arithmetic: Arithmetic) -> list[ir.Value] | None:
+    operands = [E(o, arithmetic) for o in op.operands]
     if op.name == "math.exp" and NONPOSITIVE in op.attributes:
         return [exponential.exp_nonpositive(operands[0], scaled=SCALED in op.attributes).value]
     if op.name in _DIRECT:
         return [_DIRECT[op.name](*operands).value]
     if op.name in _WIDE:
-        return [_powf_by_constant(op, operands) or _in_f64(_WIDE[op.name], operands, target)]
+        return [_powf_by_constant(op, operands) or _in_f64(_WIDE[op.name], operands, arithmetic)]
     if op.name in _ROUNDING:
-        return None if rounding.has_rounding(operands[0]) else [_ROUNDING[op.name](*operands).value]
+        return None if arithmetic.rounding else [_ROUNDING[op.name](*operands).value]
     if op.name in _TRAPPING:
         is_index = isinstance(operands[0].element, ir.IndexType)
         return None if is_index or integer.is_safe(op) else [_TRAPPING[op.name](*operands).value]
@@ -121,24 +119,24 @@ def _replacement(op: ir.Operation, target: Target) -> list[ir.Value] | None:
     if op.name == "math.rsqrt":
         return [(1.0 / operands[0].sqrt()).value]
     if op.name == "math.sincos":
-        return [_in_f64(trigonometric.sin, operands, target), _in_f64(trigonometric.cos, operands, target)]
+        return [_in_f64(trigonometric.sin, operands, arithmetic), _in_f64(trigonometric.cos, operands, arithmetic)]
     if op.name == "math.fpowi":
-        exponent = E(op.operands[1], target).to_float(operands[0].element)
-        return [_in_f64(logarithm.power, [operands[0], exponent], target)]
+        exponent = E(op.operands[1], arithmetic).to_float(operands[0].element)
+        return [_in_f64(logarithm.power, [operands[0], exponent], arithmetic)]
     if op.name == "math.ipowi":
         return [rounding.integer_power(*operands).value]
-    if op.name == "math.fma" and not target.machine.fma:
-        return [_fma_without_instruction(operands, target)]
+    if op.name == "math.fma" and not arithmetic.fma:
+        return [_fma_without_instruction(operands, arithmetic)]
     if op.name == "arith.extf":
-        return _extend(op, operands[0], target)
+        return _extend(op, operands[0], arithmetic)
     if op.name == "arith.truncf":
-        return _truncate(op, operands[0], target)
+        return _truncate(op, operands[0], arithmetic)
     return None
 
 
-def _in_f64(formula: Formula, operands: list[E], target: Target) -> ir.Value:
+def _in_f64(formula: Formula, operands: list[E], arithmetic: Arithmetic) -> ir.Value:
     f32 = operands[0].element
-    if f32.width == 64 or target.machine.arch not in _WITH_F64:
+    if f32.width == 64 or not arithmetic.f64:
         return formula(*operands).value
     return formula(*(o.extend(ir.F64Type.get()) for o in operands)).truncate(f32).value
 
@@ -153,58 +151,54 @@ def _powf_by_constant(op: ir.Operation, operands: list[E]) -> ir.Value | None:
     return powers[exponent]().value if exponent in powers else None
 
 
-def _fma_without_instruction(operands: list[E], target: Target) -> ir.Value:
+def _fma_without_instruction(operands: list[E], arithmetic: Arithmetic) -> ir.Value:
     """f32: exact product in f64, so only a rare double rounding remains. f64: two roundings."""
     a, b, c = operands
-    if a.width == 64 or target.machine.arch not in _WITH_F64:
+    if a.width == 64 or not arithmetic.f64:
         return (a * b + c).value
     f64 = ir.F64Type.get()
     return (a.extend(f64) * b.extend(f64) + c.extend(f64)).truncate(a.element).value
 
 
-def _has_f16(target: Target) -> bool:
-    return target.machine.arch == "aarch64" or "f16c" in target.machine.features
-
-
-def _extend(op: ir.Operation, x: E, target: Target) -> list[ir.Value] | None:
+def _extend(op: ir.Operation, x: E, arithmetic: Arithmetic) -> list[ir.Value] | None:
     wide = _element(op.results[0].type)
-    y = _to_f32(x, target)
+    y = _to_f32(x, arithmetic)
     if y is None:
         return None
     if wide == ir.F32Type.get():
         return [y.value]
     # From one small float to a larger one that is still smaller than f32: exact either way.
-    return [_narrow(y, wide, target).value if wide.width < 32 else y.extend(wide).value]
+    return [_narrow(y, wide, arithmetic).value if wide.width < 32 else y.extend(wide).value]
 
 
-def _to_f32(x: E, target: Target) -> E | None:
+def _to_f32(x: E, arithmetic: Arithmetic) -> E | None:
     """A small float as f32, or None when the target has an instruction for it."""
     source, f32 = str(x.element), ir.F32Type.get()
     if source == "bf16":
         return (x.bits().resize(32) << 16).as_float(f32)
-    if source in conversions.FORMATS and not (source == "f16" and _has_f16(target)):
+    if source in conversions.FORMATS and not (source == "f16" and arithmetic.f16_conversions):
         return conversions.extend(x, f32)
     return None
 
 
-def _truncate(op: ir.Operation, x: E, target: Target) -> list[ir.Value] | None:
+def _truncate(op: ir.Operation, x: E, arithmetic: Arithmetic) -> list[ir.Value] | None:
     small, f32 = _element(op.results[0].type), ir.F32Type.get()
     if str(small) != "bf16" and str(small) not in conversions.FORMATS:
         return None
-    if str(small) == "f16" and _has_f16(target) and x.width == 32:
+    if str(small) == "f16" and arithmetic.f16_conversions and x.width == 32:
         return None
     if x.width == 64:
         x = conversions.round_to_odd(x, f32)
     elif x.width < 32:
-        x = _to_f32(x, target) or x.extend(f32)
-    return [_narrow(x, small, target).value]
+        x = _to_f32(x, arithmetic) or x.extend(f32)
+    return [_narrow(x, small, arithmetic).value]
 
 
-def _narrow(x: E, small: ir.Type, target: Target) -> E:
+def _narrow(x: E, small: ir.Type, arithmetic: Arithmetic) -> E:
     """f32 to a small float."""
     if str(small) == "bf16":
         return _to_bf16(x, small)
-    if str(small) == "f16" and _has_f16(target):
+    if str(small) == "f16" and arithmetic.f16_conversions:
         return x.truncate(small)
     return conversions.truncate(x, small)
 

@@ -98,7 +98,7 @@ def exp_nonpositive(x: E, *, scaled: bool = False) -> E:
     form = FORMATS[x.width]
     spare = form.mantissa + 2
     x = x.at_least(form.exp_range[0])
-    if scaled and x.width == 32 and x.target.machine.fma:
+    if scaled and x.width == 32 and x.arithmetic.fma:
         rounded = x.fma(_LOG2_E, form.magic + (form.bias + spare))
         r = (rounded - (form.magic + (form.bias + spare))).fma(-_LN_2, x)
         square = r * r
@@ -175,7 +175,7 @@ def _reduce(x: E, offset: int, factor: int = 1) -> tuple[E, E | None, E]:
     n = rounded - (form.magic + offset)
     high = n.fma(-form.ln2_high / factor, x)  # exact
     r = n.fma(-form.ln2_low / factor, high)
-    rest = None if x.target.machine.fma else (high - r) - n * (form.ln2_low / factor)
+    rest = None if x.arithmetic.fma else (high - r) - n * (form.ln2_low / factor)
     return r, rest, rounded.bits()
 
 
@@ -184,7 +184,7 @@ def _times_ln2(x: E) -> tuple[E, E]:
     form = FORMATS[x.width]
     ln2 = form.ln2_high + form.ln2_low
     r = x * ln2
-    if x.target.machine.fma:
+    if x.arithmetic.fma:
         return r, x.fma(ln2, -r)
     short = (x + form.shortener) - form.shortener
     return r, (short * form.ln2_high - r) + (short * form.ln2_low + (x - short) * ln2)

@@ -10,8 +10,8 @@ from typing import Union
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math, vector
 
+from rillet.codegen.math.arithmetic import Arithmetic
 from rillet.ir.rewrite import defining, is_defined_by
-from rillet.targets import Target
 
 Operand = Union["E", int, float]
 
@@ -22,7 +22,7 @@ class E:
     NaN)."""
 
     value: ir.Value
-    target: Target
+    arithmetic: Arithmetic
 
     # --- types
     # ---------------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class E:
     def fma(self, factor: Operand, addend: Operand) -> E:
         """``self * factor + addend``: one rounding where the target has FMA, two elsewhere."""
         factor, addend = self._operand(factor), self._operand(addend)
-        if not self.target.machine.fma:
+        if not self.arithmetic.fma:
             return self * factor + addend
         return self._new(math.FmaOp(self.value, factor.value, addend.value).result)
 
@@ -238,7 +238,7 @@ class E:
     # -----------------------------------------------------------------------------------------------------------
 
     def _new(self, value: ir.Value) -> E:
-        return E(value, self.target)
+        return E(value, self.arithmetic)
 
     def _operand(self, other: Operand) -> E:
         return other if isinstance(other, E) else self.constant(other)

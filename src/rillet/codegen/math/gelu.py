@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from rillet.codegen.math.arithmetic import Arithmetic
 from rillet.codegen.math.expression import E, known_constant, only_user
 from rillet.ir.rewrite import is_defined_by
-from rillet.targets import Target
 
 _NUMERATOR = (18.041601, 422.1698, 7988.313, 53831.145)
 _DENOMINATOR = (118.97055, 1744.3917, 21037.533, 134934.64)  # behind a leading 1
@@ -20,11 +20,11 @@ _LARGEST = 5.625  # half_erf is exactly 1/2 there, with fused multiply-adds and 
 _SQRT_2 = 1.41421356237309505
 
 
-def fuse(erf: ir.Operation, target: Target) -> None:
+def fuse(erf: ir.Operation, arithmetic: Arithmetic) -> None:
     """Replace the product ``a (1 + erf(z))`` or ``a (1 + erf(z)) / 2`` that alone reads this ``math.erf``, if there is
     one, in f32."""
     total = only_user(erf, "arith.addf")
-    if total is None or 1.0 not in _constants(total) or E(erf.operands[0], target).width != 32:
+    if total is None or 1.0 not in _constants(total) or E(erf.operands[0], arithmetic).width != 32:
         return
     product = only_user(total, "arith.mulf")
     factors = [v for v in product.operands if v != total.results[0]] if product is not None else []
@@ -34,12 +34,12 @@ def fuse(erf: ir.Operation, target: Target) -> None:
     halved = outer if outer is not None and 0.5 in _constants(outer) else None
     last = halved or product
     with ir.InsertionPoint(last), erf.location:
-        a, h = E(factors[0], target), half_erf(_times_sqrt_2(erf.operands[0], target))
+        a, h = E(factors[0], arithmetic), half_erf(_times_sqrt_2(erf.operands[0], arithmetic))
         twice = _other_factor(a.value, 0.5)
         if halved is not None:
             result = a.fma(h, a * 0.5)
         else:
-            result = (h + h).fma(a, a) if twice is None else E(twice, target).fma(h, a)
+            result = (h + h).fma(a, a) if twice is None else E(twice, arithmetic).fma(h, a)
     last.results[0].replace_all_uses_with(result.value)
     for op in (halved, product, total, erf):
         if op is not None:
@@ -58,12 +58,12 @@ def half_erf(y: E) -> E:
     return (n * d) / n.fma(n, d * d)
 
 
-def _times_sqrt_2(z: ir.Value, target: Target) -> E:
+def _times_sqrt_2(z: ir.Value, arithmetic: Arithmetic) -> E:
     """``z sqrt 2``: the y of ``z = y sqrt(1/2)`` or ``z = y / sqrt 2``, else a product."""
     y = _other_factor(z, _SQRT_2 / 2)
     if y is None and is_defined_by(z, "arith.divf") and _is_about(known_constant(z.owner.operands[1]), _SQRT_2):
         y = z.owner.operands[0]
-    return E(z, target) * _SQRT_2 if y is None else E(y, target)
+    return E(z, arithmetic) * _SQRT_2 if y is None else E(y, arithmetic)
 
 
 def _other_factor(value: ir.Value, number: float) -> ir.Value | None:

@@ -15,7 +15,7 @@ from rillet.ir.rewrite import defining
 def divide_signed(n: E, d: E) -> E:
     """Quotient, toward zero."""
     usual, safe = _signed_divisor(d)
-    quotient = E(arith.DivSIOp(n.value, safe.value).result, n.target)
+    quotient = E(arith.DivSIOp(n.value, safe.value).result, n.arithmetic)
     other = d.equals(0).where(n.constant(0), n.constant(0) - n)
     return usual.where(quotient, other)
 
@@ -23,21 +23,21 @@ def divide_signed(n: E, d: E) -> E:
 def remainder_signed(n: E, d: E) -> E:
     """Remainder with the sign of the dividend."""
     usual, safe = _signed_divisor(d)
-    return usual.where(E(arith.RemSIOp(n.value, safe.value).result, n.target), n.constant(0))
+    return usual.where(E(arith.RemSIOp(n.value, safe.value).result, n.arithmetic), n.constant(0))
 
 
 def divide_unsigned(n: E, d: E) -> E:
     """Quotient of unsigned numbers."""
     zero = d.equals(0)
     safe = zero.where(d.constant(1), d)
-    return zero.where(n.constant(0), E(arith.DivUIOp(n.value, safe.value).result, n.target))
+    return zero.where(n.constant(0), E(arith.DivUIOp(n.value, safe.value).result, n.arithmetic))
 
 
 def remainder_unsigned(n: E, d: E) -> E:
     """Remainder of unsigned numbers."""
     zero = d.equals(0)
     safe = zero.where(d.constant(1), d)
-    return zero.where(n.constant(0), E(arith.RemUIOp(n.value, safe.value).result, n.target))
+    return zero.where(n.constant(0), E(arith.RemUIOp(n.value, safe.value).result, n.arithmetic))
 
 
 def floor_divide(n: E, d: E) -> E:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from rillet.codegen.math.arithmetic import Arithmetic
 from rillet.codegen.math.exponential import FORMATS, power_of_two, reduced_expm1
 from rillet.codegen.math.expression import E, known_constant, only_user
 from rillet.ir.rewrite import is_defined_by
-from rillet.targets import Target
 
 
-def fuse(exp: ir.Operation, target: Target) -> None:
+def fuse(exp: ir.Operation, arithmetic: Arithmetic) -> None:
     """Replace the quotient ``1 / (1 + e^z)`` that alone reads this ``math.exp``, if there is one."""
     total = only_user(exp, "arith.addf")
     if total is None or 1.0 not in map(known_constant, total.operands):
@@ -24,7 +24,7 @@ def fuse(exp: ir.Operation, target: Target) -> None:
     if quotient is None or known_constant(quotient.operands[0]) != 1.0:
         return
     with ir.InsertionPoint(quotient), quotient.location:
-        result = logistic(_negated(exp.operands[0], target))
+        result = logistic(_negated(exp.operands[0], arithmetic))
     quotient.results[0].replace_all_uses_with(result.value)
     for op in (quotient, total, exp):
         op.erase()
@@ -41,8 +41,8 @@ def logistic(x: E) -> E:
     return c / q.fma(s, s + c)
 
 
-def _negated(z: ir.Value, target: Target) -> E:
+def _negated(z: ir.Value, arithmetic: Arithmetic) -> E:
     """``-z``: the x of a ``z = -x``, else a negation."""
     if is_defined_by(z, "arith.negf"):
-        return E(z.owner.operation.operands[0], target)
-    return -E(z, target)
+        return E(z.owner.operation.operands[0], arithmetic)
+    return -E(z, arithmetic)

@@ -41,10 +41,10 @@ def reduce(x: E) -> tuple[E, E]:
     loop = scf.ForOp(*bounds, [x.value, integers.value])
     with ir.InsertionPoint(loop.body):
         lane, static = loop.induction_variable, [DYNAMIC]
-        results = _reduce(E(vector.ExtractOp(x.value, [lane], static).result, x.target))
+        results = _reduce(E(vector.ExtractOp(x.value, [lane], static).result, x.arithmetic))
         carried = zip(results, loop.inner_iter_args, strict=True)
         scf.YieldOp([vector.InsertOp(e.value, into, [lane], static).result for e, into in carried])
-    r, n = (E(v, x.target) for v in loop.results)
+    r, n = (E(v, x.arithmetic) for v in loop.results)
     return r, n
 
 
@@ -74,7 +74,7 @@ def _window(position: E, count: int) -> list[E]:
     loaded = []
     for n in range(count + 1):
         place = arith.IndexCastOp(ir.IndexType.get(), (first + n).value).result
-        loaded.append(E(memref.LoadOp(table, [place]).result, position.target).resize(64))
+        loaded.append(E(memref.LoadOp(table, [place]).result, position.arithmetic).resize(64))
     pairs = itertools.pairwise(loaded)
     return [((a << _DIGIT) | b).logical_shift(_DIGIT - shift) & _MASK for a, b in pairs]
 

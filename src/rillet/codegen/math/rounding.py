@@ -9,14 +9,6 @@ from rillet.codegen.math.exponential import FORMATS
 from rillet.codegen.math.expression import E
 
 
-def has_rounding(x: E) -> bool:
-    """True when the target rounds floats to integers in one instruction."""
-    target = x.target
-    if target.machine.arch in ("aarch64", "wasm32"):
-        return True
-    return "sse4.1" in target.machine.features or "fp-armv8" in target.machine.features
-
-
 def roundeven(x: E) -> E:
     """To the nearest integer, halves to even: adding and subtracting 2^mantissa leaves no room for a fraction."""
     a = x.abs()
@@ -38,8 +30,8 @@ def ceil(x: E) -> E:
 
 def trunc(x: E) -> E:
     """Toward zero."""
-    if has_rounding(x):
-        return E(math.TruncOp(x.value).result, x.target)
+    if x.arithmetic.rounding:
+        return E(math.TruncOp(x.value).result, x.arithmetic)
     return floor(x.abs()).copysign(x)
 
 
@@ -73,16 +65,16 @@ def _reduce(start: E, d: E) -> E:
     before = ir.Block.create_at_start(loop.regions[0], [type_])
     after = ir.Block.create_at_start(loop.regions[1], [type_])
     with ir.InsertionPoint(before):
-        r = E(before.arguments[0], start.target)
+        r = E(before.arguments[0], start.arithmetic)
         scf.ConditionOp((r >= d).any(), [r.value])
     with ir.InsertionPoint(after):
-        r = E(after.arguments[0], start.target)
+        r = E(after.arguments[0], start.arithmetic)
         exponent = ((1 << (width - 1 - mantissa)) - 1) << mantissa
         gap = (r.bits() & exponent) - (d.bits() & exponent)
         shifted = (d.bits() + gap).as_float(start.element)
         shifted = (shifted > r).where(shifted * 0.5, shifted)
         scf.YieldOp([(r >= d).where(r - shifted, r).value])
-    return E(loop.results[0], start.target)
+    return E(loop.results[0], start.arithmetic)
 
 
 def integer_power(x: E, n: E) -> E:
@@ -93,13 +85,13 @@ def integer_power(x: E, n: E) -> E:
     before = ir.Block.create_at_start(loop.regions[0], types)
     after = ir.Block.create_at_start(loop.regions[1], types)
     with ir.InsertionPoint(before):
-        rest = E(before.arguments[1], x.target)
+        rest = E(before.arguments[1], x.arithmetic)
         scf.ConditionOp((rest > 0).any(), list(before.arguments))
     with ir.InsertionPoint(after):
-        base, rest, result = (E(a, x.target) for a in after.arguments)
+        base, rest, result = (E(a, x.arithmetic) for a in after.arguments)
         odd = (rest & 1).equals(1) & (rest > 0)
         scf.YieldOp([(base * base).value, (rest >> 1).value, odd.where(result * base, result).value])
-    result = E(loop.results[2], x.target)
+    result = E(loop.results[2], x.arithmetic)
     odd = (n & 1).equals(1)
     negative = x.equals(1).where(one, x.equals(-1).where(odd.where(x.constant(-1), one), x.constant(0)))
     return (n < 0).where(negative, result)

@@ -129,7 +129,7 @@ def _reduced(x: E) -> tuple[E, E]:
     for part in _PI_2_PARTS[x.width]:
         r = n.fma(-part, r)
     near = (r, rounded.bits())
-    limit = (_LARGE_FUSED if x.target.machine.fma else _LARGE)[x.width]
+    limit = (_LARGE_FUSED if x.arithmetic.fma else _LARGE)[x.width]
     large = x.abs() > limit
     branch = scf.IfOp(large.any(), [e.value.type for e in near], has_else=True)
     with ir.InsertionPoint(branch.then_block):
@@ -137,7 +137,7 @@ def _reduced(x: E) -> tuple[E, E]:
         scf.YieldOp([chosen.where(f, n).value for f, n in zip(payne_hanek.reduce(x), near, strict=True)])
     with ir.InsertionPoint(branch.else_block):
         scf.YieldOp([e.value for e in near])
-    first, second = (E(v, x.target) for v in branch.results)
+    first, second = (E(v, x.arithmetic) for v in branch.results)
     return first, second
 
 

@@ -8,13 +8,12 @@ from torch_mlir import ir
 
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.ir.structured import Structured
-from rillet.targets import Target
 
 
-def lanes_for(function: KernelFunction, target: Target) -> int:
-    """Lanes such that the widest value any body computes fills one vector register; 1 when a body cannot be
-    vectorized."""
-    if target.machine.vector_bits == 0 or not all(is_vectorizable(g) for g in function.generics):
+def lanes_for(function: KernelFunction, vector_bits: int) -> int:
+    """Lanes such that the widest value any body computes fills one vector register of ``vector_bits`` (0: there are
+    none); 1 when a body cannot be vectorized."""
+    if vector_bits == 0 or not all(is_vectorizable(g) for g in function.generics):
         return 1
     types = [port.type.element_type for port in (*function.arguments, *function.results)]
     for generic in function.generics:
@@ -22,7 +21,7 @@ def lanes_for(function: KernelFunction, target: Target) -> int:
             types += [v.type for v in (*op.operation.operands, *op.operation.results)]
     if any(isinstance(t, ir.ComplexType) for t in types):
         return 1
-    return target.machine.lanes(max(_bits(t) for t in types))
+    return max(1, vector_bits // max(_bits(t) for t in types))
 
 
 def is_vectorizable(generic: Structured) -> bool:

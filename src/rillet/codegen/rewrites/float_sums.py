@@ -17,21 +17,20 @@ from rillet.codegen.recognize.linear_access import access_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
 from rillet.ir.rewrite import defining, int_constant
 from rillet.ir.structured import Structured
-from rillet.targets import Target
 
 _EXACT = 2**24
 _FROM_INTEGER = "arith.sitofp"
 
 
-def sum_in_floats(function: KernelFunction, target: Target) -> bool:
+def sum_in_floats(function: KernelFunction, *, in_vectors: bool) -> bool:
     """Rewrite the kernel's function in place; False (and no change) where that is not possible or does not pay."""
-    if not target.machine.float_products or len(function.reductions) != 1:
+    if len(function.reductions) != 1:
         return False
     root = function.reductions[0]
     if len(root.inputs) != 2 or len(root.inits) != 1 or _zeros(root.inits[0]) is None:
         return False
     form = product_of(root)
-    if form is None or _has_groups(root) or (target.machine.vector_bits and not _are_vectors(root)):
+    if form is None or _has_groups(root) or (in_vectors and not _are_vectors(root)):
         return False
     product = form[1]
     factors = factors_of(root, product)

@@ -16,20 +16,20 @@ from rillet.codegen.recognize.lanes import lanes_for
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.codegen.rewrites.collapse import POSITIONAL, ROW_MAJOR_OPS, follow_types
 from rillet.ir.structured import Expr, Structured, dims_in, iterators_attr, maps_attr, rename
-from rillet.targets import Target
 
 _MOST_STEPS = 8  # elements that each group sums over at one position of the window
 
 
-def merge_group_columns(function: KernelFunction, target: Target) -> bool:
-    """Rewrite the kernel's function in place; False (and no change) where it has no groups that share vectors."""
+def merge_group_columns(function: KernelFunction, vector_bits: int) -> bool:
+    """Rewrite the kernel's function in place; False (and no change) where it has no groups that share vectors of
+    ``vector_bits``."""
     if not all(op.name in ROW_MAJOR_OPS for op in function.tensor_ops) or len(function.reductions) != 1:
         return False
     if any(op.operation.name in POSITIONAL for g in function.generics for op in g.body.operations):
         return False
     root = function.reductions[0]
     left = _left_operand(root)
-    if left is None or not _shares_vectors(root, left, lanes_for(function, target)):
+    if left is None or not _shares_vectors(root, left, lanes_for(function, vector_bits)):
         return False
     dimensions = Dimensions(function)
     group, column = (dimensions.loop(root, e) for e in root.init_maps[0][-2:])

@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import rillet
 from rillet import targets
 from rillet.codegen.cpu.compile import compile_kernel
-from rillet.codegen.emit.kernel import MAX_LOCAL_MEMORY
+from rillet.codegen.cpu.machine import SCRATCH_BYTES
 from rillet.codegen.knobs import Knobs
 from rillet.codegen.result import CodegenOptions
 from rillet.dispatch.packing.winograd import transform
@@ -238,4 +238,4 @@ def test_aarch64(bad: bool, tmp_path: Path) -> None:
 def test_scratch_that_workers_lack_is_not_asked_for() -> None:
     for channels, strategy in ((1024, "winograd"), (8192, "contraction")):
         compiled = compile_kernel(unpadded(weights(channels, 16, (3, 3)), (16, 16), "host"), targets.get("host"))
-        assert compiled.strategy == strategy and compiled.local_memory_size <= MAX_LOCAL_MEMORY
+        assert compiled.strategy == strategy and compiled.local_memory_size <= SCRATCH_BYTES

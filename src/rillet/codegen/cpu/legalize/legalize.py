@@ -6,7 +6,8 @@ from torch_mlir import ir, passmanager
 
 from rillet.codegen import math
 from rillet.codegen.cpu.legalize import clamps, masks, nearest_integers, quantize, to_integers
-from rillet.codegen.cpu.machine import CpuTarget
+from rillet.codegen.cpu.machine import Cpu, CpuTarget
+from rillet.codegen.math.arithmetic import Arithmetic
 
 _STORAGE_FLOATS = ("f16", "bf16", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f4E2M1FN")
 _WIDEN_SMALL_FLOATS = (
@@ -28,6 +29,16 @@ def run(module: ir.Module, target: CpuTarget) -> None:
     quantize.run(module, target)
     to_integers.run(module)
     clamps.run(module, target)
-    math.expand(module, target)
+    math.expand(module, _arithmetic(target.machine))
     if target.machine.pointer_bits != 64:
         masks.run(module)
+
+
+def _arithmetic(machine: Cpu) -> Arithmetic:
+    rounds = machine.arch in ("aarch64", "wasm32") or bool({"sse4.1", "fp-armv8"} & set(machine.features))
+    return Arithmetic(
+        fma=machine.fma,
+        f64=machine.arch in ("x86_64", "aarch64", "riscv64", "wasm32"),
+        f16_conversions=machine.arch == "aarch64" or "f16c" in machine.features,
+        rounding=rounds,
+    )

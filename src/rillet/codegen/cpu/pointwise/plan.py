@@ -75,7 +75,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     if not function.is_parallel:
         return None
     costly = any(map(is_costly, function.generics))
-    shape = shape_for(function, target, costly)
+    shape = shape_for(function, target.machine.vector_bits, target.machine.vector_registers, costly=costly)
     dimensions = Dimensions(function)
     ahead = _worth_reading_ahead(function, dimensions, target) if costly else {}
     groups = _groups(function, dimensions)

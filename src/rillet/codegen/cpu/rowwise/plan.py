@@ -59,7 +59,8 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan:
     dimensions = Dimensions(function)
     shared = dimensions.shared()
     stages = Stages(function, dimensions, set(shared))
-    shape = shape_for(function, target, stages.are_costly)
+    machine = target.machine
+    shape = shape_for(function, machine.vector_bits, machine.vector_registers, costly=stages.are_costly)
     along, across = (None, None) if shape.lanes == 1 else _vector_dimension(function, dimensions, shared)
     lanes = 1 if across is None else _lanes_across(function, dimensions, across, shape.wide)
     if lanes == 1:

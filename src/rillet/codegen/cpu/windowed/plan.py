@@ -77,7 +77,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     *outer, column = axes
     row = outer.pop() if outer and extents[outer[-1]] != 1 else None
     line = outer.pop() if row is not None and outer and extents[outer[-1]] not in (1, DYNAMIC) else None
-    lanes = lanes_for(function, target)
+    lanes = lanes_for(function, target.machine.vector_bits)
     pairs = window_pairs.factors(root, None if product is None else product[1], lanes, target)
     converts = bool(pairs) or (target.machine.float_products and product is not None and _are_bytes(root))
     window = dataclasses.replace(_window(root, accesses, outer, line, row, column), converts=converts)

@@ -11,9 +11,8 @@ from torch_mlir import ir
 from rillet.codegen.cpu import cost_model
 from rillet.codegen.cpu.contraction import plan as contraction_plan
 from rillet.codegen.cpu.contraction.plan import guess_extent
-from rillet.codegen.cpu.machine import CpuTarget
+from rillet.codegen.cpu.machine import SCRATCH_BYTES, CpuTarget
 from rillet.codegen.emit.blocks import Tile
-from rillet.codegen.emit.kernel import MAX_LOCAL_MEMORY
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.codegen.recognize.linear_access import Access
@@ -82,7 +81,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     knobs = function.knobs
     tile = Tile(knobs.tile_rows or tile.rows, knobs.tile_vectors or tile.vectors, tile.lanes)
     block, wide = _blocks(target, tile, groups, total, columns, depth, WINOGRAD_INPUTS ** len(lines))
-    if 4 * WINOGRAD_INPUTS ** len(lines) * (block + 1) * (depth + wide) > MAX_LOCAL_MEMORY:
+    if 4 * WINOGRAD_INPUTS ** len(lines) * (block + 1) * (depth + wide) > SCRATCH_BYTES:
         return None
     if knobs.row_tiles:
         block = min(knobs.row_tiles, math.ceil(total / tile.rows)) * tile.rows
