@@ -31,6 +31,12 @@ class InputSpec:
     dtype: str
     dims: tuple[int | str, ...]
 
+    def accepts(self, shape: Sequence[int]) -> bool:
+        """Whether an array of this shape can be given for it."""
+        return len(shape) == len(self.dims) and all(
+            isinstance(d, str) or d == n for d, n in zip(self.dims, shape, strict=True)
+        )
+
 
 @dataclass(frozen=True)
 class OpUse:

@@ -14,7 +14,7 @@ from onnx import helper
 
 import rillet
 from rillet.errors import CompileError, UnsupportedError
-from rillet.frontends.onnx import importer
+from rillet.frontends.onnx.steps import validity
 from tests.support.importing import import_model
 from tests.support.onnx_models import model, single
 
@@ -103,7 +103,7 @@ def test_a_defect_of_an_importer_is_to_be_reported_with_the_node(monkeypatch: py
     def defect(*_: object) -> None:
         raise KeyError("oops")
 
-    monkeypatch.setattr(importer, "check_node", defect)
+    monkeypatch.setattr(validity, "check_node", defect)
     with pytest.raises(CompileError) as caught:
         import_model(relu())
     assert str(caught.value) == (

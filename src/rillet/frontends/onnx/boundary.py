@@ -1,52 +1,26 @@
-"""What a graph takes and gives: the inputs' dtypes and dimensions, and how arguments and results of @main say them."""
+"""What a graph takes and gives: the inputs' dtypes and dimensions, and how outputs differ from their declarations."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
-
-from torch_mlir import ir
+from typing import TYPE_CHECKING
 
 from rillet.errors import CompileError, UnsupportedError, UnsupportedNode, advice
 from rillet.frontends.errors import UnsupportedFeature
+from rillet.frontends.frontend import InputSpec, Shapes
 from rillet.frontends.onnx.initializers import check_size
 from rillet.frontends.onnx.node import dtype_name
 from rillet.ir import dtypes
-from rillet.ir.attributes import DIMS, DTYPE, NAME
-from rillet.ir.structured import DYNAMIC
 
 if TYPE_CHECKING:
     import onnx
 
 _STRING = 8  # onnx.TensorProto.STRING
 _SHOWN = 3  # contradictions that a warning spells out
-InputShapes: TypeAlias = Mapping[str, Sequence[int | str | None]]
 
 
-@dataclass(frozen=True)
-class GraphInput:
-    """An input of the model; a dimension is its size or its name."""
-
-    name: str
-    dtype: str
-    dims: tuple[int | str, ...]
-
-    def accepts(self, shape: Sequence[int]) -> bool:
-        """Whether an array of this shape can be given for it."""
-        return len(shape) == len(self.dims) and all(
-            isinstance(d, str) or d == n for d, n in zip(self.dims, shape, strict=True)
-        )
-
-    @property
-    def type(self) -> ir.Type:
-        """Its MLIR type."""
-        shape = [d if isinstance(d, int) else DYNAMIC for d in self.dims]
-        return ir.RankedTensorType.get(shape, dtypes.mlir_type(self.dtype))
-
-
-def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: InputShapes, opset: int) -> list[GraphInput]:
+def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Shapes, opset: int) -> list[InputSpec]:
     """The inputs of a graph that are not initializers (``held``), with their dtypes and dimensions.
 
     An input of strings is two: see ``string_parts``. ``overrides`` replaces the shapes of inputs by name; a size given
@@ -58,7 +32,7 @@ def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Input
     for name in overrides:
         if name not in known:
             raise CompileError(f"the model has no input '{name}'; its inputs are: {', '.join(sorted(known)) or 'none'}")
-    result: list[GraphInput] = []
+    result: list[InputSpec] = []
     pinned = {name: given[0][1] for name, given in _given_sizes(graph, overrides).items() if _equal(given)}
     for info in declared:
         if not info.type.HasField("tensor_type"):
@@ -67,8 +41,8 @@ def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Input
         if info.type.tensor_type.elem_type == _STRING:
             check_size(dims, "int64", f"input '{info.name}'")
             parts = string_parts(info.name)
-            result.append(GraphInput(parts[0], "int64", dims))
-            result.append(GraphInput(parts[1], "uint8", (f"{parts[1]}_0",)))
+            result.append(InputSpec(parts[0], "int64", dims))
+            result.append(InputSpec(parts[1], "uint8", (f"{parts[1]}_0",)))
             continue
         try:
             dtype = dtype_name(info.type.tensor_type.elem_type)
@@ -76,7 +50,7 @@ def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Input
             refused = UnsupportedNode(info.name, "input", opset, f"{error.reason} is not supported")
             raise UnsupportedError([refused]) from error
         check_size(dims, dtype, f"input '{info.name}'")
-        result.append(GraphInput(info.name, dtype, dims))
+        result.append(InputSpec(info.name, dtype, dims))
     return result
 
 
@@ -90,7 +64,7 @@ def string_parts(name: str) -> tuple[str, str]:
     return f"{name}[ends]", f"{name}[bytes]"
 
 
-def _dims(info: onnx.ValueInfoProto, overrides: InputShapes, pinned: Mapping[str, int]) -> tuple[int | str, ...]:
+def _dims(info: onnx.ValueInfoProto, overrides: Shapes, pinned: Mapping[str, int]) -> tuple[int | str, ...]:
     tensor = info.type.tensor_type
     if not tensor.HasField("shape") and info.name not in overrides:
         how = advice(f"inputs={{'{info.name}': (...)}}", f"--shape {info.name}=...")
@@ -128,7 +102,7 @@ def _dims(info: onnx.ValueInfoProto, overrides: InputShapes, pinned: Mapping[str
     return tuple(result)
 
 
-def unequal_sizes(graph: onnx.GraphProto, overrides: InputShapes) -> str:
+def unequal_sizes(graph: onnx.GraphProto, overrides: Shapes) -> str:
     """Which inputs the caller gives different sizes for a dimension of one name, as a sentence; "" where none."""
     for dimension, given in _given_sizes(graph, overrides).items():
         if not _equal(given):
@@ -141,7 +115,7 @@ def unequal_sizes(graph: onnx.GraphProto, overrides: InputShapes) -> str:
     return ""
 
 
-def _given_sizes(graph: onnx.GraphProto, overrides: InputShapes) -> dict[str, list[tuple[str, int]]]:
+def _given_sizes(graph: onnx.GraphProto, overrides: Shapes) -> dict[str, list[tuple[str, int]]]:
     """(input, size) of every size that the caller gives for a dimension of a name, by that name."""
     result: dict[str, list[tuple[str, int]]] = {}
     for info in graph.input:
@@ -209,9 +183,7 @@ def _listed(dims: Sequence[object]) -> str:
     return f"[{', '.join('?' if d in (None, -1, '') else str(d) for d in dims)}]"
 
 
-def edge(name: str, dtype: str, dims: Sequence[int | str]) -> ir.Attribute:
-    """The attributes of an argument or result of @main."""
-    entries = {NAME: ir.StringAttr.get(name), DTYPE: ir.StringAttr.get(dtype)}
-    if any(isinstance(d, str) for d in dims):
-        entries[DIMS] = ir.ArrayAttr.get([ir.StringAttr.get(str(d)) for d in dims])
-    return ir.DictAttr.get(entries)
+def declared_names(info: onnx.ValueInfoProto, name: str) -> list[str]:
+    """The names that the model has for the dimensions of an output's tensor ``name``; "" where it has none."""
+    is_bytes = name == string_parts(info.name)[1]
+    return [] if is_bytes else [d.dim_param for d in info.type.tensor_type.shape.dim]

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     Attributes: TypeAlias = Mapping[str, onnx.AttributeProto]
 
 
+def domain_of(proto: onnx.NodeProto) -> str:
+    """The domain of a node's op, "" for ONNX's own."""
+    return "" if proto.domain == "ai.onnx" else proto.domain
+
+
 def body_of(
     proto: onnx.NodeProto, opset: int, inputs: Sequence[Structured | None]
 ) -> tuple[onnx.FunctionProto, dict[str, onnx.AttributeProto]] | None:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from rillet.errors import UnsupportedError
 from rillet.frontends.frontend import InputSpec, Shapes, Survey, Values
 from rillet.frontends.onnx.loader import load_model
 from rillet.frontends.onnx.verification.submodel import reads, submodel, value_types
@@ -76,11 +75,7 @@ class OnnxModel:
         """
         from rillet.frontends.onnx.importer import GraphImporter
 
-        importer = GraphImporter(self.proto, self.shapes, values)
-        program = importer.run()
-        if importer.unsupported:
-            raise UnsupportedError(importer.unsupported)
-        return program
+        return GraphImporter(self.proto, self.shapes, values or {}).run()
 
     # --- what `rillet verify` needs (VerifiableModel) ---
 

@@ -11,16 +11,16 @@ from rillet.frontends.onnx.strings.tensor import StringTensor
 if TYPE_CHECKING:
     import onnx
 
-_CONTROL_FLOW = ("If", "Loop", "Scan")
-
 
 class Unpacked:
-    """A node as its importer shall see it: ``inputs``, ``attributes`` and ``run_graph`` with plain tensors only."""
+    """An If, Loop or Scan as its importer shall see it.
+
+    Its ``inputs``, ``attributes`` and ``run_graph`` have plain tensors only.
+    """
 
     def __init__(self, op_type: str, inputs: Sequence[Any], attributes: dict[str, Any], run_graph: Callable[..., Any]):
         self.inputs, self.attributes = list(inputs), dict(attributes)
-        self._run_graph = run_graph if op_type in _CONTROL_FLOW else None
-        self.run_graph = self._run if op_type in _CONTROL_FLOW else run_graph
+        self._run_graph = run_graph
         self._strings: list[bool] | None = None  # of the node's outputs, which of them are strings
         self._body: onnx.GraphProto | None = None  # of a loop
         self._carried: list[bool] = []
@@ -42,8 +42,8 @@ class Unpacked:
             seen.output.extend([info] * (3 if is_string else 1))
         self.attributes["body"] = seen
 
-    def _run(self, graph: onnx.GraphProto, arguments: Sequence[Any]) -> list[Any]:
-        assert self._run_graph is not None
+    def run_graph(self, graph: onnx.GraphProto, arguments: Sequence[Any]) -> list[Any]:
+        """The outputs of a subgraph on plain tensors, as plain tensors."""
         if self._body is None:
             values = self._run_graph(graph, arguments)
             self._expect(_flags(values))

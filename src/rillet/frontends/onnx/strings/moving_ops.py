@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rillet.frontends.building.builder import Builder
 from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.onnx.node_use import NodeUse
+from rillet.frontends.onnx.scope import Value
 from rillet.frontends.onnx.sequences import Structured, TensorSequence
 from rillet.frontends.onnx.strings.tensor import STRING, StringTensor, from_array, merged
 
@@ -97,29 +98,23 @@ def moves(proto: onnx.NodeProto, opset: int) -> bool:
     return proto.op_type in _MOVES and onnx.defs.has(proto.op_type, opset, proto.domain)
 
 
-def move(
-    b: Builder,
-    proto: onnx.NodeProto,
-    opset: int,
-    inputs: Sequence[Structured | None],
-    attributes: dict[str, Any],
-    lower: Callable[[Sequence[Structured | None]], Sequence[Any]],
-) -> list[Any]:
-    """Import a moving op on strings: ``lower`` imports the same node on the entries' numbers.
+def move(use: NodeUse) -> list[Any]:
+    """Import a moving op on strings: the same node on the numbers of the entries.
 
     Raises UnsupportedFeature where it would compute with them.
     """
     import onnx
 
+    b, proto, attributes = use.b, use.proto, use.attributes
     if attributes.get("reduction", "none") != "none":
         raise UnsupportedFeature(
             f"reduction '{attributes['reduction']}' is not supported on tensors of strings", "use reduction 'none'"
         )
-    operands = list(inputs)
+    operands = list(use.inputs)
     if proto.op_type == "Pad" and attributes.get("mode", "constant") == "constant":
         operands += [None] * (3 - len(operands))
         operands[2] = operands[2] or from_array(b, np.array("", dtype=object))
-    schema = onnx.defs.get_schema(proto.op_type, opset, proto.domain)
+    schema = onnx.defs.get_schema(proto.op_type, use.opset, proto.domain)
     holders = [
         item for v in operands for item in (v.items if isinstance(v, TensorSequence) else (v,)) if holds_strings(item)
     ]
@@ -129,10 +124,10 @@ def move(
         raise InvalidNode("the sequence holds strings and numbers")
     table = merged(b, holders)  # type: ignore[arg-type]
     numbers = iter(table)
-    results = lower([_on_numbers(value, numbers) for value in operands])
+    results = use.walk.lower(use.with_inputs([_on_numbers(value, numbers) for value in operands]))
     kinds = {_formal(schema.inputs, i).type_str for i, v in enumerate(operands) if holds_strings(v)}
 
-    def give_back(index: int, result: Structured | None) -> Structured | None:
+    def give_back(index: int, result: Value | None) -> Value | None:
         is_string = proto.op_type in _FROM_STRINGS or _formal(schema.outputs, index).type_str in kinds
         if not is_string or result is None:
             return result

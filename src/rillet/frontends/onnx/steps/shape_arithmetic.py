@@ -19,6 +19,8 @@ from torch_mlir.dialects import arith
 from rillet.frontends.building.element_types import is_signed
 from rillet.frontends.building.tensor import Element, Tensor
 from rillet.frontends.onnx.node import Node
+from rillet.frontends.onnx.node_use import NodeUse
+from rillet.frontends.onnx.scope import Value
 
 Rule: TypeAlias = Callable[..., "Tensor | list[Tensor] | None"]
 _ArrayRule: TypeAlias = Callable[..., "np.ndarray | None"]
@@ -26,12 +28,13 @@ _rules: dict[str, Rule] = {}
 _MAX_ELEMENTS = 256
 
 
-def apply(node: Node) -> Tensor | list[Tensor] | None:
-    """The node's result by a symbolic rule, or None when none applies."""
-    rule = _rules.get(node.op_type)
-    if rule is None or node.proto.domain not in ("", "ai.onnx"):
+def compute_extents(use: NodeUse) -> Sequence[Value | None] | None:
+    """Compute a small integer tensor element by element, where a rule for the op applies."""
+    rule = _rules.get(use.proto.op_type)
+    if rule is None or use.domain or not use.is_plain:
         return None
-    return rule(node, *node.inputs)
+    result = rule(use.node, *use.node.inputs)
+    return [result] if isinstance(result, Tensor) else result
 
 
 def has_rule(op_type: str) -> bool:

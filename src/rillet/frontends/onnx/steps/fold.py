@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rillet.frontends.building.tensor import Tensor
+from rillet.frontends.onnx.node_use import NodeUse
+from rillet.frontends.onnx.scope import Value
 from rillet.ir import dtypes
 
 if TYPE_CHECKING:
@@ -27,7 +30,19 @@ _KEPT = {"DequantizeLinear"}
 _log = logging.getLogger(__name__)
 
 
-def fold(
+def fold_known(use: NodeUse) -> Sequence[Value | None] | None:
+    """Evaluate the node where all its inputs are known and its result is not too large."""
+    tensors = [t for t in use.inputs if isinstance(t, Tensor)]
+    if not use.is_plain or any(t.array is None for t in tensors):
+        return None
+    arrays = [t.array if isinstance(t, Tensor) else None for t in use.inputs]
+    folded = _folded(use.proto, use.scope.opsets, arrays, use.walk.model.ir_version)
+    if folded is None:
+        return None
+    return [use.b.constant(a, name=o) for a, o in zip(folded, use.proto.output, strict=True)]
+
+
+def _folded(
     proto: onnx.NodeProto,
     opsets: Mapping[str, int],
     inputs: Sequence[np.ndarray | None],

@@ -1,0 +1,45 @@
+"""Ops that nothing here imports: which they are, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import TYPE_CHECKING
+
+from rillet.frontends.onnx import registry
+from rillet.frontends.onnx.functions import body_of, domain_of
+from rillet.frontends.onnx.steps import shape_arithmetic
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def is_known(proto: onnx.NodeProto, opset: int, functions: Container[tuple[str, str, str]]) -> bool:
+    """Whether the op of a node can be imported at all; ``functions`` are the model's own."""
+    domain = domain_of(proto)
+    return bool(
+        registry.lookup(domain, proto.op_type, opset)
+        or registry.lookup(domain, proto.op_type, opset, strings=True)
+        or (not domain and shape_arithmetic.has_rule(proto.op_type))
+        or (proto.domain, proto.op_type, proto.overload) in functions
+        or body_of(proto, opset, [])
+    )
+
+
+def why_unknown(proto: onnx.NodeProto, opset: int) -> tuple[str, str]:
+    """Why the op of a node cannot be imported, and what to do."""
+    import onnx
+
+    domain = domain_of(proto)
+    if not opset:
+        return f"the model imports no opset for domain '{domain or 'ai.onnx'}'", "add it to opset_import"
+    if onnx.defs.has(proto.op_type, domain):
+        return "the op has no implementation for this opset", "convert the model to a newer opset"
+    what = f"domain '{domain}' is not known" if domain else "ONNX has no op of this name"
+    if domain and registry.supported(domain):
+        what = f"the op is not among those of domain '{domain}' that are known"
+    if "quantize" in proto.op_type.lower() or proto.op_type.startswith("Q"):
+        return (
+            what,
+            "quantize with QuantizeLinear and DequantizeLinear of ONNX (QDQ format; 4 bits from opset 21 on)",
+        )
+    return what, "export the model with standard ONNX ops, or with a function body for this op"
