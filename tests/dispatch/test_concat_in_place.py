@@ -10,11 +10,12 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import rillet
-from rillet import dispatch, optimize
+from rillet import dispatch
 from rillet.ir import Program
 from rillet.ir.structured import walk
 from tests.support import optimize_graphs as graphs
 from tests.support.optimize_graphs import Graph
+from tests.support.stages import passes
 
 SHAPE = (1, 16, 20, 20)
 Build = Callable[[Graph, str], str | list[str]]
@@ -22,7 +23,7 @@ Build = Callable[[Graph, str], str | list[str]]
 
 def formed(build: Build) -> Program:
     program = graphs.program(build, SHAPE)
-    for step in (*optimize.PASSES, *dispatch.PASSES):
+    for step in passes("optimize", "dispatch"):
         step(program)
     dispatch.check(program)
     return program

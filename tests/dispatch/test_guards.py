@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rillet import dispatch
 from tests.support.ir_check import lower
+from tests.support.stages import passes
 
 MAPS = "affine_map<(i) -> (i)>, affine_map<(i) -> (i)>"
 
@@ -32,7 +33,7 @@ def test_a_fused_dispatch_waits_for_the_assertion_between_its_members() -> None:
         %y = {added("%x", "%b")}
         return %y : tensor<?xf32>
       }}""",
-        dispatch.PASSES,
+        passes("dispatch"),
     )
     dispatch.check(program)
     names = [op.operation.name for op in program.main().regions[0].blocks[0].operations]
@@ -55,7 +56,7 @@ def test_a_dispatch_that_decides_an_assertion_runs_before_it() -> None:
         %y = {added("%x", "%b")}
         return %y : tensor<?xf32>
       }}""",
-        dispatch.PASSES,
+        passes("dispatch"),
     )
     dispatch.check(program)
     names = [op.operation.name for op in program.main().regions[0].blocks[0].operations]

@@ -6,10 +6,11 @@ import pytest
 
 from rillet import dispatch
 from tests.support.ir_check import check, lower
+from tests.support.stages import passes
 
 
 def main_of(text: str) -> str:
-    program = lower(text, dispatch.PASSES)
+    program = lower(text, passes("dispatch"))
     dispatch.check(program)
     module = str(program.module)
     return module[: module.index("module @kernels")] if "module @kernels" in module else module

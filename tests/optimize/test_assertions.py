@@ -9,6 +9,7 @@ from rillet.ir import Program
 from rillet.ir.structured import walk
 from rillet.optimize import assertions
 from tests.support.ir_check import lower
+from tests.support.stages import passes
 
 ADD = """
     %e = tensor.empty(%d) : tensor<?xf32>
@@ -137,7 +138,7 @@ def test_assertions_outlive_the_stage() -> None:
         {ADD}
         return %y : tensor<?xf32>
       }}""",
-        optimize.PASSES,
+        passes("optimize"),
     )
     assert [op.name for op in walk(program.main())].count("cf.assert") == 1
 

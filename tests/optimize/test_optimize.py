@@ -9,6 +9,7 @@ from rillet import optimize
 from rillet.ir.structured import copy_permutation, structured, walk
 from tests.support import optimize_graphs as graphs
 from tests.support.onnx_interpreter import evaluate
+from tests.support.stages import passes
 
 CASES = {
     "residual": (graphs.residual, (1, 3, 32, 32), (1, 3, 32, 32)),
@@ -29,7 +30,7 @@ def test_results_are_the_same(case: str) -> None:
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     expected = evaluate(graphs.program(build, declared), [x])
     program = graphs.program(build, declared)
-    for step in optimize.PASSES:
+    for step in passes("optimize"):
         step(program)
         program.module.operation.verify()
     optimize.check(program)
@@ -54,14 +55,14 @@ def test_transpositions_remain_only_where_the_model_needs_them(case: str, remain
     """At the edges; before a flatten (mobile); a channel shuffle (shuffle); after attention (encoder)."""
     build, declared, _ = CASES[case]
     program = graphs.program(build, declared)
-    for step in optimize.PASSES:
+    for step in passes("optimize"):
         step(program)
     assert sum(copy_permutation(op) is not None for op in walk(program.main())) == remaining
 
 
 def test_windows_before_a_convolution_read_what_lies_as_they_write_it() -> None:
     program = graphs.program(graphs.pool_first, ("n", 3, "h", 16))
-    for step in optimize.PASSES:
+    for step in passes("optimize"):
         step(program)
     views = [v for op in walk(program.main()) if (v := structured(op)) is not None and v.is_windowed]
     assert len(views) == 2
@@ -71,7 +72,7 @@ def test_windows_before_a_convolution_read_what_lies_as_they_write_it() -> None:
 
 def test_batch_normalization_disappears() -> None:
     program = graphs.program(graphs.residual, (1, 3, 32, 32))
-    for step in optimize.PASSES:
+    for step in passes("optimize"):
         step(program)
     text = program.module.operation.get_asm(enable_debug_info=False)
     assert text.count("arith.mulf") == 4  # three convolutions and the classifier

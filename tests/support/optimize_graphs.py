@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from rillet import optimize
 from rillet.ir import Program
 from tests.support.importing import import_model
+from tests.support.stages import passes
 
 
 class Graph:
@@ -81,7 +82,7 @@ def program(build: Callable[[Graph, str], str | Sequence[str]], shape: Sequence[
 def optimized(build: Callable[[Graph, str], str | Sequence[str]], shape: Sequence[int | str]) -> Program:
     """The model after all passes of the optimizer, checked."""
     result = program(build, shape)
-    for step in optimize.PASSES:
+    for step in passes("optimize"):
         step(result)
     optimize.check(result)
     return result

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rillet import dispatch
 from rillet.dispatch.packing.pack_rhs import pack
 from tests.support.ir_check import check, lower
+from tests.support.stages import passes
 
 MATMUL = """
 #a = affine_map<(m, n, k) -> (m, k)>
@@ -50,7 +50,7 @@ def computed_rhs(m: int, n: int, axes: str) -> str:
 @pytest.mark.parametrize("axes", ["k, n", "n, k"])
 def test_a_constant_is_packed_in_the_compiler(axes: str) -> None:
     array = np.arange(8 * 20, dtype=np.float32).reshape((8, 20) if axes == "k, n" else (20, 8))
-    program = lower(constant_rhs(20, axes), dispatch.PASSES, until="pack-rhs", constants={"w": array})
+    program = lower(constant_rhs(20, axes), passes("dispatch"), until="pack-rhs", constants={"w": array})
     check(
         str(program.module),
         """
@@ -75,7 +75,7 @@ def test_batches_stay_in_front() -> None:
 
 
 def test_a_computed_operand_with_strided_columns_is_packed_for_many_rows() -> None:
-    program = lower(computed_rhs(64, 32, "n, k"), dispatch.PASSES, until="pack-rhs")
+    program = lower(computed_rhs(64, 32, "n, k"), passes("dispatch"), until="pack-rhs")
     check(
         str(program.module),
         """
@@ -95,7 +95,7 @@ def test_of_a_computed_operand_only_the_last_panel_looks_at_columns(columns: int
         text = text.replace("tensor.empty()", "tensor.empty(%d)").replace(
             "%zero =", "%c0 = arith.constant 0 : index\n %d = tensor.dim %w, %c0 : tensor<?x8xf32>\n %zero ="
         )
-    program = lower(text, dispatch.PASSES, until="pack-rhs")
+    program = lower(text, passes("dispatch"), until="pack-rhs")
     whole, rest, packed = ("2", "1", "3") if columns == 40 else ("?", "?", "?")
     check(
         str(program.module),
@@ -118,7 +118,7 @@ def test_of_a_computed_operand_only_the_last_panel_looks_at_columns(columns: int
 )
 def test_a_computed_operand_is_left_alone_when_packing_does_not_pay(text: str) -> None:
     """Few rows; contiguous and narrow; less than a panel."""
-    program = lower(text, dispatch.PASSES, until="pack-rhs")
+    program = lower(text, passes("dispatch"), until="pack-rhs")
     assert str(program.module).count("linalg.generic") == 1
 
 
@@ -150,9 +150,7 @@ module {{
 
 def test_steps_of_8_bit_integers_lie_side_by_side() -> None:
     array = np.arange(9 * 20, dtype=np.int8).reshape(9, 20)
-    program = lower(
-        NARROW.format(k=9, type="i8"), dispatch.passes(16, (2, 1)), until="pack-rhs", constants={"w": array}
-    )
+    program = lower(NARROW.format(k=9, type="i8"), passes("dispatch"), until="pack-rhs", constants={"w": array})
     check(
         str(program.module),
         """
@@ -168,9 +166,7 @@ def test_steps_of_8_bit_integers_lie_side_by_side() -> None:
 
 def test_steps_of_wider_integers_lie_one_after_the_other() -> None:
     array = np.arange(8 * 20, dtype=np.int16).reshape(8, 20)
-    program = lower(
-        NARROW.format(k=8, type="i16"), dispatch.passes(16, (2, 1)), until="pack-rhs", constants={"w": array}
-    )
+    program = lower(NARROW.format(k=8, type="i16"), passes("dispatch"), until="pack-rhs", constants={"w": array})
     check(str(program.module), "// CHECK: ml_program.global_load_const @w_packed : tensor<2x8x16xi16>")
 
 
@@ -179,7 +175,7 @@ def test_steps_lie_in_the_order_that_instructions_take() -> None:
     array = np.arange(6 * 4, dtype=np.int8).reshape(6, 4)
     program = lower(
         NARROW.format(k=6, type="i8").replace("x20x", "x4x"),
-        dispatch.passes(4, (4, 2)),
+        passes("dispatch", target="cortex-m4"),
         until="pack-rhs",
         constants={"w": array},
     )
@@ -199,7 +195,7 @@ def test_steps_lie_in_the_order_that_instructions_take() -> None:
 def test_few_steps_are_not_filled_up() -> None:
     program = lower(
         NARROW.format(k=6, type="i8"),
-        dispatch.passes(8, (16, 1)),
+        passes("dispatch", target="cortex-m55"),
         until="pack-rhs",
         constants={"w": np.zeros((6, 20), np.int8)},
     )

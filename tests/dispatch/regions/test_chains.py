@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from torch_mlir import ir
 
-from rillet import dispatch, optimize, targets
+from rillet import dispatch, targets
 from rillet.codegen.cpu.strategies import choose
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.ir import Program, make_context
@@ -19,6 +19,8 @@ from tests.support import optimize_graphs as graphs
 from tests.support.inline_kernels import inlined
 from tests.support.onnx_interpreter import evaluate
 from tests.support.optimize_graphs import Graph
+from tests.support.stages import passes
+from tests.support.targets import with_machine
 
 SCRATCH = 256 * 1024
 Build = Callable[[Graph, str], str | Sequence[str]]
@@ -26,7 +28,8 @@ Build = Callable[[Graph, str], str | Sequence[str]]
 
 def formed(build: Build, shape: Sequence[int | str], scratch: int = SCRATCH) -> Program:
     program = graphs.program(build, shape)
-    for step in (*optimize.PASSES, *dispatch.passes(16, scratch=scratch)):
+    target = with_machine(targets.get("x86-64-v3"), l2_bytes=2 * scratch)
+    for step in passes("optimize", "dispatch", target=target):
         step(program)
         program.module.operation.verify()
     dispatch.check(program)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from torch_mlir import ir
 
-from rillet import optimize
 from rillet.ir import Program
 from rillet.ir.contraction import contraction
 from rillet.ir.structured import structured, walk
@@ -17,6 +16,7 @@ from tests.support import quantized_graphs as quantized
 from tests.support.importing import import_model
 from tests.support.onnx_interpreter import evaluate
 from tests.support.optimize_graphs import Graph
+from tests.support.stages import passes
 
 Build = Callable[[Graph, str], str]
 
@@ -158,7 +158,7 @@ def test_phases_of_integers(case: str) -> None:
     x = np.random.default_rng(1).uniform(-4, 6, (1, 8, 5, 6)).astype(np.float32)
     (expected,) = evaluate(import_model(model), [x])
     program = import_model(model)
-    for step in optimize.PASSES:
+    for step in passes("optimize"):
         step(program)
     views = [view for op in walk(program.main()) if (view := structured(op)) is not None]
     sums = [v for v in views if (r := contraction(v)) is not None and r.is_convolution]
@@ -178,7 +178,7 @@ def test_dequantized_images_of_float_filters_are_not_spread_out() -> None:
     x = np.random.default_rng(1).uniform(-4, 6, (1, 8, 5, 6)).astype(np.float32)
     (expected,) = evaluate(import_model(model), [x])
     program = import_model(model)
-    for step in optimize.PASSES:
+    for step in passes("optimize"):
         step(program)
     views = [view for op in walk(program.main()) if (view := structured(op)) is not None]
     assert sum((r := contraction(v)) is not None and r.is_convolution for v in views) == 4

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rillet import optimize
 from rillet.ir.structured import structured, walk
 from tests.support.optimize_graphs import Graph, program
+from tests.support.stages import passes
 
 
 def elementwise(build, shape) -> int:  # type: ignore[no-untyped-def]
     """How many elementwise operations remain."""
     result = program(build, shape)
-    for step in optimize.PASSES:
+    for step in passes("optimize"):
         step(result)
     views = [view for op in walk(result.main()) if (view := structured(op)) is not None]
     return sum(view.is_elementwise for view in views if view.body_ops())
@@ -62,7 +62,7 @@ def test_a_division_by_zero_is_not_folded() -> None:
 def multiplies(build) -> bool:  # type: ignore[no-untyped-def]
     """Whether an elementwise operation does."""
     result = program(build, (1, 6, 5, 5))
-    for step in optimize.PASSES:
+    for step in passes("optimize"):
         step(result)
     views = [view for op in walk(result.main()) if (view := structured(op)) is not None]
     return any(op.name == "arith.mulf" for view in views if view.is_elementwise for op in view.body_ops())

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto
 from torch_mlir import ir
 
-from rillet import dispatch, optimize
+from rillet import optimize
 from rillet.ir import Program
 from rillet.ir.contraction import is_multiply_add
 from rillet.ir.rewrite import is_defined_by
@@ -15,11 +15,12 @@ from rillet.ir.structured import Structured, structured, walk
 from tests.support import quantized_graphs as quantized
 from tests.support.importing import import_model
 from tests.support.quantized_graphs import Graph
+from tests.support.stages import passes
 
 
 def optimized(build: quantized.Build, shape: tuple[int | str, ...], element: int = TensorProto.FLOAT) -> Program:
     result = import_model(quantized.model(build, shape, element=element))
-    for step in optimize.PASSES:
+    for step in passes("optimize"):
         step(result)
     optimize.check(result)
     return result
@@ -234,7 +235,7 @@ def test_what_is_stored_is_narrow() -> None:
         return g.q(g("Add", z, g("Sigmoid", y)), 0.2, 50)
 
     program = optimized(build, (1, 8, 9, 9))
-    for step in dispatch.passes(16):
+    for step in passes("dispatch"):
         step(program)
     calls = [op for op in walk(program.main()) if op.name == "func.call"]
     inner = {r for call in calls for r in call.results} - set(_returned(program))
@@ -256,7 +257,7 @@ def test_no_conversion_to_integers_and_back_within_a_dispatch() -> None:
         return g.quantize(g("Sigmoid", g.q(g.conv(g.q(x), 8, 8))), 1 / 255, 0)
 
     program = optimized(build, (1, 8, 9, 9))
-    for step in dispatch.passes(16):
+    for step in passes("dispatch"):
         step(program)
     bodies = [[op.name for op in v.body_ops()] for op in walk(program.module.operation) if (v := structured(op))]
     (fused,) = [names for names in bodies if names.count("math.roundeven") == 2]
