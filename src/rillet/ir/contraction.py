@@ -1,17 +1,51 @@
-"""Contractions and convolutions recognized by structure: which loops play which role (Einstein summation terms)."""
+"""Contractions and convolutions recognized by structure: which loops play which role (Einstein summation terms), and
+what a body that sums products does to its factors and sums.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.ir.rewrite import defining, is_defined_by
-from rillet.ir.structured import Expr, Map, Structured, dims_in
+from rillet.ir.panels import is_packed, is_window
+from rillet.ir.rewrite import defining
+from rillet.ir.shared_bytes import shared_byte
+from rillet.ir.structured import Map, Structured, dims_in
 
 _EXTENSIONS = frozenset(("arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"))
-_MULTIPLY = frozenset(("arith.mulf", "arith.muli"))
-_ADD = frozenset(("arith.addf", "arith.addi"))
+_PRODUCT_OF_SUM = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
+_WIDEN = ("arith.extf", "arith.extsi", "arith.extui")
+_NARROW = ("arith.truncf", "arith.trunci")
+POSITION = -1  # stands among the inputs of a factor for what depends on more than their elements: a position, a region
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor of a product and the numbers of the inputs that it is computed from."""
+
+    value: ir.Value
+    inputs: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A body ``accumulator + lhs * rhs``, with what is done to the accumulator before and after."""
+
+    lhs: Factor
+    rhs: Factor
+    accumulator_type: ir.Type  # in which sums are kept
+    narrow: str | None  # the op that turns a finished sum into the result's element type
+    widen: str | None  # the op that turns an initial value into the accumulator type
+
+    @property
+    def factors(self) -> tuple[Factor, Factor]:
+        return self.lhs, self.rhs
+
+    def turned(self) -> Product:
+        """The same with the factors changing sides."""
+        return dataclasses.replace(self, lhs=self.rhs, rhs=self.lhs)
 
 
 @dataclass(frozen=True)
@@ -36,20 +70,81 @@ class Contraction:
         return bool(self.image)
 
 
-def contraction(view: Structured) -> Contraction | None:
-    """The roles of the loops of ``view``, or None when it is not a sum of products of two operands."""
-    if len(view.inits) != 1 or all(view.parallel) or not is_multiply_add(view):
+def product_of(view: Structured) -> Product | None:
+    """The product that the body adds to its first accumulator, factors in the order of the multiplication; None when
+    the body is no sum of products.
+    """
+    result, narrow = view.yielded()[0], None
+    narrowing = defining(result, *_NARROW)
+    if narrowing is not None:
+        narrow, result = narrowing.name, narrowing.operands[0]
+    addition = defining(result, *_PRODUCT_OF_SUM)
+    if addition is None:
         return None
-    product = _product(view)
-    assert product is not None
-    pair = {n for v in product.operands if (n := _argument(view, v)) is not None}
+    accumulator = view.body.arguments[len(view.inputs)]
+    a, b = addition.operands
+    for total, term in ((a, b), (b, a)):
+        widening = defining(total, *_WIDEN)
+        start = total if widening is None else widening.operands[0]
+        product = defining(term, _PRODUCT_OF_SUM[addition.name])
+        if start == accumulator and product is not None and (narrow is None) == (widening is None):
+            lhs, rhs = (Factor(v, inputs_of(view, v)) for v in product.operands)
+            return Product(lhs, rhs, result.type, narrow, None if widening is None else widening.name)
+    return None
+
+
+def separate_product(view: Structured) -> Product | None:
+    """``product_of`` with each input in exactly one factor, input 0 in the ``lhs``; else None."""
+    product = product_of(view)
+    if product is None or product.lhs.inputs & product.rhs.inputs:
+        return None
+    if product.lhs.inputs | product.rhs.inputs != frozenset(range(len(view.inputs))):
+        return None
+    return product if 0 in product.lhs.inputs else product.turned()
+
+
+def inputs_of(view: Structured, value: ir.Value) -> frozenset[int]:
+    """The numbers of the body's arguments ``value`` is computed from, and ``POSITION``."""
+    arguments = list(view.body.arguments)
+    if value in arguments:
+        return frozenset((arguments.index(value),))
+    byte = shared_byte(view, value)
+    if byte is not None:
+        return frozenset((byte,))
+    owner = defining(value)
+    if owner is None or owner.parent != view.op:
+        return frozenset()  # a scalar of the function
+    if len(owner.regions) or owner.name in ("linalg.index", "tensor.extract"):
+        return frozenset((POSITION,))
+    return frozenset().union(*(inputs_of(view, o) for o in owner.operands))
+
+
+def is_multiply_add(view: Structured) -> bool:
+    """True when the body adds a product to the init."""
+    return _multiply_add(view) is not None
+
+
+def _multiply_add(view: Structured) -> Product | None:
+    """``product_of`` where nothing else is done to the init and the sum."""
+    product = product_of(view)
+    return product if product is not None and product.narrow is None else None
+
+
+def contraction(view: Structured) -> Contraction | None:
+    """The roles of the loops of ``view``, or None when it is not a sum of products of two operands, possibly extended
+    and less a constant.
+    """
+    product = _sum_of_products(view)
+    if product is None:
+        return None
+    pair = {n for factor in product.factors if (n := _argument(view, factor.value)) is not None}
     if len(pair) != 2:
         return None
     first, second = sorted(pair)
-    complex_maps = [i for i in (first, second) if any(_is_window(e) for e in view.maps[i])]
-    if len(complex_maps) > 1:
+    windowed = [i for i in (first, second) if any(is_window(e) for e in view.maps[i])]
+    if len(windowed) > 1:
         return None
-    lhs, rhs = (second, first) if complex_maps == [second] else (first, second)
+    lhs, rhs = (second, first) if windowed == [second] else (first, second)
     return _roles(view, lhs, rhs)
 
 
@@ -57,37 +152,28 @@ def weighted_contraction(view: Structured) -> tuple[Contraction, tuple[int, ...]
     """Like ``contraction``, where one factor may be computed from several inputs: the one among them that most loops
     index is the ``rhs``, and the others, which are indexed by some of its loops, are given beside the roles.
     """
-    if len(view.inits) != 1 or all(view.parallel) or not is_multiply_add(view):
+    product = _sum_of_products(view)
+    if product is None:
         return None
-    product = _product(view)
-    assert product is not None
-    factors = sorted((_inputs(view, v) for v in product.operands), key=len)
-    left, right = factors
-    if len(left) != 1 or not right or left & right or any(_is_window(e) for n in right for e in view.maps[n]):
+    one, several = sorted((factor.inputs - {POSITION} for factor in product.factors), key=len)
+    if len(one) != 1 or not several or one & several or any(is_window(e) for n in several for e in view.maps[n]):
         return None
-    carrier = max(right, key=lambda n: len(_plain(view.maps[n])))
-    others = tuple(sorted(right - {carrier}))
+    carrier = max(several, key=lambda n: len(_plain(view.maps[n])))
+    others = tuple(sorted(several - {carrier}))
     if any(not _plain(view.maps[n]) <= _plain(view.maps[carrier]) for n in others):
         return None
-    (lhs,) = left
+    (lhs,) = one
     roles = _roles(view, lhs, carrier)
     return None if roles is None else (roles, others)
 
 
-def _inputs(view: Structured, value: ir.Value) -> set[int]:
-    """The inputs that ``value`` is computed from, element by element."""
-    arguments = list(view.body.arguments)[: len(view.inputs)]
-    if value in arguments:
-        return {arguments.index(value)}
-    owner = defining(value)
-    if owner is None or owner.parent != view.op:
-        return set()
-    return set().union(*(_inputs(view, operand) for operand in owner.operands))
+def _sum_of_products(view: Structured) -> Product | None:
+    return _multiply_add(view) if len(view.inits) == 1 and not view.is_parallel else None
 
 
 def _roles(view: Structured, lhs: int, rhs: int) -> Contraction | None:
     plain_lhs, plain_rhs = _plain(view.maps[lhs]), _plain(view.maps[rhs])
-    windowed = {d for e in view.maps[lhs] if _is_window(e) for d in dims_in(e)}
+    windowed = {d for e in view.maps[lhs] if is_window(e) for d in dims_in(e)}
     out = view.init_maps[0]
     if any(not isinstance(e, int) for e in out) or windowed & plain_lhs:
         return None
@@ -114,47 +200,14 @@ def _roles(view: Structured, lhs: int, rhs: int) -> Contraction | None:
     return roles if sorted(named) == list(loops) else None
 
 
-def _is_packed(expr: Expr) -> bool:
-    """Whether ``expr`` is made of quotients and remainders by constants."""
-    if isinstance(expr, ir.AffineAddExpr | ir.AffineMulExpr):
-        return _is_packed(expr.lhs) or _is_packed(expr.rhs)
-    return isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr)
-
-
-def _is_window(expr: Expr) -> bool:
-    return not isinstance(expr, int) and not _is_packed(expr) and bool(dims_in(expr))
-
-
 def _plain(map_: Map) -> set[int]:
     """The loops that index the operand directly, or in quotients and remainders."""
-    panels = {d for e in map_ if _is_packed(e) for d in dims_in(e)}
+    panels = {d for e in map_ if is_packed(e) for d in dims_in(e)}
     return panels | {e for e in map_ if isinstance(e, int)}
 
 
-def is_multiply_add(view: Structured) -> bool:
-    """True when the body adds the product of two (possibly extended) inputs to the init."""
-    return _product(view) is not None
-
-
-def _product(view: Structured) -> ir.Operation | None:
-    total = defining(view.yielded()[0])
-    if total is None or total.name not in _ADD:
-        return None
-    accumulator = view.body.arguments[len(view.inputs)]
-    rest = [v for v in total.operands if v != accumulator]
-    if len(rest) != 1:
-        return None
-    product = defining(rest[0])
-    return product if product is not None and product.name in _MULTIPLY else None
-
-
-def is_interleaved(map_: Map) -> bool:
-    """Whether steps of the reduction lie side by side in packed panels (docs/reference/flow-form.md)."""
-    return sum(isinstance(e, ir.AffineModExpr) for e in map_) > 1
-
-
 def _subtracts_constant(op: ir.Operation) -> bool:
-    return op.name == "arith.subi" and is_defined_by(op.operands[1], "arith.constant")
+    return op.name == "arith.subi" and defining(op.operands[1], "arith.constant") is not None
 
 
 def _argument(view: Structured, value: ir.Value) -> int | None:
@@ -163,22 +216,19 @@ def _argument(view: Structured, value: ir.Value) -> int | None:
     while owner is not None and (owner.name in _EXTENSIONS or _subtracts_constant(owner)):
         value = owner.operands[0]
         owner = defining(value)
-    for number in range(len(view.inputs)):
-        if value == view.body.arguments[number]:
-            return number
-    return None
+    return view.input_number(value)
 
 
 def is_extended_product(view: Structured, roles: Contraction) -> bool:
     """Whether a contraction multiplies its ``lhs``, extended and less a constant zero point or none, by its ``rhs``
     extended and nothing else.
     """
-    product = _product(view)
+    product = _multiply_add(view)
     if product is None:
         return False
-    for value in product.operands:
-        owner = defining(value)
-        if _argument(view, value) == roles.lhs and owner is not None and _subtracts_constant(owner):
+    for factor in product.factors:
+        owner = defining(factor.value)
+        if _argument(view, factor.value) == roles.lhs and owner is not None and _subtracts_constant(owner):
             owner = defining(owner.operands[0])
         if owner is None or owner.name not in _EXTENSIONS or owner.operands[0] not in list(view.body.arguments):
             return False

@@ -103,6 +103,11 @@ class Structured:
     def yielded(self) -> list[ir.Value]:
         return list(list(self.body.operations)[-1].operands)
 
+    def input_number(self, value: ir.Value) -> int | None:
+        """The number of the input that ``value``, a scalar of the body, is an element of; None for any other."""
+        arguments = list(self.body.arguments)[: len(self.inputs)]
+        return arguments.index(value) if value in arguments else None
+
     def init_is_read(self, number: int = 0) -> bool:
         """True when the body reads the init's old value."""
         return bool(list(self.body.arguments[len(self.inputs) + number].uses))

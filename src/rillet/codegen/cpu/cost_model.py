@@ -1,10 +1,10 @@
 """The cost model that picks register tiles, unrolling and workgroup blocks of contraction-like kernels.
 
 Everything here is a pure function of the problem's extents and the target's data. The unit is the core clock cycle. One
-*step* is one k of a register tile: ``vectors`` loads from the right-hand side, ``rows`` broadcasts from the left-hand
-side and ``rows * vectors`` multiply-adds. Its time is the largest of what the multiply-add ports, the load ports, the
-multiply-add latency and, when the right-hand panel does not stay in L1, the L2 bandwidth allow, plus a tenth of the
-others and 0.15 of that bandwidth's, which never overlap perfectly.
+*step* is one k of a register tile: ``vectors`` loads from the rhs, ``rows`` broadcasts from the lhs and ``rows *
+vectors`` multiply-adds. Its time is the largest of what the multiply-add ports, the load ports, the multiply-add
+latency and, when the rhs panel does not stay in L1, the L2 bandwidth allow, plus a tenth of the others and 0.15 of that
+bandwidth's, which never overlap perfectly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SUM_OVERHEAD = 5  # cycles for each sum of a tile beyond those that the multiply
 GATHER_OVERHEAD = 4  # cycles a row whose address does not follow from its neighbour's
 PAIR_CYCLES = 0.62  # to multiply a vector of pairs and add the products to a sum by two instructions
 PAIR_CYCLES_IN_ONE = 0.5  # by one
-# Rows that compute right-hand vectors as they multiply, by one operation or more; more rows share a panel in scratch.
+# Rows that compute rhs vectors as they multiply, by one operation or more; more rows share a panel in scratch.
 MOST_CONVERTED_ROWS, MOST_COMPUTED_ROWS = 12, 5
 FEW_ROWS = 1, 2, 4  # up to so many are done at a time where it is not known before how many there are
 SUM_STEPS = 512  # what a part of a long sum of floats is about as long as
@@ -67,12 +67,12 @@ class Blocks:
 class Factors:
     """How the factors of products come to the units that multiply them, other than as floats of a packed panel."""
 
-    element_bytes: int = 4  # of a right-hand element in memory
-    gather: bool = False  # left-hand rows have addresses of their own
-    spread: bool = False  # left-hand elements fill vectors
-    apart: bool = False  # right-hand rows are no packed panel, so that they share sets of L1
+    element_bytes: int = 4  # of an rhs element in memory
+    gather: bool = False  # lhs rows have addresses of their own
+    spread: bool = False  # lhs elements fill vectors
+    apart: bool = False  # rhs rows are no packed panel, so that they share sets of L1
     paired: bool = False  # two steps of 8-bit integers at a time: see ``pair_cycles``
-    computed: int = 0  # operations that make a right-hand vector of what is loaded
+    computed: int = 0  # operations that make an rhs vector of what is loaded
 
 
 FLOATS = Factors()
@@ -83,7 +83,7 @@ COMPUTED_READS = 12
 
 
 def computes_panels(rows: int, operations: int) -> bool:
-    """Whether right-hand vectors that take so many operations are made once for all rows, in scratch.
+    """Whether rhs vectors that take so many operations are made once for all rows, in scratch.
 
     Measured on Zen 3, 768 x 3072: a conversion alone 435 us for 8 rows and in scratch 508, for 12 rows 732 and 692;
     integers of 4 bits with scales and zero points 410 and 417 us for 5 rows, 583 and 461 for 6.
@@ -92,14 +92,14 @@ def computes_panels(rows: int, operations: int) -> bool:
 
 
 def fits(target: CpuTarget, rows: int, vectors: int, factors: Factors = FLOATS) -> bool:
-    """Whether accumulators, one step's right-hand vectors and the left-hand elements under way fit the registers.
+    """Whether accumulators, one step's rhs vectors and the lhs elements under way fit the registers.
 
-    With a single row each right-hand vector is used once, as a memory operand, and needs no register of its own.
-    Without fused multiply-add products need two, or four to keep up with spread left-hand elements. Machines without
-    memory operands, if they have registers for it, load a few left-hand elements ahead; those that multiply by one lane
-    of a register keep a vector of each row. With a single vector each left-hand element is used once, and LLVM adds to
+    With a single row each rhs vector is used once, as a memory operand, and needs no register of its own.
+    Without fused multiply-add products need two, or four to keep up with spread lhs elements. Machines without
+    memory operands, if they have registers for it, load a few lhs elements ahead; those that multiply by one lane
+    of a register keep a vector of each row. With a single vector each lhs element is used once, and LLVM adds to
     it in its own register, which becomes the sum's: there must be as many again. Pairs of products are multiplied and
-    added apart, one under way. Right-hand vectors that are computed are in registers, beside a constant.
+    added apart, one under way. Rhs vectors that are computed are in registers, beside a constant.
     """
     if factors.paired:
         product = 0 if target.machine.accumulates_pairs else 1
@@ -110,11 +110,11 @@ def fits(target: CpuTarget, rows: int, vectors: int, factors: Factors = FLOATS) 
     if vectors == 1 and rows > 1 and cpu.fma and not cpu.fma_by_element and 2 * rows > cpu.tile_registers:
         return False
     held = vectors if rows > 1 else 1
-    left = 1 if target.machine.arch == "x86_64" or target.machine.tile_registers < 32 else 3
+    lhs = 1 if target.machine.arch == "x86_64" or target.machine.tile_registers < 32 else 3
     if target.machine.fma_by_element:
-        left = rows
+        lhs = rows
     product = 0 if target.machine.fma else 4 if factors.spread else 2
-    return rows * vectors + held + left + product <= target.machine.tile_registers
+    return rows * vectors + held + lhs + product <= target.machine.tile_registers
 
 
 def step_cycles(target: CpuTarget, tile: Tile, k: int, factors: Factors = FLOATS) -> float:
@@ -150,8 +150,8 @@ def pair_cycles(target: CpuTarget, tile: Tile, k: int) -> float:
         cycles, instructions, latency = (PAIR_CYCLES_IN_ONE, 1, FMA_LATENCY)
     issue = (tile.rows + 2 * tile.vectors + instructions * products + 3) / ISSUE_WIDTH
     panel_bytes = 2 * math.ceil(tile.columns / target.packing.columns) * target.packing.columns
-    left_bytes, half_l1 = 4 * tile.rows, target.machine.l1d_bytes // 2
-    streamed = sum(b for b in (panel_bytes, left_bytes) if k // 2 * b > half_l1) / L2_BYTES_PER_CYCLE
+    lhs_bytes, half_l1 = 4 * tile.rows, target.machine.l1d_bytes // 2
+    streamed = sum(b for b in (panel_bytes, lhs_bytes) if k // 2 * b > half_l1) / L2_BYTES_PER_CYCLE
     unhidden = OVERLAP_LOSS * (tile.vectors + tile.rows / (2 * tile.vectors))  # widening, and broadcasts that few use
     loads = (tile.rows + tile.vectors) / LOAD_PORTS
     busiest = max(cycles * products + unhidden, issue, loads, latency, streamed)
@@ -231,7 +231,7 @@ def choose_unroll(trip: int | None, tile: Tile, run: int = 0, few: bool = False)
     """How many k steps one iteration of the inner loop does; divides ``trip`` when that is known and possible.
 
     A few dozen multiply-adds an iteration hide the loop's own instructions; more only cost compile time and code size.
-    Where the left-hand side is read in runs of ``run`` elements, it is one run or two. With ``few`` registers there is
+    Where the lhs is read in runs of ``run`` elements, it is one run or two. With ``few`` registers there is
     half of it: LLVM loads and multiplies the factors of all steps first.
     """
     if run and (trip is None or trip >= run):
@@ -248,7 +248,7 @@ def choose_unroll(trip: int | None, tile: Tile, run: int = 0, few: bool = False)
 
 
 def choose_chains(target: CpuTarget, sums: int) -> int:
-    """How many sums take turns for each of a tile's ``sums`` where right-hand vectors are computed for each step.
+    """How many sums take turns for each of a tile's ``sums`` where rhs vectors are computed for each step.
 
     Making a vector takes the pipes long enough for half of the sums that the multiply-add units need to be busy
     (measured, 4096 x 4096 of 4 bits, two sums: 1.21 ms, in turns with two more 1.10, with six more 1.17).
@@ -286,17 +286,17 @@ def choose_blocks(
     m: int,
     n: int,
     k: int,
-    left_bytes: int,
-    right_bytes: int,
+    lhs_bytes: int,
+    rhs_bytes: int,
     factors: Factors = FLOATS,
     panels: bool = True,
     residual: bool = False,
 ) -> Blocks:
     """How a contraction is split over workgroups.
 
-    ``left_bytes`` and ``right_bytes`` are the operands' sizes for one batch, ``panels``: the right one is packed;
+    ``lhs_bytes`` and ``rhs_bytes`` are the operands' sizes for one batch, ``panels``: the rhs is packed;
     ``residual``: the epilogue reads a large tensor. Batches are split first; then the rows x columns grid that is even
-    and reads little: every row block reads the whole right-hand side, every column block the whole left-hand side.
+    and reads little: every row block reads the whole rhs, every column block the whole lhs.
     """
     cycles = batches * grid_cycles(target, tile, m, n, k, factors)
     wanted = workgroups(target, cycles)
@@ -313,25 +313,23 @@ def choose_blocks(
         # Two workers: with an odd count one waits for the other's last block, else for the difference of their sizes.
         total = row_tiles * column_tiles
         idle = 1 + (largest if count % 2 else 2 * (largest - total / count)) / total
-        traffic = row_blocks * right_bytes + column_blocks * left_bytes
+        traffic = row_blocks * rhs_bytes + column_blocks * lhs_bytes
         time = cycles * idle * max(1.0, wanted / count) ** 0.5 + batches * traffic / L2_BYTES_PER_CYCLE
         best = min(best, (time, row_blocks, column_blocks))
     _, row_blocks, column_blocks = best
     rows = math.ceil(row_tiles / row_blocks) * tile.rows
     columns = math.ceil(column_tiles / column_blocks) * tile.columns
-    left_block = left_bytes * min(rows, m) // max(m, 1)
-    right_block = right_bytes * min(columns, n) // max(n, 1)
+    lhs_block = lhs_bytes * min(rows, m) // max(m, 1)
+    rhs_block = rhs_bytes * min(columns, n) // max(n, 1)
     # All row tiles pass a panel that does not stay in L1 while it is in L2, wherever they come from themselves. Columns
     # that are not packed lie too far apart for that.
     passed_from_l2 = panels and target.machine.l2_bytes > 0
-    rows_outer = right_block <= target.machine.l1d_bytes // 2 or (
-        not passed_from_l2 and left_block > 3 * target.machine.l2_bytes // 4
+    rows_outer = rhs_block <= target.machine.l1d_bytes // 2 or (
+        not passed_from_l2 and lhs_block > 3 * target.machine.l2_bytes // 4
     )
     # Column tiles that share cache lines follow each other where those come from far away and the columns are in L2.
     rows_outer |= (
-        residual
-        and tile.columns * factors.element_bytes % LINE_BYTES > 0
-        and right_block <= target.machine.l2_bytes // 4
+        residual and tile.columns * factors.element_bytes % LINE_BYTES > 0 and rhs_block <= target.machine.l2_bytes // 4
     )
     return Blocks(math.ceil(batches / batch_blocks), rows, columns, rows_outer)
 
@@ -339,7 +337,7 @@ def choose_blocks(
 def prefetches(target: CpuTarget, size: int) -> bool:
     """Whether to fetch an operand of ``size`` bytes before it is read: more than half of L2 comes from L3 or memory.
 
-    The panels of a right-hand side come only as fast as the first row tile uses them: 64 bytes in 6 cycles of AVX2,
+    The panels of an rhs come only as fast as the first row tile uses them: 64 bytes in 6 cycles of AVX2,
     more than memory gives, which the other row tiles leave idle. What an epilogue reads comes when nothing else is left
     to do.
     """
@@ -375,14 +373,14 @@ def choose_reduction_block(
 
 # --- spread rows: a part of the reduction at a time, sums of a block of results in scratch ----------------------------
 
-SPREAD_ROWS, SPREAD_COLUMNS = 4, 32  # fewer do not repay the copy of the left-hand side
+SPREAD_ROWS, SPREAD_COLUMNS = 4, 32  # fewer do not repay the copy of the lhs
 SPREAD_INNER = 8192  # steps for each of the outermost reduction axis's; more take too much scratch
 MOST_SUMS_BYTES = 1 << 20  # of a block's sums in scratch
-SPREAD_STEPS = 256  # of the reduction: the right-hand panel of a tile and the left-hand rows, spread, stay in L1
+SPREAD_STEPS = 256  # of the reduction: the rhs panel of a tile and the lhs rows, spread, stay in L1
 
 
 def spreads(target: CpuTarget, m: int, n: int, inner: int) -> bool:
-    """Whether to copy left-hand elements into all lanes of a vector before they are used, at least ``inner`` of a row.
+    """Whether to copy lhs elements into all lanes of a vector before they are used, at least ``inner`` of a row.
 
     Where no instruction broadcasts what it loads, each use would cost a shuffle, and shuffles compete with
     multiplications for their ports.
@@ -397,7 +395,7 @@ def choose_spread_blocks(
     """How many iterations of the first reduction axis (``inner`` steps each) are done at a time, 0 for all, and what
     one workgroup does, where row tiles are spread.
 
-    The right-hand columns, which each row tile passes, take half of L2 and the sums a quarter.
+    The rhs columns, which each row tile passes, take half of L2 and the sums a quarter.
     """
     parts = math.ceil(first / max(1, SPREAD_STEPS // inner))
     block = math.ceil(first / parts)

@@ -9,9 +9,9 @@ from torch_mlir.dialects import arith
 
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast, constant
-from rillet.codegen.recognize.contraction import shared_byte
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
 from rillet.ir.rewrite import defining
+from rillet.ir.shared_bytes import shared_byte
 from rillet.ir.structured import Structured
 
 

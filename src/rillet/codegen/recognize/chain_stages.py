@@ -10,8 +10,8 @@ from functools import cached_property
 
 from torch_mlir import ir
 
-from rillet.codegen.recognize.contraction import product_of
 from rillet.codegen.recognize.kernel_function import POINTWISE_OPS, KernelFunction, Port
+from rillet.ir.contraction import separate_product
 from rillet.ir.structured import Structured, reads
 
 
@@ -64,7 +64,7 @@ def cut(function: KernelFunction) -> list[Stage] | None:
 
 def is_root(generic: Structured) -> bool:
     """Whether a generic is a sum of products with an operand that all rows share."""
-    if generic.is_parallel or len(generic.inputs) != 2 or len(generic.inits) != 1 or product_of(generic) is None:
+    if generic.is_parallel or len(generic.inputs) != 2 or len(generic.inits) != 1 or separate_product(generic) is None:
         return False
     return any(
         not set(generic.parallel_loops) <= {e for e in map_ if isinstance(e, int)} for map_ in generic.input_maps

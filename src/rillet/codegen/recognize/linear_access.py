@@ -15,8 +15,9 @@ from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.dialects import flow
 from rillet.ir.extents import padding_value
 from rillet.ir.linear import Linear, constant, identity, substitute, substitute_all
+from rillet.ir.panels import packed_axes, turned, unshared
 from rillet.ir.rewrite import defining
-from rillet.ir.structured import DYNAMIC, Expr, Map
+from rillet.ir.structured import DYNAMIC, Map
 
 _RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"})
 
@@ -139,38 +140,6 @@ class GroupedAccess(Access):
         return loop == self.group_loop or super().uses(loop)
 
 
-def packed_axes(map_: Map) -> list[tuple[int, int, int]] | None:
-    """(axis, loop, divisor) for each of the last results that is ``loop mod divisor``, where result ``axis`` is ``loop
-    floordiv divisor``; None when there are other quotients or remainders.
-    """
-    results = [e if (turned := _turned(e)) is None else turned[0] for e in map_]
-    quotients = [(n, e) for n, e in enumerate(results) if isinstance(e, ir.AffineFloorDivExpr)]
-    remainders = [(n, e) for n, e in enumerate(results) if isinstance(e, ir.AffineModExpr)]
-    if [n for n, _ in remainders] != list(range(len(results) - len(quotients), len(results))):
-        return None
-    found = []
-    for (axis, quotient), (_, remainder) in zip(quotients, remainders, strict=True):
-        if not isinstance(quotient.lhs, ir.AffineDimExpr) or not isinstance(quotient.rhs, ir.AffineConstantExpr):
-            return None
-        if quotient.lhs != remainder.lhs or quotient.rhs != remainder.rhs:
-            return None
-        found.append((axis, quotient.lhs.position, quotient.rhs.value))
-    return found
-
-
-def _turned(expr: Expr) -> tuple[ir.AffineExpr, int] | None:
-    """(``x mod (ways * length)``, ``ways``) for ``(x mod ways) * length + (x floordiv ways) mod length``; else None."""
-    if not isinstance(expr, ir.AffineAddExpr):
-        return None
-    scaled, rest = expr.lhs, expr.rhs
-    if not isinstance(scaled, ir.AffineMulExpr) or not isinstance(scaled.lhs, ir.AffineModExpr):
-        return None
-    x, ways, length = scaled.lhs.lhs, scaled.lhs.rhs, scaled.rhs
-    if rest != ir.AffineExpr.get_mod(ir.AffineExpr.get_floor_div(x, ways), length):
-        return None
-    return ir.AffineExpr.get_mod(x, ways * length), ways.value
-
-
 def padded_access_of(function: KernelFunction, value: ir.Value, map_: Map, count: int) -> Access | None:
     """``access_of``, through a padding if there is one."""
     plain = access_of(value, map_, count)
@@ -179,18 +148,6 @@ def padded_access_of(function: KernelFunction, value: ir.Value, map_: Map, count
         return plain
     forms = tuple(Linear(f.coefficients, f.constant - n) for f, n in zip(plain.axes, padding.low, strict=True))
     return Access(padding.source, forms, padding=padding)
-
-
-def unshared(map_: Map) -> tuple[Map, int]:
-    """The map with its last result ``loop mod panel`` where that is ``(loop mod panel) floordiv shared``, and
-    ``shared``; the same and 1 for any other.
-    """
-    *results, last = map_ or (None,)
-    if not isinstance(last, ir.AffineFloorDivExpr) or not isinstance(last.lhs, ir.AffineModExpr):
-        return map_, 1
-    if not isinstance(last.rhs, ir.AffineConstantExpr):
-        return map_, 1
-    return (*results, last.lhs), last.rhs.value
 
 
 def access_of(value: ir.Value, map_: Map, count: int) -> Access | None:
@@ -217,8 +174,8 @@ def access_of(value: ir.Value, map_: Map, count: int) -> Access | None:
     made = Access(value, (*(f for f in forms if f is not None), known[axis]), panel, loop, axis, shared)
     if not steps:
         return made
-    turned = _turned(map_[-1])
-    ways = 1 if turned is None else turned[1]
+    order = turned(map_[-1])
+    ways = 1 if order is None else order[1]
     return dataclasses.replace(made, together=steps[0][2], steps_axis=steps[0][0], ways=ways)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.codegen.recognize.contraction import Product
+from rillet.ir.contraction import Product
 from rillet.ir.rewrite import defining, int_constant
 from rillet.ir.structured import Structured
 
@@ -26,8 +26,8 @@ def factors_of(root: Structured, product: Product) -> tuple[NarrowFactor, Narrow
     accumulator = product.accumulator_type
     if not isinstance(accumulator, ir.IntegerType) or accumulator.width != 32 or product.widen is not None:
         return None
-    left, right = (_factor(root, value) for value in (product.left, product.right))
-    return None if left is None or right is None else (left, right)
+    lhs, rhs = (_factor(root, value) for value in (product.lhs.value, product.rhs.value))
+    return None if lhs is None or rhs is None else (lhs, rhs)
 
 
 def _factor(root: Structured, value: ir.Value) -> NarrowFactor | None:

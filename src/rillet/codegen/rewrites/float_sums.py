@@ -11,10 +11,10 @@ import math
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
-from rillet.codegen.recognize.contraction import product_of
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.linear_access import access_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
+from rillet.ir.contraction import separate_product
 from rillet.ir.rewrite import defining, int_constant
 from rillet.ir.structured import Structured
 
@@ -29,17 +29,16 @@ def sum_in_floats(function: KernelFunction, *, in_vectors: bool) -> bool:
     root = function.reductions[0]
     if len(root.inputs) != 2 or len(root.inits) != 1 or _zeros(root.inits[0]) is None:
         return False
-    form = product_of(root)
-    if form is None or _has_groups(root) or (in_vectors and not _are_vectors(root)):
+    product = separate_product(root)
+    if product is None or _has_groups(root) or (in_vectors and not _are_vectors(root)):
         return False
-    product = form[1]
     factors = factors_of(root, product)
     if factors is None or not _is_exact(root, factors):
         return False
     readers = [use.owner.operation for use in root.results[0].uses]
     if not readers or any(op.name != "linalg.generic" for op in readers):
         return False
-    _rewrite(root, [product.left, product.right])
+    _rewrite(root, [product.lhs.value, product.rhs.value])
     for op in readers:
         _read_floats(op, root.results[0])
     return True
@@ -90,8 +89,8 @@ def _rewrite(root: Structured, factors: list[ir.Value]) -> None:
     *_, end = root.body.operations
     summed = end.operation.operands[0].owner
     with ir.InsertionPoint(end), end.operation.location:
-        left, right = (arith.SIToFPOp(f32, factor).result for factor in factors)
-        product = arith.MulFOp(left, right).result
+        lhs, rhs = (arith.SIToFPOp(f32, factor).result for factor in factors)
+        product = arith.MulFOp(lhs, rhs).result
     term = next(v for v in summed.operands if v != total).owner
     end.operation.operands[0] = product
     summed.operation.erase()

@@ -1,20 +1,20 @@
 """Makes one axis of the groups of a grouped contraction and their few columns each.
 
 With four output channels a group a vector of eight would be half empty. ``(.., g, o)`` becomes ``(.., j)`` with ``j =
-g * columns + o`` wherever it occurs; the left operand, which has ``(.., g, c)``, is read at ``j floordiv columns``: a
+g * columns + o`` wherever it occurs; the lhs, which has ``(.., g, c)``, is read at ``j floordiv columns``: a
 vector along ``j`` takes the elements of several groups, each of them spread over its group's lanes. What is left is a
-windowed reduction whose left operand is spread, as if it were a depthwise convolution.
+windowed reduction whose lhs is spread, as if it were a depthwise convolution.
 """
 
 from __future__ import annotations
 
 from torch_mlir import ir
 
-from rillet.codegen.recognize.contraction import product_of
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.lanes import lanes_for
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.codegen.rewrites.collapse import POSITIONAL, ROW_MAJOR_OPS, follow_types
+from rillet.ir.contraction import separate_product
 from rillet.ir.structured import Expr, Structured, dims_in, iterators_attr, maps_attr, rename
 
 _MOST_STEPS = 8  # elements that each group sums over at one position of the window
@@ -28,36 +28,36 @@ def merge_group_columns(function: KernelFunction, vector_bits: int) -> bool:
     if any(op.operation.name in POSITIONAL for g in function.generics for op in g.body.operations):
         return False
     root = function.reductions[0]
-    left = _left_operand(root)
-    if left is None or not _shares_vectors(root, left, lanes_for(function, vector_bits)):
+    lhs = _lhs_operand(root)
+    if lhs is None or not _shares_vectors(root, lhs, lanes_for(function, vector_bits)):
         return False
     dimensions = Dimensions(function)
     group, column = (dimensions.loop(root, e) for e in root.init_maps[0][-2:])
-    if not _lie_together(function, dimensions, root.inputs[left], group, column):
+    if not _lie_together(function, dimensions, root.inputs[lhs], group, column):
         return False
-    _rewrite(function, dimensions, root, left, group, column)
+    _rewrite(function, dimensions, root, lhs, group, column)
     return True
 
 
-def _left_operand(root: Structured) -> int | None:
+def _lhs_operand(root: Structured) -> int | None:
     """The number of the operand that has groups and what they sum over as its last axes; the other one has groups and
     columns there, as the result has."""
-    if len(root.inputs) != 2 or len(root.inits) != 1 or product_of(root) is None or min(map(len, root.maps)) < 2:
+    if len(root.inputs) != 2 or len(root.inits) != 1 or separate_product(root) is None or min(map(len, root.maps)) < 2:
         return None
     last = [[e if isinstance(e, int) else None for e in map_[-2:]] for map_ in root.maps]
     result = last[2]
     if None in result or result[1] not in root.parallel_loops:
         return None
-    for left, right in ((0, 1), (1, 0)):
-        summed = last[left][1]
-        if last[right] == result and last[left][0] == result[0] and summed in root.reduction_loops:
-            return left if sum(summed in dims_in(e) for e in root.maps[left]) == 1 else None
+    for lhs, rhs in ((0, 1), (1, 0)):
+        summed = last[lhs][1]
+        if last[rhs] == result and last[lhs][0] == result[0] and summed in root.reduction_loops:
+            return lhs if sum(summed in dims_in(e) for e in root.maps[lhs]) == 1 else None
     return None
 
 
-def _shares_vectors(root: Structured, left: int, lanes: int) -> bool:
+def _shares_vectors(root: Structured, lhs: int, lanes: int) -> bool:
     """Whether a vector takes whole groups."""
-    shape, extents = ir.RankedTensorType(root.inputs[left].type).shape, root.extents
+    shape, extents = ir.RankedTensorType(root.inputs[lhs].type).shape, root.extents
     group, column = root.init_maps[0][-2:]
     columns = extents[column]
     if columns <= 0 or extents[group] <= 1 or not 1 <= shape[-1] <= _MOST_STEPS:
@@ -66,13 +66,13 @@ def _shares_vectors(root: Structured, left: int, lanes: int) -> bool:
 
 
 def _lie_together(
-    function: KernelFunction, dimensions: Dimensions, left: ir.Value, group: Dimension, column: Dimension
+    function: KernelFunction, dimensions: Dimensions, lhs: ir.Value, group: Dimension, column: Dimension
 ) -> bool:
-    """Whether every tensor but the left operand, and every generic, has both dimensions side by side, or neither."""
+    """Whether every tensor but the lhs, and every generic, has both dimensions side by side, or neither."""
     values = [*(p.value for p in function.arguments), *(r for op in function.tensor_ops for r in op.results)]
     for value in values:
         axes = dimensions.axes(value)
-        if value == left or not {group, column} & set(axes):
+        if value == lhs or not {group, column} & set(axes):
             continue
         if axes.count(group) != 1 or axes.count(column) != 1 or axes.index(column) != axes.index(group) + 1:
             return False
@@ -86,7 +86,7 @@ def _lie_together(
 
 
 def _rewrite(
-    function: KernelFunction, dimensions: Dimensions, root: Structured, left: int, group: Dimension, column: Dimension
+    function: KernelFunction, dimensions: Dimensions, root: Structured, lhs: int, group: Dimension, column: Dimension
 ) -> None:
     values = [*(p.value for p in function.arguments), *(r for op in function.tensor_ops for r in op.results)]
     merged = {v: dimensions.axes(v).index(group) for v in values if column in dimensions.axes(v)}

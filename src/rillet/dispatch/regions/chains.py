@@ -16,7 +16,8 @@ from torch_mlir import ir
 from rillet.dispatch.regions.groups import Edge, Group, edges_between, joined, outputs
 from rillet.dispatch.regions.nodes import Kind, Node
 from rillet.ir import dtypes
-from rillet.ir.contraction import Contraction, contraction, is_interleaved
+from rillet.ir.contraction import Contraction, contraction
+from rillet.ir.panels import is_interleaved
 from rillet.ir.structured import DYNAMIC
 
 FEWEST_ROWS, MOST_ROWS = 16, 64  # of a block

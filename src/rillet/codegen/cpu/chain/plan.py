@@ -18,7 +18,7 @@ from rillet.codegen.cpu.rowwise import plan as rowwise_plan
 from rillet.codegen.emit import epilogue
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.chain_stages import Stage, cut, is_root
-from rillet.codegen.recognize.contraction import Contraction, recognize
+from rillet.codegen.recognize.contraction import LinearContraction, recognize
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension
 from rillet.ir.dtypes import storage_bytes
@@ -169,33 +169,33 @@ def _has_root(stage: Stage) -> bool:
 def _contraction(stage: Stage, known: dict[ir.Value, Axes], target: CpuTarget) -> tuple[ContractionStage, Axes] | None:
     """A contraction stage and the axes of its result; ``known``: those of the value it gets."""
     contraction = recognize(stage)
-    if contraction is None or contraction.left_access.padding is not None:
+    if contraction is None or contraction.lhs.padding is not None:
         return None
     after = epilogue.plan(stage, contraction.root)
     if after is None or any(o.value != stage.results[o.number].value or o.frame is not None for o in after.outputs):
         return None
-    loops = _linked_loops(contraction, known) if known else (*contraction.batch_loops, *contraction.row_loops)
+    loops = _linked_loops(contraction, known) if known else (*contraction.roles.batch, *contraction.roles.m)
     if not loops or (rows := loops[-1]) is None:
         return None
     fixed = tuple(n for n in loops[:-1] if n is not None)
     parallel = {n for n in contraction.root.parallel_loops if contraction.extents[n] != 1}
-    if parallel - {*loops, contraction.column_loop} or contraction.column_loop in loops:
+    if parallel - {*loops, contraction.n} or contraction.n in loops:
         return None
-    by_row = dataclasses.replace(contraction, batch_loops=fixed, row_loops=(rows,))
+    by_row = contraction.over(batch=fixed, m=(rows,))
     plan = contraction_plan.plan_for(stage, by_row, after, target)
     axes = _axes_of(after.outputs[0].forms, loops)
     return None if plan is None or axes is None else (ContractionStage(stage, plan, loops[:-1], rows), axes)
 
 
-def _linked_loops(contraction: Contraction, known: dict[ir.Value, Axes]) -> tuple[int | None, ...] | None:
-    """The loops that run over the axes of the left operand that are the chain's."""
-    left = contraction.left_access
-    if left.value not in known or contraction.right_access.value in known or left.panel:
+def _linked_loops(contraction: LinearContraction, known: dict[ir.Value, Axes]) -> tuple[int | None, ...] | None:
+    """The loops that run over the axes of the lhs that are the chain's."""
+    lhs = contraction.lhs
+    if lhs.value not in known or contraction.rhs.value in known or lhs.panel:
         return None
-    axes = known[left.value]
+    axes = known[lhs.value]
     count = 1 + max(n for n in axes if n is not None)
     loops: list[int | None] = [None] * count
-    for form, loop, extent in zip(left.axes, axes, left.shape, strict=True):
+    for form, loop, extent in zip(lhs.axes, axes, lhs.shape, strict=True):
         if extent == 1:
             continue
         only = form.only()
@@ -304,9 +304,9 @@ def _is_long(contractions: Sequence[contraction_plan.Plan], rows: int, target: C
     for plan in contractions:
         c = plan.contraction
         columns, depth = (
-            contraction_plan.guess_extent(c.extents[c.column_loop]),
-            contraction_plan.guess(plan.reductions),
+            contraction_plan.guess_extent(c.extents[c.n]),
+            contraction_plan.guess(plan.k_axes),
         )
-        factors = Factors(storage_bytes(contraction_plan.element(c, c.right)))
+        factors = Factors(storage_bytes(contraction_plan.element(c, c.roles.rhs)))
         cycles += grid_cycles(target, plan.tile, rows, columns, depth, factors)
     return target.deployment.threads and cycles >= SPLIT_CYCLES

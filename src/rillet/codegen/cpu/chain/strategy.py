@@ -106,5 +106,5 @@ def _emit_stage(
     batch = {n: c for n, c in zip(stage.fixed, at, strict=True) if n is not None}
     blocks = dataclasses.replace(stage.plan.blocks, rows=plan.rows)
     group = Workgroup(kernel, dataclasses.replace(stage.plan, blocks=blocks))
-    columns = loop_sizes(kernel, stage.plan.contraction)[stage.plan.contraction.column_loop]
+    columns = loop_sizes(kernel, stage.plan.contraction)[stage.plan.contraction.n]
     group.block(batch, span, (0, columns))

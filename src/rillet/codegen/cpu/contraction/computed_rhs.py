@@ -1,4 +1,4 @@
-"""Right-hand factors that are computed: of narrow integers, and of companions that hold parameters for blocks of them.
+"""Factors of the rhs that are computed: of narrow integers, and of companions that hold parameters for blocks of them.
 
 Where few row tiles use them, they are computed as they are multiplied; parameters are read where the innermost loop
 begins, and a scale is multiplied with the sum of its block. Where more do, a column tile's panel of them is computed
@@ -22,15 +22,16 @@ from rillet.codegen.emit.addresses import Bound, bind_argument
 from rillet.codegen.emit.factors import factor
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.contraction import apart, is_signed
+from rillet.codegen.recognize.contraction import apart
 from rillet.codegen.recognize.linear_access import Access
+from rillet.ir.shared_bytes import is_signed
 
-Compute = Callable[[Index, int], ir.Value]  # (offset in the right operand, column vector number) -> factor
+Compute = Callable[[Index, int], ir.Value]  # (offset in the rhs, column vector number) -> factor
 
 
 @dataclass(frozen=True)
 class Block:
-    """The factors of one block of the sum: ``factor(offset in the right operand, column vector number)``. A scale that
+    """The factors of one block of the sum: ``factor(offset in the rhs, column vector number)``. A scale that
     all of a block have is left to ``finish(sums, accumulators)``, which adds the block's sums to a tile's accumulators.
     """
 
@@ -39,23 +40,23 @@ class Block:
 
 
 class Weights:
-    """The right-hand factors of one kernel."""
+    """The computed factors of the rhs of one kernel."""
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan, right: Bound):
+    def __init__(self, kernel: KernelBuilder, plan: Plan, rhs: Bound):
         self.kernel = kernel
         self.plan = plan
         self.c = plan.contraction
         self.lanes = plan.tile.lanes
-        self.right = right
+        self.rhs = rhs
         self.companions = [(number, which, bind_argument(kernel, which)) for number, which in self.c.companions]
 
     def offsets(self, batch: Batch, n: Index, vectors: int) -> list[Index]:
-        """Where each vector of columns from ``n`` on starts in the right operand."""
+        """Where each vector of columns from ``n`` on starts in the rhs."""
         starts = self._starts(n, vectors)
-        shared = self.c.right_access.shared
+        shared = self.c.rhs.shared
         if self._starts_with_bytes():  # so that neighbours are seen to be in one byte
             starts = [starts[j - j % shared] for j in range(vectors)]
-        return _offsets(self.c.right_access, self.right, batch, starts)
+        return _offsets(self.c.rhs, self.rhs, batch, starts)
 
     def entering(self, batch: Batch, n: Index, vectors: int, positions: Sequence[Index]) -> Block:
         """Read the companions at these positions of the outer reduction axes."""
@@ -78,7 +79,7 @@ class Weights:
         self, batch: Batch, n: Index, vectors: int, positions: Sequence[Index]
     ) -> list[dict[int, ir.Value]]:
         """For each vector of columns, what the companions hold, by the number of the operand."""
-        at = batch | dict(zip((a.inner for a in self.plan.reductions), positions, strict=False))
+        at = batch | dict(zip((a.inner for a in self.plan.k_axes), positions, strict=False))
         read: list[dict[int, ir.Value]] = [{} for _ in range(vectors)]
         for number, which, bound in self.companions:
             buffer = memory.Buffer.whole(bound.memref, element(self.c, number))
@@ -88,28 +89,28 @@ class Weights:
 
     def _starts_with_bytes(self) -> bool:
         """Whether a tile of scalars begins with the first integer of a byte."""
-        shared = self.c.right_access.shared
+        shared = self.c.rhs.shared
         return self.lanes == 1 and shared > 1 and self.plan.tile.columns % shared == 0
 
     def _places(self, n: Index, vectors: int) -> list[Index]:
         """For each scalar of a tile, which of the integers of its byte it is."""
-        shared = self.c.right_access.shared
+        shared = self.c.rhs.shared
         if self._starts_with_bytes():
             return [j % shared for j in range(vectors)]
         return [index.mod(start, shared) for start in self._starts(n, vectors)]
 
     def _computing(self, value: ir.Value, read: list[dict[int, ir.Value]], places: Sequence[Index]) -> Compute:
-        """Computes a value of the body of the right operand's elements and of what is ``read`` of the companions."""
+        """Computes a value of the body of the rhs's elements and of what is ``read`` of the companions."""
 
         def compute(offset: Index, number: int) -> ir.Value:
-            values = read[number] | {self.c.right: self._load(offset, places[number])}
+            values = read[number] | {self.c.roles.rhs: self._load(offset, places[number])}
             return factor(self.kernel, self.c.root, value, values, self.lanes)
 
         return compute
 
     def _whole(self, batch: Batch, n: Index, vectors: int, positions: Sequence[Index]) -> Compute:
         read = self._parameters(batch, n, vectors, positions)
-        return self._computing(self.c.product.right, read, self._places(n, vectors))
+        return self._computing(self.c.product.rhs.value, read, self._places(n, vectors))
 
     def panel(
         self, batch: Batch, n: Index, vectors: int, sizes: Sequence[Index], start: Index, target: memory.Buffer
@@ -135,7 +136,7 @@ class Weights:
         if not sizes:
             self._store(self._whole(batch, n, vectors, positions), offsets, step, target)
             return
-        stride = self.right.strides[self.plan.reductions[len(positions)].inner]
+        stride = self.rhs.strides[self.plan.k_axes[len(positions)].inner]
         compute = self._whole(batch, n, vectors, positions) if len(sizes) == 1 else None
         with self.kernel.loop(0, sizes[0]) as loop:
             position = index.add(start, loop.iv)
@@ -158,14 +159,14 @@ class Weights:
         return [index.add(n, j * self.lanes) for j in range(vectors)]
 
     def _load(self, offset: Index, place: Index) -> ir.Value:
-        shared = self.c.right_access.shared
+        shared = self.c.rhs.shared
         if shared == 1:
-            buffer = memory.Buffer.whole(self.right.memref, element(self.c, self.c.right))
+            buffer = memory.Buffer.whole(self.rhs.memref, element(self.c, self.c.roles.rhs))
             return memory.load(buffer, [self._at(offset)], self.lanes)
-        signed = bool(is_signed(self.c.root, self.c.right))
+        signed = bool(is_signed(self.c.root, self.c.roles.rhs))
         if self.lanes == 1:
-            return shared_bytes.load_one(self.right.memref, offset, place, 8 // shared, signed=signed)
-        return shared_bytes.load(self.right.memref, offset, self.lanes, 8 // shared, signed=signed)
+            return shared_bytes.load_one(self.rhs.memref, offset, place, 8 // shared, signed=signed)
+        return shared_bytes.load(self.rhs.memref, offset, self.lanes, 8 // shared, signed=signed)
 
 
 def _offsets(which: Access, bound: Bound, at: Batch, columns: Sequence[Index]) -> list[Index]:

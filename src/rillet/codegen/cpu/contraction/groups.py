@@ -1,4 +1,4 @@
-"""The reduction of a contraction whose packed right-hand side holds groups of steps: see ``dot_products``."""
+"""The reduction of a contraction whose packed rhs holds groups of steps: see ``dot_products``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
-from rillet.codegen.cpu.contraction.lhs import LeftRows
+from rillet.codegen.cpu.contraction.lhs import LhsRows
 from rillet.codegen.cpu.contraction.microkernel import ReductionAxis
 from rillet.codegen.cpu.contraction.plan import Plan, element
 from rillet.codegen.cpu.dot_products.dot_products import DotProducts
@@ -19,37 +19,37 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
 
-ReadLeft = Callable[[Index, int], list[list[ir.Value]]]  # of a row, from an offset on, so many groups
+ReadLhs = Callable[[Index, int], list[list[ir.Value]]]  # of a row, from an offset on, so many groups
 
 
 class GroupReducer:
     """Reduces tiles of one kernel. Create it at the start of the kernel's body."""
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan, products: DotProducts, left: LeftRows, right: Bound):
+    def __init__(self, kernel: KernelBuilder, plan: Plan, products: DotProducts, lhs: LhsRows, rhs: Bound):
         c = plan.contraction
         self.kernel = kernel
         self.plan = plan
         self.products = products
-        self.left = left
+        self.lhs = lhs
         self.lanes = plan.tile.lanes
-        self.together = c.right_access.together
+        self.together = c.rhs.together
         self.sum_type = c.product.accumulator_type
-        panel = left.panel or memory.Buffer.whole(left.operand.memref, element(c, c.left))
-        self.weights = memory.Buffer.whole(right.memref, element(c, c.right))
-        self.read: ReadLeft = lambda offset, count: products.left(panel, offset, count)
-        self.axes = self._axes(right)
+        panel = lhs.panel or memory.Buffer.whole(lhs.operand.memref, element(c, c.roles.lhs))
+        self.weights = memory.Buffer.whole(rhs.memref, element(c, c.roles.rhs))
+        self.read: ReadLhs = lambda offset, count: products.lhs(panel, offset, count)
+        self.axes = self._axes(rhs)
         self.shifts: memory.Buffer | None = None  # what is added to each sum of a block's columns
         if plan.shift:
             self.shifts = memory.Buffer.whole(kernel.local([plan.blocks.columns], self.sum_type), self.sum_type)
 
-    def _axes(self, right: Bound) -> list[ReductionAxis]:
-        """The reduction, group by group; copied left-hand rows have them one after the other."""
-        steps, panel = self.products.steps, self.plan.contraction.right_access.panel
-        if self.left.panel is not None:
+    def _axes(self, rhs: Bound) -> list[ReductionAxis]:
+        """The reduction, group by group; copied lhs rows have them one after the other."""
+        steps, panel = self.products.steps, self.plan.contraction.rhs.panel
+        if self.lhs.panel is not None:
             return [ReductionAxis(self.plan.grouped_steps // steps, steps, steps * panel)]
-        *outer, inner = self.plan.reductions
-        strides = self.left.operand.strides
-        axes = [ReductionAxis(a.extent, strides[a.inner], right.strides[a.inner]) for a in outer]
+        *outer, inner = self.plan.k_axes
+        strides = self.lhs.operand.strides
+        axes = [ReductionAxis(a.extent, strides[a.inner], rhs.strides[a.inner]) for a in outer]
         return [*axes, ReductionAxis(inner.extent // steps, steps, steps * panel)]
 
     def reduce(self, rows: Sequence[Index], columns: Sequence[Index], sums: Sequence[ir.Value]) -> list[ir.Value]:
@@ -59,7 +59,7 @@ class GroupReducer:
 
     def begin_columns(self, n: Index, origin: Index, columns: Sequence[Index]) -> None:
         """Put in scratch what is missing from each sum of the vectors of columns from ``n`` on, in a block that begins
-        with column ``origin``: the sum of the column's factors, as often as left-hand ones are shifted."""
+        with column ``origin``: the sum of the column's factors, as often as lhs ones are shifted."""
         assert self.shifts is not None
         ones = self.products.ones()
         type_ = ir.VectorType.get([self.lanes], self.sum_type)
@@ -81,7 +81,7 @@ class GroupReducer:
 
     def _reduce(
         self,
-        read: ReadLeft,
+        read: ReadLhs,
         axes: Sequence[ReductionAxis],
         rows: Sequence[Index],
         columns: Sequence[Index],
@@ -104,7 +104,7 @@ class GroupReducer:
 
     def _nest(
         self,
-        read: ReadLeft,
+        read: ReadLhs,
         axes: Sequence[ReductionAxis],
         rows: Sequence[Index],
         columns: Sequence[Index],
@@ -117,8 +117,8 @@ class GroupReducer:
         whole = axis.extent - axis.extent % unroll
 
         def step(position: Index, count: int, sums: list[ir.Value]) -> list[ir.Value]:
-            rows_here = [index.add(row, index.mul(position, axis.left_stride)) for row in rows]
-            columns_here = [index.add(column, index.mul(position, axis.right_stride)) for column in columns]
+            rows_here = [index.add(row, index.mul(position, axis.lhs_stride)) for row in rows]
+            columns_here = [index.add(column, index.mul(position, axis.rhs_stride)) for column in columns]
             if inner:
                 return self._nest(read, inner, rows_here, columns_here, sums)
             return self._steps(read, axis, count, rows_here, columns_here, sums)
@@ -133,7 +133,7 @@ class GroupReducer:
 
     def _steps(
         self,
-        read: ReadLeft,
+        read: ReadLhs,
         axis: ReductionAxis,
         count: int,
         rows: Sequence[Index],
@@ -146,11 +146,11 @@ class GroupReducer:
         ready: list[list[list[ir.Value]]] = [[] for _ in rows]
         for n in range(count):
             reads = not ready[0]
-            left, right = index.mul(n, axis.left_stride), index.mul(n, axis.right_stride)
-            factors = [self.products.right(self.weights, index.add(column, right)) for column in columns]
+            lhs, rhs = index.mul(n, axis.lhs_stride), index.mul(n, axis.rhs_stride)
+            factors = [self.products.rhs(self.weights, index.add(column, rhs)) for column in columns]
             for r, row in enumerate(rows):
                 if reads:
-                    ready[r] = read(index.add(row, left), run if count - n >= run else 1)
+                    ready[r] = read(index.add(row, lhs), run if count - n >= run else 1)
                 for part, factor in enumerate(ready[r].pop(0)):
                     for m, vector_ in enumerate(factors):
                         spot = r * len(columns) + m

@@ -1,4 +1,4 @@
-"""The left operand of a contraction: where its rows lie, its padding, and copies of a row tile in scratch."""
+"""The lhs of a contraction: where its rows lie, its padding, and copies of a row tile in scratch."""
 
 from __future__ import annotations
 
@@ -27,63 +27,63 @@ from rillet.ir.structured import DYNAMIC
 Batch = dict[int, Index]  # loop -> coordinate
 
 
-class LeftRows:
+class LhsRows:
     """Reads the rows of tiles: ``count`` rows from flat row position ``m``, of which ``valid`` exist.
 
     ``panel`` is where `copy` puts a row tile, None where rows are read in place.
     """
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan, left: Bound, sizes: dict[int, Index]):
+    def __init__(self, kernel: KernelBuilder, plan: Plan, lhs: Bound, sizes: dict[int, Index]):
         """``sizes``: the extent of each root loop. Create it at the start of the kernel's body."""
         self.kernel = kernel
         self.plan = plan
         self.c = plan.contraction
-        self.operand = left
+        self.operand = lhs
         self.lanes = plan.tile.lanes
-        self.row_sizes = [axis_size(a, sizes) for a in plan.rows]
-        self.reduction_sizes = [axis_size(a, sizes) for a in plan.reductions]
+        self.row_sizes = [axis_size(a, sizes) for a in plan.m_axes]
+        self.reduction_sizes = [axis_size(a, sizes) for a in plan.k_axes]
         self.padded = self._padded()
         self.panel: memory.Buffer | None = None
         if plan.spread:
             self.panel = self._scratch(plan.steps * self.pitch, self.c.product.accumulator_type)
         elif plan.pairs:
             self.panel = self._scratch(plan.tile.rows * self.pitch, ir.IntegerType.get_signless(16))
-        elif plan.groups and plan.copies_left:
-            self.panel = self._scratch(plan.tile.rows * self.pitch, ir.IntegerType.get_signless(plan.groups.left_bits))
+        elif plan.groups and plan.copies_lhs:
+            self.panel = self._scratch(plan.tile.rows * self.pitch, ir.IntegerType.get_signless(plan.groups.lhs_bits))
 
     def _scratch(self, size: int, element: ir.Type) -> memory.Buffer:
         return memory.Buffer.whole(self.kernel.local([size], element), element)
 
     def _padded(self) -> Padded | None:
-        which = self.c.left_access
+        which = self.c.lhs
         if which.padding is None:
             return None
-        innermost = self.plan.reductions[-1].extent
+        innermost = self.plan.k_axes[-1].extent
         return Padded(self.kernel, which, self.operand.memref, innermost)
 
     # --- where rows are -------------------------------------------------------------------------------------------
 
     def rows_at(self, m: Index, count: int, valid: Index) -> list[dict[int, Index]]:
-        return [coordinates(self.plan.rows, p) for p in self._row_positions(m, count, valid)]
+        return [coordinates(self.plan.m_axes, p) for p in self._row_positions(m, count, valid)]
 
     def starts(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
-        """Where each of the tile's rows starts in the left operand, or in the panel it was copied to."""
+        """Where each of the tile's rows starts in the lhs, or in the panel it was copied to."""
         if self.panel is None:
             return self._source_rows(batch, where, m, valid)
         return [r * (self.lanes if self.plan.spread else self.pitch) for r in range(len(where))]
 
     @property
     def pitch(self) -> int:
-        """Elements from one step to the next in the left panel; of pairs and groups, from one row to the next."""
+        """Elements from one step to the next in the panel of the lhs; of pairs and groups, from one row to the next."""
         if self.plan.groups:
             return self.plan.grouped_steps
         return pair_products.pitch(self.plan.steps) if self.plan.pairs else self.plan.tile.rows * self.lanes
 
     def _source_rows(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
-        """Where each of the tile's rows starts in the left operand."""
-        if not self.plan.left_is_flat:
+        """Where each of the tile's rows starts in the lhs."""
+        if not self.plan.lhs_is_flat:
             return [self.operand.offset(batch | w) for w in where]
-        stride = self.operand.strides[self.plan.rows[-1].inner]
+        stride = self.operand.strides[self.plan.m_axes[-1].inner]
         start = index.add(self.operand.offset(batch), index.mul(m, stride))
         last = index.sub(valid, 1)
         exact = isinstance(valid, int)
@@ -93,13 +93,13 @@ class LeftRows:
         """The position on each row axis of each of the tile's rows. Rows that are not valid repeat the last one that
         is.
         """
-        if not self.plan.rows:
+        if not self.plan.m_axes:
             return [[]] * count
         if not isinstance(valid, int):
             last = index.sub(valid, 1)
             return [index.delinearize(index.add(m, index.minimum(r, last)), self.row_sizes) for r in range(count)]
         first = index.delinearize(m, self.row_sizes)
-        inner = self.plan.rows[-1].extent
+        inner = self.plan.m_axes[-1].extent
         if len(first) == 1 or (inner != DYNAMIC and inner % self.plan.tile.rows == 0):
             return [[*first[:-1], index.add(first[-1], r)] for r in range(count)]
         positions = [first]
@@ -123,7 +123,7 @@ class LeftRows:
     @property
     def skips(self) -> bool:
         """Whether nothing is done where all rows of a tile read padding."""
-        padding = self.c.left_access.padding
+        padding = self.c.lhs.padding
         return padding is not None and padding.adds_nothing
 
     @staticmethod
@@ -136,8 +136,8 @@ class LeftRows:
         padded = self.padded
         if padded is None:
             return [True] * len(where)
-        around = dict(zip((a.inner for a in self.plan.reductions), positions, strict=False))
-        axes = self.c.left_access.axes
+        around = dict(zip((a.inner for a in self.plan.k_axes), positions, strict=False))
+        axes = self.c.lhs.axes
         return [padded.exists({n: _coordinate(axes[n], batch | row | around) for n in padded.axes}) for row in where]
 
     def places(self, existing: Sequence[Condition], offsets: Sequence[Index]) -> list[tuple[ir.Value, Index]]:
@@ -149,8 +149,8 @@ class LeftRows:
     def load(self, flat: ir.Value, offset: Index) -> ir.Value:
         """The factor of one element."""
         stored = memref.LoadOp(flat, [index.value(offset)]).result
-        value = memory.from_storage(stored, element(self.c, self.c.left))
-        return factor(self.kernel, self.c.root, self.c.product.left, value, self.lanes)
+        value = memory.from_storage(stored, element(self.c, self.c.roles.lhs))
+        return factor(self.kernel, self.c.root, self.c.product.lhs.value, value, self.lanes)
 
     # --- copies ---------------------------------------------------------------------------------------------------
 
@@ -169,8 +169,8 @@ class LeftRows:
         self, batch: Batch, where: Sequence[dict[int, Index]], sources: Sequence[Index], segment: Segment
     ) -> None:
         """Each element into all lanes of a vector: step by step, and row by row within a step."""
-        sizes = [segment.length, *self.reduction_sizes[1:]][: len(self.plan.reductions)]
-        strides = [self.operand.strides[a.inner] for a in self.plan.reductions]
+        sizes = [segment.length, *self.reduction_sizes[1:]][: len(self.plan.k_axes)]
+        strides = [self.operand.strides[a.inner] for a in self.plan.k_axes]
         if strides:
             sources = [index.add(r, index.mul(segment.start, strides[0])) for r in sources]
 
@@ -206,7 +206,7 @@ class LeftRows:
         assert self.panel is not None and self.plan.pairs is not None
         panel, steps = self.panel, self.plan.steps
         widened = functools.partial(widen, self.plan.pairs[0])
-        run = self.plan.reductions[-1].extent
+        run = self.plan.k_axes[-1].extent
 
         def copy(source: memory.Buffer, offset: Index, stride: Index, there: Index) -> None:
             pair_products.copy_run(self.kernel, source, offset, stride, widened, panel, there, run)
@@ -220,7 +220,7 @@ class LeftRows:
         """As groups are multiplied, row by row, whole groups for each run; what fills a group up meets zeros."""
         assert self.panel is not None and self.plan.groups is not None
         panel, groups = self.panel, self.plan.groups
-        run = self.plan.reductions[-1].extent
+        run = self.plan.k_axes[-1].extent
 
         def copy(source: memory.Buffer, offset: Index, stride: Index, there: Index) -> None:
             groups.copy_run(self.kernel, source, offset, stride, panel, there, run)
@@ -237,7 +237,7 @@ class LeftRows:
     ) -> None:
         """``body(source, offset, stride, place in the panel)`` for each run along the innermost reduction axis; a run
         takes ``room`` elements of the panel."""
-        *outer, run = self.plan.reductions
+        *outer, run = self.plan.k_axes
         stride = self.operand.strides[run.inner]
 
         def copy(positions: list[Index]) -> None:
@@ -249,7 +249,7 @@ class LeftRows:
             places = self.places(self.existing(batch, where, positions), offsets)
             for r, (flat, offset) in enumerate(places):
                 there = index.add(r * self.pitch, index.mul(target, room))
-                body(memory.Buffer.whole(flat, element(self.c, self.c.left)), offset, stride, there)
+                body(memory.Buffer.whole(flat, element(self.c, self.c.roles.lhs)), offset, stride, there)
 
         self._over_axes([axis.extent for axis in outer], [], copy)
 

@@ -26,41 +26,41 @@ from rillet.codegen.index import Index
 
 @dataclass(frozen=True)
 class ReductionAxis:
-    """One loop of the reduction: how often it runs and how far it moves in the left and the right operand's memory."""
+    """One loop of the reduction: how often it runs and how far it moves in the memory of the lhs and of the rhs."""
 
     extent: Index
-    left_stride: Index
-    right_stride: Index
+    lhs_stride: Index
+    rhs_stride: Index
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Reads the factors of two steps: ``left(offset, row number)``, ``right(offset, offset of the second step, column
-    vector number)``; ``multiply_add(left, right, total)`` adds both products."""
+    """Reads the factors of two steps: ``lhs(offset, row number)``, ``rhs(offset, offset of the second step, column
+    vector number)``; ``multiply_add(lhs, rhs, total)`` adds both products."""
 
-    left: Callable[[Index, int], ir.Value]
-    right: Callable[[Index, Index, int], ir.Value]
+    lhs: Callable[[Index, int], ir.Value]
+    rhs: Callable[[Index, Index, int], ir.Value]
     multiply_add: Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
 
 
 @dataclass(frozen=True)
 class Operands:
-    """Reads factors: ``left(offset, row number)`` gives a scalar or a vector with the factor in all lanes,
-    ``right(offset, column vector number)`` a vector.
+    """Reads factors: ``lhs(offset, row number)`` gives a scalar or a vector with the factor in all lanes,
+    ``rhs(offset, column vector number)`` a vector.
 
-    ``left_run(offset, row number)``, where neighbours along the innermost loop are read together, gives ``run``
-    scalars. ``ahead(offset, steps)``, called in each iteration of the innermost loop with the right operand's offset
+    ``lhs_run(offset, row number)``, where neighbours along the innermost loop are read together, gives ``run``
+    scalars. ``ahead(offset, steps)``, called in each iteration of the innermost loop with the rhs's offset
     and the steps of the iteration, fetches what comes later. ``enter`` is called where the innermost loop begins, with
-    the positions of the loops around it and the rows' offsets there. ``pairs``, if there, takes the place of ``left``
-    and ``right``: steps go two by two, and a last one that is left over goes with itself, as the left factor's second
+    the positions of the loops around it and the rows' offsets there. ``pairs``, if there, takes the place of ``lhs``
+    and ``rhs``: steps go two by two, and a last one that is left over goes with itself, as the lhs factor's second
     half is zero there. ``sum_steps``: how long a part of a long sum of floats is, about.
     """
 
-    left: Callable[[Index, int], ir.Value]
-    right: Callable[[Index, int], ir.Value]
+    lhs: Callable[[Index, int], ir.Value]
+    rhs: Callable[[Index, int], ir.Value]
     enter: Callable[[list[Index], list[Index]], Run] | None = None
     run: int = 0
-    left_run: Callable[[Index, int], list[ir.Value]] | None = None
+    lhs_run: Callable[[Index, int], list[ir.Value]] | None = None
     ahead: Callable[[Index, int], None] | None = None
     pairs: Pairs | None = None
     sum_steps: int = SUM_STEPS
@@ -92,7 +92,7 @@ def reduce_tile(
 ) -> list[ir.Value]:
     """Add the whole reduction to ``accumulators`` (row by row) and return them. Long sums of floats are made of parts.
 
-    ``rows`` and ``columns`` are where each row starts in the left operand and each vector of columns in the right one.
+    ``rows`` and ``columns`` are where each row starts in the lhs and each vector of columns in the rhs.
     """
     return _nest(kernel, tile, list(axes), operands, rows, columns, 0, 0, list(accumulators), [])
 
@@ -104,21 +104,21 @@ def _nest(
     operands: Operands,
     rows: Sequence[Index],
     columns: Sequence[Index],
-    left: Index,
-    right: Index,
+    lhs: Index,
+    rhs: Index,
     accumulators: list[ir.Value],
     positions: list[Index],
 ) -> list[ir.Value]:
     if operands.enter is not None and len(axes) <= 1:
-        run = operands.enter(positions, [index.add(row, left) for row in rows])
+        run = operands.enter(positions, [index.add(row, lhs) for row in rows])
         return kernel.select(
             run.counts,
-            lambda: _run(kernel, tile, axes, run, columns, right, accumulators, positions),
+            lambda: _run(kernel, tile, axes, run, columns, rhs, accumulators, positions),
             accumulators,
         )
     if not axes:
-        (scalars,) = _scalars(operands, rows, left, 1)
-        return _step(kernel, operands, scalars, columns, right, accumulators)
+        (scalars,) = _scalars(operands, rows, lhs, 1)
+        return _step(kernel, operands, scalars, columns, rhs, accumulators)
     axis, *inner = axes
     rounds = isinstance(element_type(accumulators[0]), ir.FloatType)
     extents = [a.extent if isinstance(a.extent, int) else None for a in axes]
@@ -127,7 +127,7 @@ def _nest(
 
         def around(start: Index, end: Index, sums: list[ir.Value]) -> list[ir.Value]:
             with kernel.loop(start, end, 1, sums) as loop:
-                further = _advance(axis, loop.iv, left, right)
+                further = _advance(axis, loop.iv, lhs, rhs)
                 place = [*positions, loop.iv]
                 loop.yield_(*_nest(kernel, tile, inner, operands, rows, columns, *further, loop.carried, place))
             return loop.results
@@ -141,11 +141,11 @@ def _nest(
         unroll = 2
     whole = index.mul(index.floordiv(axis.extent, unroll), unroll)
     if whole == unroll:
-        accumulators = _steps(kernel, axis, unroll, 0, operands, rows, columns, left, right, accumulators)
+        accumulators = _steps(kernel, axis, unroll, 0, operands, rows, columns, lhs, rhs, accumulators)
     elif whole != 0:
 
         def along(start: Index, end: Index, sums: list[ir.Value]) -> list[ir.Value]:
-            here = _advance(axis, start, left, right)
+            here = _advance(axis, start, lhs, rhs)
             with kernel.loop(0, index.sub(end, start), unroll, sums) as loop:
                 if operands.ahead is not None:
                     operands.ahead(_advance(axis, loop.iv, *here)[1], unroll)
@@ -154,11 +154,11 @@ def _nest(
 
         accumulators = _in_parts(kernel, whole, unroll * pymath.ceil(part / unroll), accumulators, along)
     if trip is not None:
-        return _steps(kernel, axis, trip % unroll, whole, operands, rows, columns, left, right, accumulators)
+        return _steps(kernel, axis, trip % unroll, whole, operands, rows, columns, lhs, rhs, accumulators)
     if unroll == 1:
         return accumulators
     with kernel.loop(whole, axis.extent, 1, accumulators) as loop:
-        loop.yield_(*_steps(kernel, axis, 1, loop.iv, operands, rows, columns, left, right, loop.carried))
+        loop.yield_(*_steps(kernel, axis, 1, loop.iv, operands, rows, columns, lhs, rhs, loop.carried))
     return loop.results
 
 
@@ -168,12 +168,12 @@ def _run(
     axes: list[ReductionAxis],
     run: Run,
     columns: Sequence[Index],
-    right: Index,
+    rhs: Index,
     accumulators: list[ir.Value],
     positions: list[Index],
 ) -> list[ir.Value]:
     def summed(sums: list[ir.Value]) -> list[ir.Value]:
-        return _nest(kernel, tile, axes, run.operands, run.rows, columns, 0, right, sums, positions)
+        return _nest(kernel, tile, axes, run.operands, run.rows, columns, 0, rhs, sums, positions)
 
     if run.finish is None:
         return summed(accumulators)
@@ -205,25 +205,25 @@ def _steps(
     operands: Operands,
     rows: Sequence[Index],
     columns: Sequence[Index],
-    left: Index,
-    right: Index,
+    lhs: Index,
+    rhs: Index,
     accumulators: list[ir.Value],
 ) -> list[ir.Value]:
     """``count`` steps from ``start`` on. Offsets grow by constants from the first step's, so that they become
     displacements.
     """
-    left, right = _advance(axis, start, left, right)
+    lhs, rhs = _advance(axis, start, lhs, rhs)
     if operands.pairs is not None:
-        return _pair_steps(axis, count, operands.pairs, rows, columns, left, right, accumulators)
+        return _pair_steps(axis, count, operands.pairs, rows, columns, lhs, rhs, accumulators)
     sums, width = list(accumulators), len(rows) * len(columns)
     steps: list[list[ir.Value]] = []  # the scalars that were read for the next steps
     for n in range(count):
         if not steps:
-            left_here = index.add(left, index.mul(axis.left_stride, n))
-            steps = _scalars(operands, rows, left_here, count - n)
-        right_here = index.add(right, index.mul(axis.right_stride, n))
+            lhs_here = index.add(lhs, index.mul(axis.lhs_stride, n))
+            steps = _scalars(operands, rows, lhs_here, count - n)
+        rhs_here = index.add(rhs, index.mul(axis.rhs_stride, n))
         chain = slice(n * width % len(sums), n * width % len(sums) + width)
-        sums[chain] = _step(kernel, operands, steps.pop(0), columns, right_here, sums[chain])
+        sums[chain] = _step(kernel, operands, steps.pop(0), columns, rhs_here, sums[chain])
     return sums
 
 
@@ -233,35 +233,35 @@ def _pair_steps(
     pairs: Pairs,
     rows: Sequence[Index],
     columns: Sequence[Index],
-    left: Index,
-    right: Index,
+    lhs: Index,
+    rhs: Index,
     accumulators: list[ir.Value],
 ) -> list[ir.Value]:
     for n in range(0, count, 2):
-        here, there = (index.add(right, index.mul(axis.right_stride, step)) for step in (n, min(n + 1, count - 1)))
-        vectors = [pairs.right(index.add(c, here), index.add(c, there), m) for m, c in enumerate(columns)]
-        left_here = index.add(left, index.mul(axis.left_stride, n))
+        here, there = (index.add(rhs, index.mul(axis.rhs_stride, step)) for step in (n, min(n + 1, count - 1)))
+        vectors = [pairs.rhs(index.add(c, here), index.add(c, there), m) for m, c in enumerate(columns)]
+        lhs_here = index.add(lhs, index.mul(axis.lhs_stride, n))
         for r, row in enumerate(rows):
-            factor = pairs.left(index.add(row, left_here), r)
+            factor = pairs.lhs(index.add(row, lhs_here), r)
             spots = range(r * len(vectors), (r + 1) * len(vectors))
             for spot, vector_ in zip(spots, vectors, strict=True):
                 accumulators[spot] = pairs.multiply_add(factor, vector_, accumulators[spot])
     return accumulators
 
 
-def _scalars(operands: Operands, rows: Sequence[Index], left: Index, count: int) -> list[list[ir.Value]]:
-    """For each of the next steps, a run of them or one, the left factor of each row; ``count`` steps follow."""
-    offsets = [index.add(row, left) for row in rows]
-    if operands.left_run is None or count < operands.run:
-        return [[operands.left(offset, n) for n, offset in enumerate(offsets)]]
-    runs = [operands.left_run(offset, n) for n, offset in enumerate(offsets)]
+def _scalars(operands: Operands, rows: Sequence[Index], lhs: Index, count: int) -> list[list[ir.Value]]:
+    """For each of the next steps, a run of them or one, the lhs factor of each row; ``count`` steps follow."""
+    offsets = [index.add(row, lhs) for row in rows]
+    if operands.lhs_run is None or count < operands.run:
+        return [[operands.lhs(offset, n) for n, offset in enumerate(offsets)]]
+    runs = [operands.lhs_run(offset, n) for n, offset in enumerate(offsets)]
     return [list(step) for step in zip(*runs, strict=True)]
 
 
-def _advance(axis: ReductionAxis, position: Index, left: Index, right: Index) -> tuple[Index, Index]:
+def _advance(axis: ReductionAxis, position: Index, lhs: Index, rhs: Index) -> tuple[Index, Index]:
     return (
-        index.add(left, index.mul(position, axis.left_stride)),
-        index.add(right, index.mul(position, axis.right_stride)),
+        index.add(lhs, index.mul(position, axis.lhs_stride)),
+        index.add(rhs, index.mul(position, axis.rhs_stride)),
     )
 
 
@@ -270,10 +270,10 @@ def _step(
     operands: Operands,
     scalars: Sequence[ir.Value],
     columns: Sequence[Index],
-    right: Index,
+    rhs: Index,
     accumulators: list[ir.Value],
 ) -> list[ir.Value]:
-    vectors = [operands.right(index.add(column, right), n) for n, column in enumerate(columns)]
+    vectors = [operands.rhs(index.add(column, rhs), n) for n, column in enumerate(columns)]
     result = []
     for n, scalar in enumerate(scalars):
         for m, vector_ in enumerate(vectors):

@@ -20,7 +20,7 @@ from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu import cost_model
 from rillet.codegen.cpu.contraction import microkernel
-from rillet.codegen.cpu.contraction.lhs import Batch, LeftRows, coordinates
+from rillet.codegen.cpu.contraction.lhs import Batch, LhsRows, coordinates
 from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, element, guess, loop_sizes, merge
 from rillet.codegen.cpu.cost_model import Blocks
 from rillet.codegen.cpu.machine import CpuTarget
@@ -34,7 +34,7 @@ from rillet.codegen.emit.factors import convert, factor
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast
 from rillet.codegen.index import Index
-from rillet.codegen.recognize.contraction import Contraction
+from rillet.codegen.recognize.contraction import LinearContraction
 from rillet.ir.linear import identity, substitute_all
 from rillet.ir.structured import DYNAMIC
 
@@ -56,27 +56,27 @@ def narrow_plan(plan: Plan, target: CpuTarget) -> NarrowPlan | None:
     of it, the others are among the batches; None where that is no better.
     """
     c = plan.contraction
-    columns, steps = c.extents[c.column_loop], _inner_steps(plan)
-    types = [element(c, c.left), element(c, c.right), c.product.accumulator_type]
-    if not all(isinstance(t, ir.FloatType) for t in types) or c.companions or c.left_access.padding is not None:
+    columns, steps = c.extents[c.n], _inner_steps(plan)
+    types = [element(c, c.roles.lhs), element(c, c.roles.rhs), c.product.accumulator_type]
+    if not all(isinstance(t, ir.FloatType) for t in types) or c.companions or c.lhs.padding is not None:
         return None
     lanes = target.machine.lanes(max(ir.FloatType(t).width for t in types))
     if not steps or not 0 < columns < lanes or 2 * steps < lanes:
         return None
     inner = _last_rows(c, plan.epilogue)
-    outer = c.row_loops[: len(c.row_loops) - len(inner)]
-    split = dataclasses.replace(c, batch_loops=(*c.batch_loops, *outer), row_loops=inner)
-    batches = tuple(Axis((loop,), c.extents[loop]) for loop in split.batch_loops)
-    kept = [axis for axis in plan.rows if set(axis.loops) <= set(inner)]
+    outer = c.roles.m[: len(c.roles.m) - len(inner)]
+    split = c.over(batch=(*c.roles.batch, *outer), m=inner)
+    batches = tuple(Axis((loop,), c.extents[loop]) for loop in split.roles.batch)
+    kept = [axis for axis in plan.m_axes if set(axis.loops) <= set(inner)]
     m = guess(kept)
     tile = Tile(_tile_rows(target, columns, m), columns, lanes)
-    flat = merge(inner, c.extents, lambda a, b: c.left_access.merges(a, b, c.extents[b]))
+    flat = merge(inner, c.extents, lambda a, b: c.lhs.merges(a, b, c.extents[b]))
     tiling = dataclasses.replace(
         plan,
         contraction=split,
-        batches=batches,
-        rows=tuple(kept),
-        left_is_flat=len(flat) == 1,
+        batch_axes=batches,
+        m_axes=tuple(kept),
+        lhs_is_flat=len(flat) == 1,
         tile=tile,
         blocks=_blocks(target, tile, guess(batches), m, _vector_steps(plan, lanes)),
         pack=False,
@@ -93,26 +93,26 @@ def _inner_steps(plan: Plan) -> int:
     """The steps of the innermost axis of the reduction, if both sides have them one after the other and its extent is
     known; else 0."""
     c = plan.contraction
-    if not plan.reductions or c.right_access.panel:
+    if not plan.k_axes or c.rhs.panel:
         return 0
-    inner = plan.reductions[-1]
-    is_run = all(a.static_stride(inner.inner) == 1 for a in (c.left_access, c.right_access))
+    inner = plan.k_axes[-1]
+    is_run = all(a.static_stride(inner.inner) == 1 for a in (c.lhs, c.rhs))
     return inner.extent if is_run and inner.extent != DYNAMIC else 0
 
 
-def _last_rows(c: Contraction, after: Epilogue) -> tuple[int, ...]:
+def _last_rows(c: LinearContraction, after: Epilogue) -> tuple[int, ...]:
     """The innermost loops of rows that the epilogue sees as one."""
-    groups = merge(c.row_loops, c.extents, lambda a, b: after.merges(a, b, c.extents[b]))
+    groups = merge(c.roles.m, c.extents, lambda a, b: after.merges(a, b, c.extents[b]))
     return groups[-1].loops if groups else ()
 
 
 def _vector_steps(plan: Plan, lanes: int) -> int:
-    *outer, inner = plan.reductions
+    *outer, inner = plan.k_axes
     return guess(outer) * math.ceil(inner.extent / lanes)
 
 
 def _tile_rows(target: CpuTarget, columns: int, m: int) -> int:
-    """A power of two: right-hand vectors stay in registers, left-hand ones are used as they are loaded."""
+    """A power of two: rhs vectors stay in registers, lhs ones are used as they are loaded."""
     rows = _MOST_ROWS
     product = 1 if target.machine.fma else 2
     while rows > 1 and (rows * columns + columns + product > target.machine.tile_registers or rows >= 2 * m):
@@ -142,8 +142,8 @@ class NarrowWorkgroup:
         self.lanes = plan.tile.lanes
         self.columns = plan.tile.vectors
         self.sizes = loop_sizes(kernel, c)
-        self.right = bind_argument(kernel, c.right_access)
-        self.left = LeftRows(kernel, plan, bind_argument(kernel, c.left_access), self.sizes)
+        self.rhs = bind_argument(kernel, c.rhs)
+        self.lhs = LhsRows(kernel, plan, bind_argument(kernel, c.lhs), self.sizes)
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
         self.sum_type = c.product.accumulator_type
@@ -154,26 +154,26 @@ class NarrowWorkgroup:
     def emit(self) -> None:
         plan, kernel = self.plan, self.kernel
         self.writer.fill_borders()
-        batch_sizes = [axis_size(a, self.sizes) for a in plan.batches]
-        total = index.product(self.left.row_sizes)
+        batch_sizes = [axis_size(a, self.sizes) for a in plan.batch_axes]
+        total = index.product(self.lhs.row_sizes)
         rows = workgroup_span(kernel, 1, plan.blocks.rows, total)
         batches = workgroup_span(kernel, 2, plan.blocks.batches, index.product(batch_sizes))
 
         def batch(position: Index) -> None:
-            at = coordinates(plan.batches, index.delinearize(position, batch_sizes))
+            at = coordinates(plan.batch_axes, index.delinearize(position, batch_sizes))
             each_row_tile(kernel, rows, total, plan.tile.rows, lambda m, *tile: self._tile(at, rows, m, *tile))
-            vectors = Tile(1, 1, self.lanes if self.c.row_loops else 1)
+            vectors = Tile(1, 1, self.lanes if self.c.roles.m else 1)
             each_column_tile(kernel, rows, total, vectors, lambda m, _, width: self._store(at, rows, m, width))
 
         each(kernel, batches, 1, batch)
 
     def _tile(self, batch: Batch, rows: Span, m: Index, count: int, valid: Index) -> None:
         """Put the sums of ``count`` rows from ``m`` on, of which ``valid`` exist, in scratch."""
-        where = self.left.rows_at(m, count, valid)
-        left = self.left.starts(batch, where, m, valid)
-        stride = self.right.strides[self.c.column_loop]
-        base = self.right.offset(batch)
-        right = [index.add(base, index.mul(n, stride)) for n in range(self.columns)]
+        where = self.lhs.rows_at(m, count, valid)
+        lhs = self.lhs.starts(batch, where, m, valid)
+        stride = self.rhs.strides[self.c.n]
+        base = self.rhs.offset(batch)
+        rhs = [index.add(base, index.mul(n, stride)) for n in range(self.columns)]
         type_ = ir.VectorType.get([self.lanes], self.sum_type)
         sums = [self.sum.identity_of(type_)] * (count * self.columns)
         *outer, inner = self._axes()
@@ -182,19 +182,19 @@ class NarrowWorkgroup:
         whole, rest = divmod(inner.extent, self.lanes)
         if whole:
             axes = [*outer, microkernel.ReductionAxis(whole, self.lanes, self.lanes)]
-            sums = microkernel.reduce_tile(self.kernel, tile, axes, self._operands(None), left, right, sums)
+            sums = microkernel.reduce_tile(self.kernel, tile, axes, self._operands(None), lhs, rhs, sums)
         if rest:
             last = whole * self.lanes
-            left, right = ([index.add(start, last) for start in starts] for starts in (left, right))
+            lhs, rhs = ([index.add(start, last) for start in starts] for starts in (lhs, rhs))
             (mask,) = column_masks(self.lanes, rest, 1)
             axes = [*outer, microkernel.ReductionAxis(1, 0, 0)]
-            sums = microkernel.reduce_tile(self.kernel, tile, axes, self._operands(mask), left, right, sums)
+            sums = microkernel.reduce_tile(self.kernel, tile, axes, self._operands(mask), lhs, rhs, sums)
         for n in range(self.columns):
             self._keep(index.add(index.sub(m, rows[0]), n * self.pitch), sums[n :: self.columns])
 
     def _axes(self) -> list[microkernel.ReductionAxis]:
-        strides = [(self.left.operand.strides[a.inner], self.right.strides[a.inner]) for a in self.plan.reductions]
-        sizes = self.left.reduction_sizes
+        strides = [(self.lhs.operand.strides[a.inner], self.rhs.strides[a.inner]) for a in self.plan.k_axes]
+        sizes = self.lhs.reduction_sizes
         return [microkernel.ReductionAxis(size, *both) for size, both in zip(sizes, strides, strict=True)]
 
     def _operands(self, mask: ir.Value | None) -> microkernel.Operands:
@@ -208,8 +208,8 @@ class NarrowWorkgroup:
             return read
 
         product = self.c.product
-        left = reader(self.left.operand.memref, self.c.left, product.left)
-        return microkernel.Operands(left, reader(self.right.memref, self.c.right, product.right))
+        lhs = reader(self.lhs.operand.memref, self.c.roles.lhs, product.lhs.value)
+        return microkernel.Operands(lhs, reader(self.rhs.memref, self.c.roles.rhs, product.rhs.value))
 
     def _keep(self, spot: Index, rows: Sequence[ir.Value]) -> None:
         for first in range(0, len(rows), self.lanes):
@@ -221,7 +221,7 @@ class NarrowWorkgroup:
     def _store(self, batch: Batch, rows: Span, m: Index, width: Index) -> None:
         """Apply the epilogue to a vector of rows from ``m`` on, of which ``width`` exist, and store the results."""
         root = self.c.root
-        lanes = self.lanes if self.c.row_loops else 1
+        lanes = self.lanes if self.c.roles.m else 1
         (mask,) = column_masks(lanes, width, 1)
         forms = substitute_all(root.init_maps[0], identity(len(self.c.extents)))
         assert forms is not None
@@ -229,9 +229,9 @@ class NarrowWorkgroup:
             at: list[Coordinate] = [0] * len(self.c.extents)
             for loop, position in batch.items():
                 at[loop] = position
-            for loop in self.c.row_loops[-1:]:
+            for loop in self.c.roles.m[-1:]:
                 at[loop] = Lane(m)
-            at[self.c.column_loop] = n
+            at[self.c.n] = n
             initial = self.evaluator.fork(lanes, mask).at(root.inits[0], epilogue.place(forms, at, lanes))
             if self.c.product.widen is not None:
                 initial = convert(self.c.product.widen, initial, self.sum_type)

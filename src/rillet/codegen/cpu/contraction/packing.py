@@ -1,4 +1,4 @@
-"""Copying a panel of a right-hand side into scratch memory, so that the micro-kernel reads it as contiguous vectors."""
+"""Copying a panel of an rhs into scratch memory, so that the micro-kernel reads it as contiguous vectors."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class ContractionStrategy:
                 Workgroup(kernel, plan).emit()
                 return
             sizes = loop_sizes(kernel, plan.contraction)
-            rows = index.value(index.product([axis_size(a, sizes) for a in plan.rows]))
+            rows = index.value(index.product([axis_size(a, sizes) for a in plan.m_axes]))
             least = 0
             for most, variant in (*plan.few, (None, plan)):
                 fits = arith.CmpIOp(arith.CmpIPredicate.sgt, rows, index.value(least)).result
@@ -75,13 +75,13 @@ class Workgroup:
     def emit(self) -> None:
         kernel, plan, tiles = self.kernel, self.plan, self.tiles
         tiles.writer.fill_borders()
-        batch_sizes = [axis_size(a, tiles.sizes) for a in plan.batches]
-        columns = workgroup_span(kernel, 0, plan.blocks.columns, tiles.sizes[plan.contraction.column_loop])
-        rows = workgroup_span(kernel, 1, plan.blocks.rows, index.product(tiles.left.row_sizes))
+        batch_sizes = [axis_size(a, tiles.sizes) for a in plan.batch_axes]
+        columns = workgroup_span(kernel, 0, plan.blocks.columns, tiles.sizes[plan.contraction.n])
+        rows = workgroup_span(kernel, 1, plan.blocks.rows, index.product(tiles.lhs.row_sizes))
         batches = workgroup_span(kernel, 2, plan.blocks.batches, index.product(batch_sizes))
 
         def batch(position: Index) -> None:
-            self.block(_coordinates(plan.batches, index.delinearize(position, batch_sizes)), rows, columns)
+            self.block(_coordinates(plan.batch_axes, index.delinearize(position, batch_sizes)), rows, columns)
 
         each(kernel, batches, 1, batch)
 
@@ -97,21 +97,21 @@ class Workgroup:
                 self._blocked_column_tile(batch, rows, n, vectors, width)
                 return
             if plan.pack:
-                tiles.pack(batch, n, vectors, width, Segment.whole(tiles.left.reduction_sizes))
+                tiles.pack(batch, n, vectors, width, Segment.whole(tiles.lhs.reduction_sizes))
             self._over_rows(
                 rows, lambda m, count, valid: tiles.tile(batch, rows, columns, m, count, valid, n, vectors, width)
             )
 
         def row_tile(m: Index, count: int, valid: Index) -> None:
-            if plan.copies_left:
-                tiles.left.copy(batch, m, count, valid, Segment.whole(tiles.left.reduction_sizes))
+            if plan.copies_lhs:
+                tiles.lhs.copy(batch, m, count, valid, Segment.whole(tiles.lhs.reduction_sizes))
             self._over_columns(
                 columns, lambda n, vectors, width: tiles.tile(batch, rows, columns, m, count, valid, n, vectors, width)
             )
 
         if plan.shift:
             self._over_columns(columns, lambda n, vectors, width: tiles.begin_columns(batch, columns, n, vectors))
-        if plan.copies_left or (plan.blocks.rows_outer and not plan.pack and not plan.reduction_block):
+        if plan.copies_lhs or (plan.blocks.rows_outer and not plan.pack and not plan.reduction_block):
             self._over_rows(rows, row_tile)
         else:
             self._over_columns(columns, column_tile)
@@ -143,7 +143,7 @@ class Workgroup:
                 tiles.add_to_sums(batch, rows, m, count, valid, n, vectors, width, part, columns[0])
 
             def row_tile(m: Index, count: int, valid: Index) -> None:
-                tiles.left.copy(batch, m, count, valid, part)
+                tiles.lhs.copy(batch, m, count, valid, part)
                 self._over_columns(columns, lambda n, *column: add(m, count, valid, n, *column))
 
             if self.plan.spread:
@@ -159,7 +159,7 @@ class Workgroup:
         self._over_columns(columns, finish)
 
     def _over_segments(self, body: Callable[[Segment], None]) -> None:
-        total, block = self.tiles.left.reduction_sizes[0], self.plan.reduction_block
+        total, block = self.tiles.lhs.reduction_sizes[0], self.plan.reduction_block
         exact = isinstance(total, int) and total % block == 0
 
         def segment(start: Index) -> None:
@@ -168,10 +168,10 @@ class Workgroup:
         each(self.kernel, (0, total), block, segment)
 
     def _over_rows(self, span: Span, body: Callable[[Index, int, Index], None]) -> None:
-        each_row_tile(self.kernel, span, index.product(self.tiles.left.row_sizes), self.plan.tile.rows, body)
+        each_row_tile(self.kernel, span, index.product(self.tiles.lhs.row_sizes), self.plan.tile.rows, body)
 
     def _over_columns(self, span: Span, body: Callable[[Index, int, Index], None]) -> None:
-        each_column_tile(self.kernel, span, self.tiles.sizes[self.plan.contraction.column_loop], self.plan.tile, body)
+        each_column_tile(self.kernel, span, self.tiles.sizes[self.plan.contraction.n], self.plan.tile, body)
 
 
 def _coordinates(axes: tuple[Axis, ...], positions: list[Index]) -> dict[int, Index]:

@@ -15,7 +15,7 @@ from rillet.codegen.cpu.caches.prefetch import fetch_ahead, fetch_tile
 from rillet.codegen.cpu.contraction import microkernel
 from rillet.codegen.cpu.contraction.computed_rhs import Weights
 from rillet.codegen.cpu.contraction.groups import GroupReducer
-from rillet.codegen.cpu.contraction.lhs import Batch, LeftRows, coordinates
+from rillet.codegen.cpu.contraction.lhs import Batch, LhsRows, coordinates
 from rillet.codegen.cpu.contraction.packing import pack_panel
 from rillet.codegen.cpu.contraction.plan import Plan, element, guess, loop_sizes
 from rillet.codegen.cpu.dot_products import pairs as pair_products
@@ -46,9 +46,9 @@ class TileEmitter:
         self.c = c
         self.lanes = plan.tile.lanes
         self.sizes = loop_sizes(kernel, c)
-        self.right = bind_argument(kernel, c.right_access)
-        self.left = LeftRows(kernel, plan, bind_argument(kernel, c.left_access), self.sizes)
-        self.weights = Weights(kernel, plan, self.right) if plan.computes else None
+        self.rhs = bind_argument(kernel, c.rhs)
+        self.lhs = LhsRows(kernel, plan, bind_argument(kernel, c.lhs), self.sizes)
+        self.weights = Weights(kernel, plan, self.rhs) if plan.computes else None
         self.residuals = [bind_argument(kernel, a) for a in plan.residuals]
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
@@ -58,16 +58,16 @@ class TileEmitter:
         self._scratch: memory.Buffer | None = None
         self._pitch = plan.blocks.columns if plan.reduction_block and not plan.pack else plan.tile.columns
         if plan.pack:
-            inner = guess(plan.reductions[1:])
-            first = plan.reductions[0].extent if plan.reductions else 1
+            inner = guess(plan.k_axes[1:])
+            first = plan.k_axes[0].extent if plan.k_axes else 1
             steps = inner * (plan.reduction_block or first)
-            factors = self.sum_type if plan.computes else element(c, c.right)
+            factors = self.sum_type if plan.computes else element(c, c.roles.rhs)
             self._panel = kernel.local([steps * plan.tile.columns], factors)
         if plan.reduction_block:
             self._scratch = self._sums(plan.blocks.rows)
         elif self._is_costly(plan.tile.rows, plan.tile.vectors):
             self._scratch = self._sums(plan.tile.rows)
-        self.groups = GroupReducer(kernel, plan, plan.groups, self.left, self.right) if plan.groups else None
+        self.groups = GroupReducer(kernel, plan, plan.groups, self.lhs, self.rhs) if plan.groups else None
 
     def _sums(self, rows: int) -> memory.Buffer:
         local = self.kernel.local([rows * self._pitch], self.sum_type)
@@ -92,17 +92,17 @@ class TileEmitter:
         width: Index,
     ) -> None:
         """Compute a tile of a block of rows and columns and store its results."""
-        where = self.left.rows_at(m, count, valid)
-        fetch_tile(self.residuals, [batch | w for w in where], self.c.column_loop, n, vectors * self.lanes)
+        where = self.lhs.rows_at(m, count, valid)
+        fetch_tile(self.residuals, [batch | w for w in where], self.c.n, n, vectors * self.lanes)
         masks = column_masks(self.lanes, width, vectors)
         sums = [self.initial(self.at(batch, w, n, j), masks[j]) for w in where for j in range(vectors)]
         if self.groups is not None:
             sums = self.groups.shifted(sums, n, columns[0], vectors)
-        left = self.left.starts(batch, where, m, valid)
+        lhs = self.lhs.starts(batch, where, m, valid)
         number = index.floordiv(index.sub(m, rows[0]), self.plan.tile.rows)
         ahead = self._ahead(batch, number, n, vectors)
-        whole = Segment.whole(self.left.reduction_sizes)
-        sums = self._reduce(batch, where, left, n, vectors, masks, sums, whole, ahead)
+        whole = Segment.whole(self.lhs.reduction_sizes)
+        sums = self._reduce(batch, where, lhs, n, vectors, masks, sums, whole, ahead)
         if self._is_costly(count, vectors):
             self._store_in_loop(sums, batch, m, count, valid, n, masks)
             return
@@ -129,7 +129,7 @@ class TileEmitter:
         shift = self._shift(n, origin)
         masks = column_masks(self.lanes, width, vectors)
         with self.kernel.loop(rows[0], rows[1]) as loop:
-            row = coordinates(self.plan.rows, index.delinearize(loop.iv, self.left.row_sizes))
+            row = coordinates(self.plan.m_axes, index.delinearize(loop.iv, self.lhs.row_sizes))
             for j in range(vectors):
                 value = self.initial(self.at(batch, row, n, j), masks[j])
                 self._store_sum(index.sub(loop.iv, rows[0]), j, value, shift)
@@ -150,12 +150,12 @@ class TileEmitter:
         """Add one segment of the reduction to a tile's sums in scratch."""
         first, shift = index.sub(m, rows[0]), self._shift(n, origin)
         spots = [(index.add(first, r), j, shift) for r in range(count) for j in range(vectors)]
-        where = self.left.rows_at(m, count, valid)
-        left = self.left.starts(batch, where, m, valid)
+        where = self.lhs.rows_at(m, count, valid)
+        lhs = self.lhs.starts(batch, where, m, valid)
         masks = column_masks(self.lanes, width, vectors)
         type_ = ir.VectorType.get([self.lanes], self.sum_type) if self.lanes > 1 else self.sum_type
         nothing = [self._sum.identity_of(type_)] * len(spots)
-        parts = self._reduce(batch, where, left, n, vectors, masks, nothing, segment)
+        parts = self._reduce(batch, where, lhs, n, vectors, masks, nothing, segment)
         for spot, part in zip(spots, parts, strict=True):
             row, j, _ = spot
             self._store_sum(row, j, self._sum.apply(self._load_sum(*spot), part), shift)
@@ -167,7 +167,7 @@ class TileEmitter:
         shift = self._shift(n, origin)
         masks = column_masks(self.lanes, width, vectors)
         with self.kernel.loop(rows[0], rows[1]) as loop:
-            row = coordinates(self.plan.rows, index.delinearize(loop.iv, self.left.row_sizes))
+            row = coordinates(self.plan.m_axes, index.delinearize(loop.iv, self.lhs.row_sizes))
             spot = index.sub(loop.iv, rows[0])
             self.store_row([self._load_sum(spot, j, shift) for j in range(vectors)], batch, row, n, masks)
 
@@ -176,23 +176,23 @@ class TileEmitter:
         return 0 if origin is None else index.sub(n, origin)
 
     def pack(self, batch: Batch, n: Index, vectors: int, width: Index, segment: Segment) -> None:
-        """Copy a column tile's panel of the right-hand side to scratch."""
+        """Copy a column tile's panel of the rhs to scratch."""
         assert self._panel is not None
         if self.weights is not None:
-            sizes = [segment.length, *self.left.reduction_sizes[1:]][: len(self.plan.reductions)]
+            sizes = [segment.length, *self.lhs.reduction_sizes[1:]][: len(self.plan.k_axes)]
             panel = memory.Buffer.whole(self._panel, self.sum_type)
             self.weights.panel(batch, n, vectors, sizes, segment.start, panel)
             return
-        strides = [self.right.strides[a.inner] for a in self.plan.reductions]
-        base = self.right.offset(batch | {self.c.column_loop: n})
+        strides = [self.rhs.strides[a.inner] for a in self.plan.k_axes]
+        base = self.rhs.offset(batch | {self.c.n: n})
         if strides:
             base = index.add(base, index.mul(segment.start, strides[0]))
-        sizes = [segment.length, *self.left.reduction_sizes[1:]][: len(strides)]
+        sizes = [segment.length, *self.lhs.reduction_sizes[1:]][: len(strides)]
         pack_panel(
             self.kernel,
-            self.right.memref,
+            self.rhs.memref,
             base,
-            self.right.strides[self.c.column_loop],
+            self.rhs.strides[self.c.n],
             list(zip(sizes, strides, strict=True)),
             self._panel,
             columns=vectors * self.lanes,
@@ -208,27 +208,27 @@ class TileEmitter:
             return [j * self.lanes for j in range(vectors)]
         if self.weights is not None:
             return self.weights.offsets(batch, n, vectors)
-        base = self.right.offset(batch)
-        panel = self.c.right_access.panel
+        base = self.rhs.offset(batch)
+        panel = self.c.rhs.panel
         if not panel:
             return [index.add(base, index.add(n, j * self.lanes)) for j in range(vectors)]
         width = self.plan.tile.columns
         if width % panel and panel % width:  # a tile may begin anywhere in a panel
             return [self._packed_offset(base, index.add(n, j * self.lanes)) for j in range(vectors)]
-        start = index.mul(index.floordiv(n, panel), self.right.panel_stride)
+        start = index.mul(index.floordiv(n, panel), self.rhs.panel_stride)
         # Where the number of columns is not known, what does not fill a tile goes vector by vector.
-        starts_panel = width % panel == 0 and isinstance(self.sizes[self.c.column_loop], int)
+        starts_panel = width % panel == 0 and isinstance(self.sizes[self.c.n], int)
         within = 0 if starts_panel else index.mod(n, panel)
         offsets = []
         for j in range(vectors):
             panels, lane = divmod(j * self.lanes, panel)
-            offset = index.add(base, index.add(start, index.mul(self.right.panel_stride, panels)))
-            offsets.append(index.add(offset, index.mul(index.add(within, lane), self.c.right_access.together)))
+            offset = index.add(base, index.add(start, index.mul(self.rhs.panel_stride, panels)))
+            offsets.append(index.add(offset, index.mul(index.add(within, lane), self.c.rhs.together)))
         return offsets
 
     def _packed_offset(self, base: Index, n: Index) -> Index:
-        panel, together = self.c.right_access.panel, self.c.right_access.together
-        start = index.mul(index.floordiv(n, panel), self.right.panel_stride)
+        panel, together = self.c.rhs.panel, self.c.rhs.together
+        start = index.mul(index.floordiv(n, panel), self.rhs.panel_stride)
         return index.add(index.add(base, start), index.mul(index.mod(n, panel), together))
 
     # --- the reduction --------------------------------------------------------------------------------------------
@@ -245,19 +245,19 @@ class TileEmitter:
         segment: Segment,
         ahead: Callable[[Index, int], None] | None = None,
     ) -> list[ir.Value]:
-        """Add a segment of the reduction to ``sums``; ``rows``: where each row of ``where`` starts on the left."""
+        """Add a segment of the reduction to ``sums``; ``rows``: where each row of ``where`` starts in the lhs."""
         tile = Tile(len(rows), vectors, self.lanes)
         columns = self._column_offsets(batch, n, vectors)
         if self.groups is not None:
             return self.groups.reduce(rows, columns, sums)
         axes = self._reduction_axes(segment)
         if axes:
-            if self.left.panel is None:
-                rows = [index.add(r, index.mul(segment.start, axes[0].left_stride)) for r in rows]
+            if self.lhs.panel is None:
+                rows = [index.add(r, index.mul(segment.start, axes[0].lhs_stride)) for r in rows]
             if self._panel is None:
-                columns = [index.add(c, index.mul(segment.start, axes[0].right_stride)) for c in columns]
+                columns = [index.add(c, index.mul(segment.start, axes[0].rhs_stride)) for c in columns]
         operands = dataclasses.replace(self._operands(masks, len(rows)), ahead=ahead)
-        if self.left.padded is not None and not self.plan.pairs:
+        if self.lhs.padded is not None and not self.plan.pairs:
             enter = self._entering(batch, where, segment, operands)
             operands = dataclasses.replace(operands, enter=enter)
         if self.weights is not None and self._panel is None:
@@ -268,12 +268,12 @@ class TileEmitter:
     def _weighing(
         weights: Weights, batch: Batch, n: Index, vectors: int, operands: microkernel.Operands
     ) -> Callable[[list[Index], list[Index]], microkernel.Run]:
-        """Reads what right-hand factors are computed with where the innermost loop begins, with what is done there."""
+        """Reads what rhs factors are computed with where the innermost loop begins, with what is done there."""
 
         def enter(positions: list[Index], rows: list[Index]) -> microkernel.Run:
             block = weights.entering(batch, n, vectors, positions)
             run = microkernel.Run(operands, rows, True) if operands.enter is None else operands.enter(positions, rows)
-            inside = dataclasses.replace(run.operands, right=block.factor, enter=None)
+            inside = dataclasses.replace(run.operands, rhs=block.factor, enter=None)
             chains = cost_model.choose_chains(weights.kernel.target, len(rows) * vectors)
             return dataclasses.replace(run, operands=inside, finish=block.finish, chains=chains)
 
@@ -281,12 +281,12 @@ class TileEmitter:
 
     def _ahead(self, batch: Batch, number: Index, n: Index, vectors: int) -> Callable[[Index, int], None] | None:
         """Fetches a part of the next column tile's panels during row tile ``number`` of a block; None: nothing does."""
-        parts, panel = self.plan.prefetch_parts, self.c.right_access.panel
+        parts, panel = self.plan.prefetch_parts, self.c.rhs.panel
         if not parts:
             return None
         following = self._column_offsets(batch, index.add(n, self.plan.tile.columns), vectors)
         starts = following[:: max(1, panel // self.lanes)]
-        return fetch_ahead(self.right.memref, starts, self.right.panel_stride, number, parts, panel)
+        return fetch_ahead(self.rhs.memref, starts, self.rhs.panel_stride, number, parts, panel)
 
     def _entering(
         self, batch: Batch, where: Sequence[dict[int, Index]], segment: Segment, operands: microkernel.Operands
@@ -295,85 +295,85 @@ class TileEmitter:
         all rows read padding that adds nothing."""
 
         def enter(within: list[Index], rows: list[Index]) -> microkernel.Run:
-            existing = self.left.existing(batch, where, self.left.positions(within, segment))
-            counts = any_of(existing) if self.left.skips else True
-            if self.left.panel is not None:
+            existing = self.lhs.existing(batch, where, self.lhs.positions(within, segment))
+            counts = any_of(existing) if self.lhs.skips else True
+            if self.lhs.panel is not None:
                 return microkernel.Run(dataclasses.replace(operands, enter=None), rows, counts)
-            places = self.left.places(existing, rows)
-            left, left_run = self._left_reads([flat for flat, _ in places])
-            inside = dataclasses.replace(operands, left=left, left_run=left_run, enter=None)
+            places = self.lhs.places(existing, rows)
+            lhs, lhs_run = self._lhs_reads([flat for flat, _ in places])
+            inside = dataclasses.replace(operands, lhs=lhs, lhs_run=lhs_run, enter=None)
             return microkernel.Run(inside, [offset for _, offset in places], counts)
 
         return enter
 
     def _reduction_axes(self, segment: Segment) -> list[microkernel.ReductionAxis]:
         if self.plan.pairs:
-            return [microkernel.ReductionAxis(self.plan.steps, 1, self.right.strides[self.plan.reductions[-1].inner])]
+            return [microkernel.ReductionAxis(self.plan.steps, 1, self.rhs.strides[self.plan.k_axes[-1].inner])]
         axes = []
-        for number, axis in enumerate(self.plan.reductions):
-            left, right = self.left.operand.strides[axis.inner], self.right.strides[axis.inner]
-            inside = index.product(self.left.reduction_sizes[number + 1 :])
+        for number, axis in enumerate(self.plan.k_axes):
+            lhs, rhs = self.lhs.operand.strides[axis.inner], self.rhs.strides[axis.inner]
+            inside = index.product(self.lhs.reduction_sizes[number + 1 :])
             if self._panel is not None:
-                right = index.mul(inside, self.plan.tile.columns)
-            if self.left.panel is not None:
-                left = index.mul(inside, self.left.pitch)
-            size = self.left.reduction_sizes[number] if number else segment.length
-            axes.append(microkernel.ReductionAxis(size, left, right))
+                rhs = index.mul(inside, self.plan.tile.columns)
+            if self.lhs.panel is not None:
+                lhs = index.mul(inside, self.lhs.pitch)
+            size = self.lhs.reduction_sizes[number] if number else segment.length
+            axes.append(microkernel.ReductionAxis(size, lhs, rhs))
         return axes
 
     def _operands(self, masks: Sequence[ir.Value | None], rows: int) -> microkernel.Operands:
         kernel, root, product = self.kernel, self.c.root, self.c.product
         is_computed = self.weights is not None
-        right_element = self.sum_type if is_computed else element(self.c, self.c.right)
-        flat = self.right.memref if self._panel is None else self._panel
-        # Packed panels are padded, so only a right-hand side read in place has columns that must not be touched.
-        guarded = self._panel is None and not self.c.right_access.panel
-        left, left_run = self._left_reads([self.left.operand.memref] * rows)
+        rhs_element = self.sum_type if is_computed else element(self.c, self.c.roles.rhs)
+        flat = self.rhs.memref if self._panel is None else self._panel
+        # Packed panels are padded, so only an rhs read in place has columns that must not be touched.
+        guarded = self._panel is None and not self.c.rhs.panel
+        lhs, lhs_run = self._lhs_reads([self.lhs.operand.memref] * rows)
 
-        def right(offset: Index, number: int) -> ir.Value:
-            buffer = memory.Buffer.whole(flat, right_element)
+        def rhs(offset: Index, number: int) -> ir.Value:
+            buffer = memory.Buffer.whole(flat, rhs_element)
             mask = masks[number] if guarded else None
             loaded = memory.load(buffer, self._vector_at(offset), self.lanes, mask)
-            return loaded if is_computed else factor(kernel, root, product.right, loaded, self.lanes)
+            return loaded if is_computed else factor(kernel, root, product.rhs.value, loaded, self.lanes)
 
         pairs = self._pairs(flat, masks if guarded else None) if self.plan.pairs else None
-        return microkernel.Operands(left, right, run=self.plan.run, left_run=left_run, pairs=pairs)
+        return microkernel.Operands(lhs, rhs, run=self.plan.run, lhs_run=lhs_run, pairs=pairs)
 
-    def _left_reads(
+    def _lhs_reads(
         self, flats: Sequence[ir.Value]
     ) -> tuple[Callable[[Index, int], ir.Value], Callable[[Index, int], list[ir.Value]] | None]:
-        """Reads of one left-hand factor and, where neighbours are read together, of several; ``flats``: the memory that
+        """Reads of one lhs factor and, where neighbours are read together, of several; ``flats``: the memory that
         each row is in."""
 
         def one(offset: Index, number: int) -> ir.Value:
-            if self.left.panel is not None:
-                return memory.load(self.left.panel, self._vector_at(offset), self.lanes)
-            return self.left.load(flats[number], offset)
+            if self.lhs.panel is not None:
+                return memory.load(self.lhs.panel, self._vector_at(offset), self.lanes)
+            return self.lhs.load(flats[number], offset)
 
         def several(offset: Index, number: int) -> list[ir.Value]:
-            buffer = memory.Buffer.whole(flats[number], element(self.c, self.c.left))
+            buffer = memory.Buffer.whole(flats[number], element(self.c, self.c.roles.lhs))
             loaded = memory.load(buffer, self._vector_at(offset), self.lanes)
-            value = factor(self.kernel, self.c.root, self.c.product.left, loaded, self.lanes)
+            value = factor(self.kernel, self.c.root, self.c.product.lhs.value, loaded, self.lanes)
             return [vector.ExtractOp(value, [], [n]).result for n in range(self.lanes)]
 
         return one, several if self.plan.run else None
 
     def _pairs(self, flat: ir.Value, masks: Sequence[ir.Value | None] | None) -> microkernel.Pairs:
-        assert self.plan.pairs is not None and self.left.panel is not None
-        panel, factor_ = self.left.panel, self.plan.pairs[1]
-        buffer = memory.Buffer.whole(flat, element(self.c, self.c.right))
+        assert self.plan.pairs is not None and self.lhs.panel is not None
+        panel, factor_ = self.lhs.panel, self.plan.pairs[1]
+        buffer = memory.Buffer.whole(flat, element(self.c, self.c.roles.rhs))
 
-        def left(offset: Index, number: int) -> ir.Value:
-            return pair_products.load_left(panel, offset, self.lanes)
+        def lhs(offset: Index, number: int) -> ir.Value:
+            return pair_products.load_lhs(panel, offset, self.lanes)
 
-        def right(offset: Index, following: Index, number: int) -> ir.Value:
-            if self.c.right_access.together > 1:
+        def rhs(offset: Index, following: Index, number: int) -> ir.Value:
+            if self.c.rhs.together > 1:
                 return widen(factor_, memory.load(buffer, [Lane(offset)], 2 * self.lanes))
             mask = masks[number] if masks else None
             first, second = (memory.load(buffer, self._vector_at(o), self.lanes, mask) for o in (offset, following))
             return pair_products.interleave(first, second, factor_)
 
-        return microkernel.Pairs(left, right, pair_products.multiply_add)
+        return microkernel.Pairs(lhs, rhs, pair_products.multiply_add)
 
     def _vector_at(self, offset: Index) -> list[Coordinate]:
         return [Lane(offset) if self.lanes > 1 else offset]
@@ -386,7 +386,7 @@ class TileEmitter:
         for loop, position in (batch | row).items():
             at[loop] = position
         start = index.add(n, number * self.lanes)
-        at[self.c.column_loop] = Lane(start) if self.lanes > 1 else start
+        at[self.c.n] = Lane(start) if self.lanes > 1 else start
         return at
 
     def initial(self, at: list[Coordinate], mask: ir.Value | None) -> ir.Value:
@@ -429,7 +429,7 @@ class TileEmitter:
         for number, value in enumerate(sums):
             self._store_sum(*divmod(number, len(masks)), value)
         with self.kernel.loop(0, count if isinstance(valid, int) else valid) as loop:
-            row = coordinates(self.plan.rows, index.delinearize(index.add(m, loop.iv), self.left.row_sizes))
+            row = coordinates(self.plan.m_axes, index.delinearize(index.add(m, loop.iv), self.lhs.row_sizes))
             self.store_row([self._load_sum(loop.iv, j) for j in range(len(masks))], batch, row, n, masks)
 
     def _sum_at(self, row: Index, number: int, shift: Index) -> list[Coordinate]:

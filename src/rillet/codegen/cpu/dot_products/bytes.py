@@ -1,8 +1,8 @@
 """Sums of products of bytes, by instructions that multiply bytes as they lie in memory: both signed, or both unsigned.
 
-Where the left-hand bytes have the other sign than the right-hand ones, they are copied to scratch with their highest
+Where the lhs bytes have the other sign than the rhs ones, they are copied to scratch with their highest
 bit turned: that is, 128 less (or more), as bytes of the same sign as the others. What is missing then from a sum is as
-many times the sum of the right-hand factors of its column, and so is what a zero point adds: see ``shift``.
+many times the sum of the rhs factors of its column, and so is what a zero point adds: see ``shift``.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _HALF = 128  # what turning a byte's highest bit is worth
 class ByteProducts:
     """What the instructions below have in common; see ``dot_products.DotProducts``."""
 
-    left_factor: NarrowFactor
-    right_factor: NarrowFactor
+    lhs_factor: NarrowFactor
+    rhs_factor: NarrowFactor
     mixed: bool = False  # whether there is an instruction for bytes of both signs
-    left_bits: int = 8
+    lhs_bits: int = 8
     sum_lanes = 1
 
     @property
     def turns(self) -> bool:
-        """Whether left-hand bytes are multiplied with their highest bit turned."""
-        return self.left_factor.signed != self.right_factor.signed and not self.mixed
+        """Whether lhs bytes are multiplied with their highest bit turned."""
+        return self.lhs_factor.signed != self.rhs_factor.signed and not self.mixed
 
     @property
     def in_place(self) -> bool:
@@ -49,9 +49,9 @@ class ByteProducts:
 
     @property
     def shift(self) -> int:
-        """A left-hand factor is what is multiplied plus this."""
-        turned = (-_HALF if self.left_factor.signed else _HALF) if self.turns else 0
-        return turned - self.left_factor.zero_point
+        """An lhs factor is what is multiplied plus this."""
+        turned = (-_HALF if self.lhs_factor.signed else _HALF) if self.turns else 0
+        return turned - self.lhs_factor.zero_point
 
     def copy_run(
         self,
@@ -87,19 +87,19 @@ class MveProducts(ByteProducts):
         """Eight registers can hold sums, and a vector of the epilogue has four columns."""
         return Tile(min(m, 2), 1, 4)
 
-    def left(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
+    def lhs(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
         """16 bytes."""
         return [[_load(source, offset)]]
 
-    def right(self, source: Buffer, offset: Index) -> list[ir.Value]:
+    def rhs(self, source: Buffer, offset: Index) -> list[ir.Value]:
         """16 bytes of a column."""
         return [_load(source, offset)]
 
-    def multiply_add(self, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    def multiply_add(self, lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
         """``total`` plus 16 products."""
         no = constant(0, total.type)
-        unsigned = constant(0 if self.right_factor.signed else 1, total.type)
-        return intrinsics.call("llvm.arm.mve.vmldava.v16i8", total.type, unsigned, no, no, total, left, right)
+        unsigned = constant(0 if self.rhs_factor.signed else 1, total.type)
+        return intrinsics.call("llvm.arm.mve.vmldava.v16i8", total.type, unsigned, no, no, total, lhs, rhs)
 
 
 class WideningProducts(ByteProducts):
@@ -116,21 +116,21 @@ class WideningProducts(ByteProducts):
         """A register for each sum, and for what is multiplied by all rows or columns."""
         return Tile(min(m, 4), 1, 4)
 
-    def left(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
+    def lhs(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
         """16 bytes."""
         return [[_load(source, offset)]]
 
-    def right(self, source: Buffer, offset: Index) -> list[ir.Value]:
+    def rhs(self, source: Buffer, offset: Index) -> list[ir.Value]:
         """16 bytes of a column."""
         return [_load(source, offset)]
 
-    def multiply_add(self, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    def multiply_add(self, lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
         """``total`` plus 16 products."""
-        sign = "s" if self.right_factor.signed else "u"
+        sign = "s" if self.rhs_factor.signed else "u"
         products = ir.VectorType.get([_BYTES // 2], ir.IntegerType.get_signless(16))
         for half in (0, _BYTES // 2):
             lanes = list(range(half, half + _BYTES // 2))
-            parts = [vector.ShuffleOp(value, value, lanes).result for value in (left, right)]
+            parts = [vector.ShuffleOp(value, value, lanes).result for value in (lhs, rhs)]
             product = intrinsics.call(f"llvm.aarch64.neon.{sign}mull.v8i16", products, *parts)
             pairs = intrinsics.call(f"llvm.aarch64.neon.{sign}addlp.v4i32.v8i16", total.type, product)
             total = arith.AddIOp(total, pairs).result
@@ -139,7 +139,7 @@ class WideningProducts(ByteProducts):
 
 class NeonProducts(ByteProducts):
     """AArch64 processors with dot products: ``sdot`` and ``udot`` add four products to each of four sums, and take the
-    left-hand bytes from a quarter of a register; ``usdot`` does so for bytes of both signs."""
+    lhs bytes from a quarter of a register; ``usdot`` does so for bytes of both signs."""
 
     steps = 4
     run = 4
@@ -150,22 +150,22 @@ class NeonProducts(ByteProducts):
         """As for floats: a group of a column takes four bytes, a sum too."""
         return cost_model.choose_tile(target, m, n, groups)
 
-    def left(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
+    def lhs(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
         """Four bytes each, in all quarters of a register."""
         loaded = memory.load(source, [Lane(offset)], groups * self.steps)
         return [[_quarter(loaded, n)] for n in range(groups)]
 
-    def right(self, source: Buffer, offset: Index) -> list[ir.Value]:
+    def rhs(self, source: Buffer, offset: Index) -> list[ir.Value]:
         """Four columns."""
         return [_load(source, offset)]
 
-    def multiply_add(self, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    def multiply_add(self, lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
         """``total`` plus the products of four steps in each lane."""
-        if self.left_factor.signed != self.right_factor.signed and self.mixed:
-            operands = (right, left) if self.left_factor.signed else (left, right)
+        if self.lhs_factor.signed != self.rhs_factor.signed and self.mixed:
+            operands = (rhs, lhs) if self.lhs_factor.signed else (lhs, rhs)
             return intrinsics.call("llvm.aarch64.neon.usdot.v4i32.v16i8", total.type, total, *operands)
-        name = "sdot" if self.right_factor.signed else "udot"
-        return intrinsics.call(f"llvm.aarch64.neon.{name}.v4i32.v16i8", total.type, total, right, left)
+        name = "sdot" if self.rhs_factor.signed else "udot"
+        return intrinsics.call(f"llvm.aarch64.neon.{name}.v4i32.v16i8", total.type, total, rhs, lhs)
 
 
 def _load(source: Buffer, offset: Index) -> ir.Value:

@@ -1,6 +1,6 @@
 """Sums of products of 8-bit integers by instructions that take several steps of the reduction at once.
 
-The packed right-hand side holds a *group* of steps of a column together (docs/reference/flow-form.md). Left-hand
+The packed rhs holds a *group* of steps of a column together (docs/reference/flow-form.md). Left-hand
 rows are read where they lie, if whole groups lie there and the instruction takes them as they are; else row tiles are
 copied to scratch first. What instructions there are is part of the target's description.
 """
@@ -46,16 +46,16 @@ class DotProducts(Protocol):
         """In how many parts such a sum is kept, in lanes; 1: as a number."""
 
     @property
-    def left_bits(self) -> int:
-        """Of a left-hand factor in scratch."""
+    def lhs_bits(self) -> int:
+        """Of an lhs factor in scratch."""
 
     @property
     def in_place(self) -> bool:
-        """Whether left-hand elements are multiplied as they lie in memory."""
+        """Whether lhs elements are multiplied as they lie in memory."""
 
     @property
     def shift(self) -> int:
-        """A left-hand factor is what is multiplied plus this."""
+        """An lhs factor is what is multiplied plus this."""
 
     def ones(self) -> ir.Value:
         """What multiplies a group of ones."""
@@ -63,13 +63,13 @@ class DotProducts(Protocol):
     def tile(self, target: CpuTarget, m: int, n: int, groups: int) -> Tile:
         """The register tile for ``m`` rows, ``n`` columns and as many groups."""
 
-    def left(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
+    def lhs(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
         """A row's operands for each of the groups from ``offset`` on: ``run`` of them, or one."""
 
-    def right(self, source: Buffer, offset: Index) -> list[ir.Value]:
+    def rhs(self, source: Buffer, offset: Index) -> list[ir.Value]:
         """A vector of columns' operands for the group at ``offset``."""
 
-    def multiply_add(self, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    def multiply_add(self, lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
         """A sum, or vector of sums, plus products."""
 
     def copy_run(
@@ -82,12 +82,12 @@ class DotProducts(Protocol):
         target: Index,
         length: int,
     ) -> None:
-        """Copy ``length`` elements of a row, ``stride`` apart, to scratch, as ``left`` reads them."""
+        """Copy ``length`` elements of a row, ``stride`` apart, to scratch, as ``lhs`` reads them."""
 
 
-def products_of(target: CpuTarget, right: Access, factors: tuple[NarrowFactor, NarrowFactor]) -> DotProducts | None:
-    """How the target multiplies these factors, the right-hand side being packed as ``right``; None if it cannot."""
-    packed = (right.together, right.ways) == (target.packing.steps, target.packing.ways)
+def products_of(target: CpuTarget, rhs: Access, factors: tuple[NarrowFactor, NarrowFactor]) -> DotProducts | None:
+    """How the target multiplies these factors, the rhs being packed as ``rhs``; None if it cannot."""
+    packed = (rhs.together, rhs.ways) == (target.packing.steps, target.packing.ways)
     if not packed or factors[1].zero_point:
         return None
     if target.machine.dot_products == "dsp":

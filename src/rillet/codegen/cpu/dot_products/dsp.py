@@ -1,8 +1,8 @@
 """Sums of products of 8-bit integers on Cortex-M processors with the DSP extension.
 
 ``smlad`` adds both products of two pairs of 16-bit integers to a sum. ``sxtb16`` widens two of the four bytes of a
-register, the first and the third, or, rotated by a byte, the second and the fourth. So the packed right-hand side holds
-of every four steps those in the order 0, 2, 1, 3: widened, they are the pairs (0, 1) and (2, 3). Left-hand rows are
+register, the first and the third, or, rotated by a byte, the second and the fourth. So the packed rhs holds
+of every four steps those in the order 0, 2, 1, 3: widened, they are the pairs (0, 1) and (2, 3). Lhs rows are
 copied to scratch as 16-bit factors less their zero point, where neighbours make a pair. Nothing rounds or wraps.
 """
 
@@ -32,40 +32,40 @@ _WORD = 4  # bytes
 class DspProducts:
     """See the module's docstring, and ``dot_products.DotProducts``."""
 
-    left_factor: NarrowFactor
-    right_factor: NarrowFactor
+    lhs_factor: NarrowFactor
+    rhs_factor: NarrowFactor
     steps = 4
     run = 1
     unroll = 2
     sums_apart = False
     sum_lanes = 1
-    left_bits = 16
+    lhs_bits = 16
     in_place = False
     shift = 0
 
     def tile(self, target: CpuTarget, m: int, n: int, groups: int) -> Tile:
-        """Two rows by two columns: four sums, four registers of widened right-hand pairs, one of a left-hand pair and
-        the addresses fit the 14 registers there are. With one row no right-hand pair is used twice, and four columns
-        share each left-hand pair."""
+        """Two rows by two columns: four sums, four registers of widened rhs pairs, one of an lhs pair and
+        the addresses fit the 14 registers there are. With one row no rhs pair is used twice, and four columns
+        share each lhs pair."""
         return Tile(1, min(n, 4), 1) if m == 1 else Tile(2, min(n, 2), 1)
 
     def ones(self) -> ir.Value:
         """A pair of ones."""
         return constant(0x10001, _i32())
 
-    def left(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
+    def lhs(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
         """The two pairs of a group, from scratch."""
         intrinsics.keep_order()
         return [[_load_word(source.memref, index.add(offset, n), 16, _WORD) for n in (0, 2)]]
 
-    def right(self, source: Buffer, offset: Index) -> list[ir.Value]:
+    def rhs(self, source: Buffer, offset: Index) -> list[ir.Value]:
         """The two pairs of a group of one column."""
         word = _load_word(source.memref, offset, 8, _WORD)
-        return _widened(word, self.right_factor.signed)
+        return _widened(word, self.rhs_factor.signed)
 
-    def multiply_add(self, left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    def multiply_add(self, lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
         """``total`` plus the products of both pairs."""
-        return intrinsics.call("llvm.arm.smlad", total.type, left, right, total)
+        return intrinsics.call("llvm.arm.smlad", total.type, lhs, rhs, total)
 
     def copy_run(
         self,
@@ -80,9 +80,9 @@ class DspProducts:
         """Copy ``length`` elements of a row, ``stride`` apart, to ``panel`` as 16-bit factors."""
 
         def copy_group(at: Index) -> None:
-            pairs = _widened(_load_word(source.memref, index.add(offset, at), 8, 1), self.left_factor.signed)
-            if self.left_factor.zero_point:
-                half = self.left_factor.zero_point & 0xFFFF
+            pairs = _widened(_load_word(source.memref, index.add(offset, at), 8, 1), self.lhs_factor.signed)
+            if self.lhs_factor.zero_point:
+                half = self.lhs_factor.zero_point & 0xFFFF
                 zero = constant(half << 16 | half, _i32())
                 pairs = [intrinsics.call("llvm.arm.ssub16", _i32(), pair, zero) for pair in pairs]
             for number, pair in enumerate(_transposed(*pairs)):
@@ -90,7 +90,7 @@ class DspProducts:
 
         def copy_element(at: Index) -> None:
             element = memory.load(source, [index.add(offset, index.mul(at, stride))])
-            memory.store(panel, [index.add(target, at)], widen(self.left_factor, element))
+            memory.store(panel, [index.add(target, at)], widen(self.lhs_factor, element))
 
         whole = length - length % self.steps if stride == 1 else 0
         blocks.each(kernel, (0, whole), self.steps, copy_group)

@@ -2,8 +2,8 @@
 
 SSE2, AVX2 and AVX-512 multiply vectors of 16-bit integers and add neighbouring products to 32-bit ones (``pmaddwd``),
 twice as many products an instruction as in 32 bits, and none of them rounds or wraps: a factor made of an 8-bit integer
-and its zero point has 10 bits at most. Left-hand rows are copied to scratch first, widened and less their zero point,
-so that a pair of neighbours reaches all lanes by one load; right-hand vectors of two steps are interleaved in
+and its zero point has 10 bits at most. Lhs rows are copied to scratch first, widened and less their zero point,
+so that a pair of neighbours reaches all lanes by one load; rhs vectors of two steps are interleaved in
 registers.
 """
 
@@ -64,23 +64,23 @@ def copy_run(
             whole += lanes
 
 
-def load_left(panel: Buffer, offset: Index, lanes: int) -> ir.Value:
+def load_lhs(panel: Buffer, offset: Index, lanes: int) -> ir.Value:
     """The pair of factors at ``offset`` in all lanes: ``vector<2 * lanes x i16>``."""
     pair = memory.load(panel, [Lane(offset)], 2)
     return vector.ShuffleOp(pair, pair, [0, 1] * lanes).result
 
 
 def interleave(first: ir.Value, second: ir.Value, factor: NarrowFactor) -> ir.Value:
-    """Two steps' right-hand elements (``vector<lanes x i8>`` each) as ``vector<2 * lanes x i16>`` of pairs."""
+    """Two steps' rhs elements (``vector<lanes x i8>`` each) as ``vector<2 * lanes x i16>`` of pairs."""
     (lanes,) = ir.VectorType(first.type).shape
     order = [n + lanes * step for n in range(lanes) for step in (0, 1)]
     return widen(factor, vector.ShuffleOp(first, second, order).result)
 
 
-def multiply_add(left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+def multiply_add(lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
     """``total`` (``vector<lanes x i32>``) plus both products of each lane's pairs."""
     (lanes,) = ir.VectorType(total.type).shape
     wide = ir.VectorType.get([2 * lanes], ir.VectorType(total.type).element_type)
-    product = arith.MulIOp(arith.ExtSIOp(wide, left).result, arith.ExtSIOp(wide, right).result).result
+    product = arith.MulIOp(arith.ExtSIOp(wide, lhs).result, arith.ExtSIOp(wide, rhs).result).result
     first, second = (vector.ShuffleOp(product, product, list(range(n, 2 * lanes, 2))).result for n in (0, 1))
     return arith.AddIOp(total, arith.AddIOp(first, second).result).result

@@ -15,9 +15,9 @@ from torch_mlir.dialects import arith
 from rillet.codegen.cpu import intrinsics
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.values import constant
-from rillet.codegen.recognize.contraction import Product
 from rillet.codegen.recognize.linear_access import Access
 from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
+from rillet.ir.contraction import Product
 from rillet.ir.structured import Structured
 
 Position = tuple[int, ...]  # of the window, along its unrolled loops
@@ -63,6 +63,6 @@ def pair(first: ir.Value, second: ir.Value, factor: NarrowFactor) -> ir.Value:
     return arith.OrIOp(low, arith.ShLIOp(high, constant(16, i32)).result).result
 
 
-def multiply_add(left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+def multiply_add(lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
     """``total`` plus the products of two pairs."""
-    return intrinsics.call("llvm.arm.smlad", total.type, left, right, total)
+    return intrinsics.call("llvm.arm.smlad", total.type, lhs, rhs, total)

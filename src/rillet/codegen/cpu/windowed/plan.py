@@ -18,13 +18,13 @@ from rillet.codegen.cpu.windowed.cost_model import Operand, Reach, Window, Windo
 from rillet.codegen.emit import epilogue
 from rillet.codegen.emit.epilogue import Epilogue
 from rillet.codegen.knobs import Choice, Knobs
-from rillet.codegen.recognize import contraction, linear_access
+from rillet.codegen.recognize import linear_access
 from rillet.codegen.recognize.accumulation import combinations_of
-from rillet.codegen.recognize.contraction import Factor, Product
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.lanes import is_vectorizable, lanes_for
 from rillet.codegen.recognize.linear_access import Access, GroupedAccess, argument_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
+from rillet.ir.contraction import Product, separate_product
 from rillet.ir.dtypes import storage_bytes
 from rillet.ir.rewrite import is_defined_by
 from rillet.ir.structured import DYNAMIC, Structured
@@ -41,7 +41,7 @@ class Plan:
 
     root: Structured
     epilogue: Epilogue
-    product: tuple[list[Factor], Product] | None  # of operands 0 and 1, when the body is a sum of products
+    product: Product | None  # of operands 0 and 1, when the body is a sum of products
     accesses: tuple[Access | None, ...]  # None for an operand that is not read from memory: ignored, or a splat
     window: Window
     column_loop: int
@@ -64,7 +64,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     same = all(m == root.init_maps[0] for m in root.init_maps)
     if not axes or not same or sorted(axes) != list(root.parallel_loops) or not is_vectorizable(root):
         return None
-    product = contraction.product_of(root) if len(root.inputs) == 2 and len(root.inits) == 1 else None
+    product = separate_product(root) if len(root.inputs) == 2 and len(root.inits) == 1 else None
     if product is None and combinations_of(root) is None:
         return None  # the window is walked in the order of addresses, which such a body may tell
     after = epilogue.plan(function, root)
@@ -78,7 +78,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     row = outer.pop() if outer and extents[outer[-1]] != 1 else None
     line = outer.pop() if row is not None and outer and extents[outer[-1]] not in (1, DYNAMIC) else None
     lanes = lanes_for(function, target.machine.vector_bits)
-    pairs = window_pairs.factors(root, None if product is None else product[1], lanes, target)
+    pairs = window_pairs.factors(root, product, lanes, target)
     converts = bool(pairs) or (target.machine.float_products and product is not None and _are_bytes(root))
     window = dataclasses.replace(_window(root, accesses, outer, line, row, column), converts=converts)
     knobs = function.knobs

@@ -206,7 +206,7 @@ class _Emitter:
         """Room for a tile's sums, one buffer for each result of the root."""
         product = self.plan.product
         elements = [ir.RankedTensorType(result.type).element_type for result in self.root.results]
-        elements = elements if product is None else [product[1].accumulator_type]
+        elements = elements if product is None else [product.accumulator_type]
         size = self.plan.tile.accumulators * self.lanes
         return [Buffer.whole(self.kernel.local([size], element), element) for element in elements]
 
@@ -349,17 +349,17 @@ class _Emitter:
             assert forms is not None
             value = self.evaluator.fork(self.lanes, mask).at(init, epilogue.place(forms, at, self.lanes))
             product = self.plan.product
-            if product is not None and product[1].widen is not None:
-                value = convert(product[1].widen, value, product[1].accumulator_type)
+            if product is not None and product.widen is not None:
+                value = convert(product.widen, value, product.accumulator_type)
             values.append(broadcast(value, self.lanes))
         return values
 
     def _finished(self, value: ir.Value) -> ir.Value:
         product = self.plan.product
-        if product is None or product[1].narrow is None:
+        if product is None or product.narrow is None:
             return value
         element = ir.RankedTensorType(self.root.results[0].type).element_type
-        return convert(product[1].narrow, value, element)
+        return convert(product.narrow, value, element)
 
     def _reduce(
         self,
@@ -482,6 +482,6 @@ class _Emitter:
             return [broadcast(r, self.lanes) for r in results]
         factors = [
             broadcast(factor(self.kernel, self.root, f.value, o, self.lanes), self.lanes)
-            for f, o in zip(self.plan.product[0], operands, strict=True)
+            for f, o in zip(self.plan.product.factors, operands, strict=True)
         ]
         return [multiply_add(self.kernel, factors[0], factors[1], sums[0])]

@@ -62,21 +62,21 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     if WINOGRAD not in function.function.attributes:
         return None
     direct = contraction_plan.make_plan(function, target)
-    if direct is None or direct.contraction.left_access.padding is not None:
+    if direct is None or direct.contraction.lhs.padding is not None:
         return None
     _, number = ir.DenseI64ArrayAttr(function.function.attributes[WINOGRAD])
     transforms = function.arguments[number]
     *points, panels, depth, panel = transforms.type.shape
     c = direct.contraction
-    groups = math.prod(c.extents[n] for n in c.batch_loops)
-    lines = _lines(c.left_access, c.row_loops, c.reduction_loops)
+    groups = math.prod(c.extents[n] for n in c.roles.batch)
+    lines = _lines(c.lhs, c.roles.m, c.roles.k)
     if len(lines) != len(points):
         return None
-    others = tuple(n for n in c.row_loops if n not in lines)
+    others = tuple(n for n in c.roles.m if n not in lines)
     total = math.prod(guess_extent(c.extents[n]) for n in others) * math.prod(
         math.ceil(guess_extent(c.extents[n]) / WINOGRAD_OUTPUTS) for n in lines
     )
-    columns = c.extents[c.column_loop]
+    columns = c.extents[c.n]
     tile = cost_model.choose_tile(target, total, columns, depth)
     knobs = function.knobs
     tile = Tile(knobs.tile_rows or tile.rows, knobs.tile_vectors or tile.vectors, tile.lanes)
@@ -168,7 +168,7 @@ def choice(plan: Plan, knobs: Knobs, target: CpuTarget) -> Choice:
         "batches": plan.groups,
         "rows": math.prod(guess_extent(extents[n]) for n in plan.others)
         * math.prod(math.ceil(guess_extent(extents[n]) / WINOGRAD_OUTPUTS) for n in plan.lines),
-        "columns": extents[c.column_loop],
+        "columns": extents[c.n],
         "steps": plan.depth,
         "run": plan.depth,
         "points": plan.points,

@@ -61,7 +61,7 @@ class WinogradStrategy:
             sizes = loop_sizes(kernel, plan.direct.contraction)
             total = index.product(_counts(plan, sizes))
             return [
-                index.ceildiv(sizes[plan.direct.contraction.column_loop], plan.columns),
+                index.ceildiv(sizes[plan.direct.contraction.n], plan.columns),
                 index.ceildiv(total, plan.block),
                 plan.groups,
             ]
@@ -90,7 +90,7 @@ class _Block:
         self.sizes = self.direct.tiles.sizes
         self.counts = _counts(plan, self.sizes)
         self.group: Index = kernel.workgroup(2) if plan.groups > 1 else 0
-        self.batch = dict.fromkeys(self.c.batch_loops, self.group)
+        self.batch = dict.fromkeys(self.c.roles.batch, self.group)
         self.lanes = plan.register_tile.lanes
         self.type = self.direct.tiles.sum_type
         self.image_pitch = plan.block * plan.depth + _LINE_ELEMENTS
@@ -105,7 +105,7 @@ class _Block:
     def emit(self) -> None:
         plan = self.plan
         self.direct.tiles.writer.fill_borders()
-        columns = workgroup_span(self.kernel, 0, plan.columns, self.sizes[self.c.column_loop])
+        columns = workgroup_span(self.kernel, 0, plan.columns, self.sizes[self.c.n])
         tiles = workgroup_span(self.kernel, 1, plan.block, index.product(self.counts))
         self._transform_image(tiles)
         self._multiply(tiles, columns)
@@ -127,7 +127,7 @@ class _Block:
 
     def _transform_image(self, tiles: Span) -> None:
         plan, lanes = self.plan, self.lanes
-        operand = self.direct.tiles.left.operand
+        operand = self.direct.tiles.lhs.operand
         source = memory.Buffer.whole(operand.memref, self.type)
         with self.kernel.loop(*tiles) as loop:
             at, starts = self._place(loop.iv)
@@ -185,13 +185,13 @@ class _Block:
     def _multiply(self, tiles: Span, columns: Span) -> None:
         plan, kernel = self.plan, self.kernel
         weights = reshape_memref(kernel.buffer(plan.transforms).memref, [math.prod(plan.transforms.type.shape)])
-        right = memory.Buffer.whole(weights, self.type)
+        rhs = memory.Buffer.whole(weights, self.type)
         run = self.lanes if kernel.target.machine.fma_by_element else 0
         operands = microkernel.Operands(
-            left=lambda offset, _: memory.load(self.image, [offset]),
-            right=lambda offset, _: memory.load(right, self._at(offset), self.lanes),
+            lhs=lambda offset, _: memory.load(self.image, [offset]),
+            rhs=lambda offset, _: memory.load(rhs, self._at(offset), self.lanes),
             run=run,
-            left_run=(lambda offset, _: self._neighbours(offset)) if run else None,
+            lhs_run=(lambda offset, _: self._neighbours(offset)) if run else None,
             sum_steps=_SUM_STEPS,
         )
         size = plan.depth * plan.panel
@@ -221,7 +221,7 @@ class _Block:
 
                 each_row_tile(kernel, tiles, total, plan.register_tile.rows, row_tile)
 
-            each_column_tile(kernel, columns, self.sizes[self.c.column_loop], plan.register_tile, column_tile)
+            each_column_tile(kernel, columns, self.sizes[self.c.n], plan.register_tile, column_tile)
 
         with kernel.loop(0, plan.points) as loop:
             matrix(loop.iv)
@@ -280,7 +280,7 @@ class _Block:
 
     def _store(self, tiles: Span, columns: Span) -> None:
         """Apply the epilogue to the results in scratch and store them."""
-        emitter, total = self.direct.tiles, self.sizes[self.c.column_loop]
+        emitter, total = self.direct.tiles, self.sizes[self.c.n]
 
         def body(number: Index, spot: Index, at: dict[int, Index]) -> None:
             row = index.add(index.mul(number, self.product_pitch), index.mul(spot, self.plan.columns))
@@ -301,7 +301,7 @@ class _Block:
 
     def _by_definition(self, tiles: Span, columns: Span) -> None:
         def body(number: Index, spot: Index, at: dict[int, Index]) -> None:
-            loops = self.c.row_loops
+            loops = self.c.roles.m
             row = index.linearize([at[n] for n in loops], [self.sizes[n] for n in loops])
             self.direct.block(self.batch, (row, index.add(row, 1)), columns)
 
