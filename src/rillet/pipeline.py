@@ -6,45 +6,50 @@ between and after. After each stage the module is verified and the stage's own s
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rillet import dispatch, hal, optimize, placement, schedule, vm
+from rillet.codegen.backends import backend_of
 from rillet.codegen.result import CompiledKernel
 from rillet.errors import CompileError
 from rillet.ir import Program
 from rillet.ir.passes import Pass
 from rillet.support.files import save_error, write_atomically
-from rillet.targets import Target
+from rillet.targets import DispatchOptions, Target
 from rillet.targets.devices import CPU, Device
 
 STAGES = ("frontend", "optimize", "dispatch", "placement", "codegen", "schedule", "hal", "vm")
 
 
-def passes(target: Target, *, optimize_for_size: bool = False, devices: Sequence[Device] = (CPU,)) -> list[Pass]:
-    """Every pass of a compilation of kernels for ``target`` and a program for ``devices``, in order."""
-    machine, deployment = target.machine, target.deployment
+@dataclass(frozen=True)
+class Options:
+    """What the stages are told."""
+
+    dispatch: DispatchOptions
+    devices: Sequence[Device] = (CPU,)
+
+
+def options_for(target: Target, *, optimize_for_size: bool = False, devices: Sequence[Device] = (CPU,)) -> Options:
+    """The options of a compilation of kernels for ``target`` and a program for ``devices``."""
+    cut = backend_of(target).dispatch_options(target, optimize_for_size=optimize_for_size)
+    return Options(cut, devices)
+
+
+def passes(options: Options) -> list[Pass]:
+    """Every pass of a compilation, in order."""
     return [
-        *optimize.PASSES,
-        *dispatch.passes(
-            target.packing.columns,
-            (target.packing.steps, target.packing.ways),
-            not deployment.roomy,
-            machine.l2_bytes // 2,
-            1 if deployment.small_code else machine.lanes(32),
-            dispatch.winograd.Options() if deployment.roomy and not optimize_for_size else None,
-            not machine.widening_loads,
-        ),
-        *placement.passes(devices),
+        *optimize.passes(),
+        *dispatch.passes(options.dispatch),
+        *placement.passes(options.devices),
         *schedule.passes(),
         *hal.passes(),
         *vm.passes(),
     ]
 
 
-_CHECKS = {
+_CHECKS: dict[str, Callable[[Program], None]] = {
     "optimize": optimize.check,
     "dispatch": dispatch.check,
     "placement": placement.check,
@@ -54,12 +59,11 @@ _CHECKS = {
 }
 
 
-@dataclass
+@dataclass(frozen=True)
 class Trace:
-    """Where the time went and where the IR is written: ``seconds`` by pass, dumps under ``directory``."""
+    """Where the IR is written: dumps under ``directory``, none where that is None."""
 
     directory: Path | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
 
     def dump(self, stage: str, program: Program) -> None:
         """Write the module as ``NN-stage.mlir`` when a directory is set."""
@@ -69,14 +73,13 @@ class Trace:
         _write(self.directory / f"{STAGES.index(stage):02d}-{stage}.mlir", text)
 
     def dump_kernels(self, target: str, kernels: Sequence[CompiledKernel]) -> None:
-        """Write ``NN-codegen/TARGET/NAME.mlir``, ``.ll`` and ``.s`` of each kernel when a directory is set."""
+        """Write each kernel's listings, ``NN-codegen/TARGET/NAME.mlir``, ``.ll`` …, when a directory is set."""
         if self.directory is None:
             return
         folder = self.directory / f"{STAGES.index('codegen'):02d}-codegen" / target
         for kernel in kernels:
-            _write(folder / f"{kernel.name}.mlir", kernel.kernel)
-            _write(folder / f"{kernel.name}.ll", kernel.llvm_ir)
-            _write(folder / f"{kernel.name}.s", kernel.assembly)
+            for ending, text in kernel.listings.items():
+                _write(folder / f"{kernel.name}.{ending}", text)
 
 
 def _write(path: Path, text: str) -> None:
@@ -87,16 +90,17 @@ def _write(path: Path, text: str) -> None:
     write_atomically(path, text.encode("utf-8", "surrogateescape"), durable=False)
 
 
-def run(program: Program, steps: Sequence[Pass], trace: Trace | None = None) -> None:
-    """Run ``steps`` on ``program``, verifying and dumping after each stage."""
-    trace = trace or Trace()
-    for stage, group in _by_stage(steps):
+def run(program: Program, options: Options, *, until: str, after: str = "frontend", trace: Trace | None = None) -> None:
+    """Run the stages behind ``after``, up to and including ``until``; verify and dump after each that has passes."""
+    wanted = STAGES[STAGES.index(after) + 1 : STAGES.index(until) + 1]
+    steps = passes(options)
+    for stage in wanted:
+        group = [step for step in steps if step.stage == stage]
         for step in group:
-            start = time.perf_counter()
             step(program)
-            trace.seconds[f"{stage}.{step.name}"] = time.perf_counter() - start
-        verify(program, stage)
-        trace.dump(stage, program)
+        if group:
+            verify(program, stage)
+            (trace or Trace()).dump(stage, program)
 
 
 def verify(program: Program, stage: str) -> None:
@@ -109,10 +113,3 @@ def verify(program: Program, stage: str) -> None:
         raise CompileError(f"internal error: the module is invalid after stage '{stage}': {error}") from error
     if stage in _CHECKS:
         _CHECKS[stage](program)
-
-
-def _by_stage(steps: Sequence[Pass]) -> Iterator[tuple[str, list[Pass]]]:
-    for stage in STAGES:
-        group = [step for step in steps if step.stage == stage]
-        if group:
-            yield stage, group

@@ -81,7 +81,7 @@ MODELS = {
 def test_chains_are_emitted_as_such(name: str) -> None:
     program = import_model(MODELS[name])
     target = targets.get("host")
-    pipeline.run(program, [step for step in pipeline.passes(target) if step.stage in ("optimize", "dispatch")])
+    pipeline.run(program, pipeline.options_for(target), until="dispatch")
     chains = [str(f.parent) for f in functions(program).values() if "chain" in str(f.attributes["sym_name"])]
     assert len(chains) == 1
     assert [compile_kernel(text, target).strategy for text in chains] == ["chain"]

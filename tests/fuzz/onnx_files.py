@@ -47,8 +47,7 @@ def check(data: bytes) -> tuple[str, str]:
     """(kind, detail): ok, unsupported, rejected, unclear (an exception of another kind, converted), or bug."""
     try:
         program = import_model(data)
-        steps = [s for s in pipeline.passes(get("host")) if s.stage in ("optimize", "dispatch")]
-        pipeline.run(program, steps)
+        pipeline.run(program, pipeline.options_for(get("host")), until="dispatch")
     except RilletError as error:
         text = str(error)
         if any(word in text for word in _DEFECT):

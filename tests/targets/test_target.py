@@ -12,6 +12,7 @@ from rillet.codegen.cpu.machine import Cpu
 from rillet.codegen.result import CodegenOptions
 from rillet.driver.compiler import compile_to_bytes
 from rillet.errors import CompileError
+from rillet.frontends.registry import open_model
 from rillet.module.reader import read_module
 from rillet.targets.catalog import HOST
 from tests.support import export_graphs
@@ -80,7 +81,7 @@ def test_a_file_describes_a_target(tmp_path: Path) -> None:
     [
         ("backend = ", "is no TOML: "),
         (MACHINE, 'names no backend: write backend = "cpu" on top'),
-        (f'backend = "tpu"\n{MACHINE}', r"unknown backend 'tpu'; backends: cpu"),
+        (f'backend = "tpu"\n{MACHINE}', r"unknown backend 'tpu'; known backends: cpu"),
         (f'backend = "cpu"\nos = "none"\n{MACHINE}', "has an unknown field 'os'; fields and tables: backend, packing,"),
         (f'backend = "cpu"\n{MACHINE}pack_n = 4', r"\[machine\] has an unknown field 'pack_n'; fields: arch, triple,"),
         (
@@ -123,7 +124,7 @@ def test_the_environment_says_what_the_host_is(monkeypatch: pytest.MonkeyPatch) 
     assert (forced.name, forced.machine) == ("host", baseline.machine)
     options = CodegenOptions()
     assert cache.key("", forced, options) != cache.key("", detected, options)
-    file = read_module(compile_to_bytes(export_graphs.lstm(), targets=[forced]))
+    file = read_module(compile_to_bytes(open_model(export_graphs.lstm()), targets=[forced]))
     assert [library.features for library in file.libraries] == [baseline.machine.features]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rillet import runtime, targets
+from rillet.codegen.cpu import alternatives
 from rillet.codegen.knobs import LIMITS, MODEL, Choice, Knobs
 from rillet.driver import compiler
 from rillet.frontends.registry import open_model
@@ -85,7 +86,6 @@ def search(host: targets.Target, cache: Path, monkeypatch: pytest.MonkeyPatch) -
             kernel_texts,
             host,
             lambda module: inputs,
-            library_of=compiler.library_of,
             known=known,
             cache=cache,
             jobs=1,
@@ -196,12 +196,12 @@ def test_pairs_in_the_order_measured() -> None:
 
     def order(times: list[float]) -> float | None:
         measured = [(Choice(problem, Knobs(*shape)), time) for shape, time in zip(shapes, times, strict=True)]
-        return _ordered("contraction", measured, host)
+        return _ordered(measured, lambda choice: alternatives.modelled_cycles("contraction", choice, host))
 
     assert order([1.0, 1.5, 2.0]) == 1.0 and order([2.0, 1.5, 1.0]) == 0.0
     assert order([1.5, 1.0, 2.0]) == pytest.approx(2 / 3)
     assert order([1.0, 1.001, 1.002]) is None  # within the margin
-    assert _ordered("windowed", [(Choice(problem, Knobs(6, 2)), 1.0)], host) is None
+    assert _ordered([(Choice(problem, Knobs(6, 2)), 1.0)], lambda choice: None) is None
 
 
 def test_known_choices_come_first(search) -> None:

@@ -136,8 +136,7 @@ def _estimate(program: Program, target: Target) -> dict[str, Any]:
 
     from rillet import pipeline
 
-    steps = [s for s in pipeline.passes(target) if s.stage in ("optimize", "dispatch", "schedule")]
-    pipeline.run(program, steps)
+    pipeline.run(program, pipeline.options_for(target), until="schedule")
     attributes = program.module.operation.attributes
 
     def count(name: str) -> int | None:

@@ -80,7 +80,6 @@ def handle(options: argparse.Namespace) -> int:
             kernel_texts,
             target,
             lambda module: _inputs(module, options),
-            library_of=compiler.library_of,
             known=known,
             cache=compiler.cache_directory(not options.no_cache),
             jobs=options.jobs,

@@ -1,8 +1,8 @@
 """The compile cache: objects by the content of what they were compiled from.
 
 One file for each kernel, under ``$RILLET_CACHE`` (default: ``$XDG_CACHE_HOME/rillet`` or ``~/.cache/rillet``).
-The key covers the kernel's text, the target, the options, the versions of MLIR and LLVM and the source of the code
-generator, so that a stale object can never be picked up. Files appear by atomic rename.
+The key covers the kernel's text, the target, the options, the backend's version and the source of the code generator,
+so that a stale object can never be picked up. Files appear by atomic rename.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from rillet.codegen.backends import backend_of
 from rillet.codegen.knobs import Choice
 from rillet.codegen.result import CodegenOptions, CompiledKernel
 from rillet.errors import SaveError
@@ -35,7 +35,7 @@ def default_directory() -> Path:
 def key(text: str, target: Target, options: CodegenOptions) -> str:
     """The cache key of one kernel."""
     facts = {"text": text, "target": dataclasses.asdict(target), "options": dataclasses.asdict(options)}
-    digest = hashlib.sha256(_toolchain_fingerprint().encode())
+    digest = hashlib.sha256(f"{backend_of(target).version}\n{_source_fingerprint()}".encode())
     digest.update(json.dumps(facts, sort_keys=True).encode())
     return digest.hexdigest()
 
@@ -77,15 +77,16 @@ class ObjectCache:
     def __init__(self, directory: Path):
         self.directory = directory / "objects"
 
-    def get(self, key: str) -> CompiledKernel | None:
+    def get(self, key: str, kind: type[CompiledKernel]) -> CompiledKernel | None:
+        """The kernel stored under ``key``, which was of this kind."""
         if (stored := read(self._path(key))) is None:
             return None
         facts, body = stored
         try:
-            facts["grid"] = tuple(facts["grid"]) if facts["grid"] else None
+            facts = {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
             if facts["choice"]:
                 facts["choice"] = Choice.parse(facts["choice"])
-            return CompiledKernel(object=body, **facts)
+            return kind(object=body, **facts)
         except (TypeError, KeyError, ValueError, AttributeError):
             return None
 
@@ -100,10 +101,8 @@ class ObjectCache:
 
 
 @functools.cache
-def _toolchain_fingerprint() -> str:
+def _source_fingerprint() -> str:
     digest = hashlib.sha256()
-    for package in ("torch-mlir", "llvmlite"):
-        digest.update(f"{package}=={metadata.version(package)}\n".encode())
     for source in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Compiles the kernels of a program for one target: cached by content, in parallel, linked into one ELF."""
+"""Compiles the kernels of a program for one target: cached by content, in parallel, linked by the target's backend."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rillet.codegen import cache
-from rillet.codegen.cpu.object_code.link import link_embedded_elf
+from rillet.codegen.backends import backend_of
 from rillet.codegen.knobs import Knobs
 from rillet.codegen.pool import Job, Pool
-from rillet.codegen.result import CodegenOptions, CompiledKernel
+from rillet.codegen.result import CodegenOptions, CompiledKernel, KernelLibrary
 from rillet.errors import CompileError
 from rillet.targets import Target
 
@@ -27,12 +27,12 @@ def compile_library(
     jobs: int | None = None,
     cache_directory: Path | None = None,
     progress: Progress | None = None,
-) -> tuple[bytes, list[CompiledKernel]]:
-    """``compile_parts``, linked into an embedded ELF: its bytes, and the parts."""
+) -> tuple[KernelLibrary, list[CompiledKernel]]:
+    """``compile_parts``, linked: the library, and the parts."""
     compiled = compile_parts(
         kernel_texts, target, options, knobs=knobs, jobs=jobs, cache_directory=cache_directory, progress=progress
     )
-    return link_embedded_elf(compiled, target), compiled
+    return backend_of(target).link(compiled, target), compiled
 
 
 def compile_parts(
@@ -91,7 +91,7 @@ def compile_jobs(
     keys = [cache.key(job.text, job.target, job.options) for job in jobs]
     results: dict[int, CompiledKernel | CompileError] = {}
     for number, key in enumerate(keys):
-        if store and (found := store.get(key)):
+        if store and (found := store.get(key, backend_of(jobs[number].target).kernel)):
             results[number] = found
     report = progress or (lambda finished, total: None)
     report(len(results), len(jobs))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
+from rillet.codegen.backends import backend_of
 from rillet.codegen.result import CodegenOptions, CompiledKernel
 from rillet.errors import CompileError
 from rillet.support import worker_process
@@ -114,10 +115,9 @@ class Pool:
 
 def outcome_of(text: str, target: Target, options: CodegenOptions) -> CompiledKernel | CompileError:
     """Compile a kernel's text; what goes wrong is returned, a bug of the code generator with its traceback."""
-    from rillet.codegen.cpu.compile import compile_kernel
-
     try:
-        return compile_kernel(text, target, options)
+        compiled: CompiledKernel = backend_of(target).compile(text, target, options)
+        return compiled
     except CompileError as error:
         return error
     except Exception:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from rillet.codegen.knobs import MODEL, Choice, Knobs
 
@@ -12,23 +13,26 @@ class CodegenOptions:
     """Options of one kernel's compilation."""
 
     optimize_for_size: bool = False
-    keep_intermediates: bool = False  # the kernel as MLIR, LLVM IR and assembly, beside the object
+    keep_intermediates: bool = False  # listings, beside the code
     knobs: Knobs = MODEL  # choices that overrule the cost model's
 
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """One kernel as an object file that defines hidden ``name`` and ``name__count`` (docs/reference/kernel-abi.md)."""
+    """One kernel as code. A backend adds what else it knows of its kernels (a subclass)."""
 
     name: str
-    object: bytes
+    object: bytes  # the code, as the backend links it
     binding_count: int
     constant_count: int
-    local_memory_size: int
-    strategy: str
-    kernel: str = ""  # in vector, scf and memref form
-    llvm_ir: str = ""  # before LLVM's passes
-    assembly: str = ""
-    stack_bytes: int = 0  # the most stack a workgroup takes; 0 when it was not computed (targets with an OS)
-    grid: tuple[int, int, int] | None = None  # the workgroup grid; None when it depends on the push constants
+    strategy: str  # what kind of kernel the backend took it for
     choice: Choice | None = None  # what was decided; None when the kernel's strategy decides nothing
+    listings: Mapping[str, str] = field(default_factory=dict)  # the kernel's forms by file ending, the code last
+
+
+@dataclass(frozen=True)
+class KernelLibrary:
+    """All kernels of a program for one target, as a module file holds them."""
+
+    format: int  # by which a loader knows what ``data`` is: ``rillet.ir.image.LibraryFormat``, or the backend's own
+    data: bytes

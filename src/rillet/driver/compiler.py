@@ -15,7 +15,7 @@ import numpy as np
 from rillet import pipeline, runtime
 from rillet.codegen.cache import default_directory
 from rillet.codegen.library import Progress, compile_library, compile_parts
-from rillet.codegen.result import CodegenOptions, CompiledKernel
+from rillet.codegen.result import CodegenOptions
 from rillet.errors import CompileError, LoadError
 from rillet.frontends.arguments import checked_values
 from rillet.frontends.frontend import Model
@@ -255,10 +255,10 @@ def lower(
     """Everything but code generation: what goes into the module file, and its kernels (name, module text)."""
     trace = pipeline.Trace(options.dump_ir if options else None)
     program = import_model(model, trace, values)
-    steps = pipeline.passes(target, optimize_for_size=options is not None and options.optimize_for_size)
-    pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
+    stages = pipeline.options_for(target, optimize_for_size=options is not None and options.optimize_for_size)
+    pipeline.run(program, stages, until="dispatch", trace=trace)
     facts, parts = entry_facts(program), kernel_texts(program)
-    pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal", "vm")], trace)
+    pipeline.run(program, stages, after="dispatch", until="vm", trace=trace)
     return dataclasses.replace(encode(program), facts=facts), parts
 
 
@@ -278,14 +278,14 @@ def print_stage(
         if stage != "codegen":
             return str(lower_until(model, stage, target=target).module)
         parts = kernel_texts(lower_until(model, "dispatch", target=target))
-        return "\n".join(k.assembly for k in compile_parts(parts, target, CodegenOptions(keep_intermediates=True)))
+        compiled = compile_parts(parts, target, CodegenOptions(keep_intermediates=True))
+        return "\n".join(list(kernel.listings.values())[-1] for kernel in compiled)
 
 
 def lower_until(model: Model, stage: str, *, target: Target) -> Program:
     """Run the pipeline's passes up to and including those of ``stage`` and return the program as it is then."""
     program = import_model(model)
-    wanted = pipeline.STAGES[: pipeline.STAGES.index(stage) + 1]
-    pipeline.run(program, [s for s in pipeline.passes(target) if s.stage in wanted])
+    pipeline.run(program, pipeline.options_for(target), until=stage)
     return program
 
 
@@ -326,7 +326,7 @@ def _compile_for(
     )
     knobs = options.tuning.knobs_of(parts, target) if options.tuning else None
     with bar(f"compiling for {target.name}", progress) as report:
-        elf, compiled = compile_library(
+        linked, compiled = compile_library(
             parts,
             target,
             codegen_options,
@@ -336,19 +336,7 @@ def _compile_for(
             progress=report,
         )
     pipeline.Trace(options.dump_ir).dump_kernels(target.name, compiled)
-    return library_of(target, elf, compiled)
-
-
-def library_of(target: Target, elf: bytes, compiled: Sequence[CompiledKernel]) -> CompiledLibrary:
-    """Linked kernels as a module file takes them."""
-    return CompiledLibrary(
-        target=target.name,
-        arch=target.machine.arch,
-        features=target.machine.features,
-        format=0,
-        data=elf,
-        entries=[c.name for c in compiled],
-    )
+    return CompiledLibrary.of(target, linked.format, linked.data, (kernel.name for kernel in compiled))
 
 
 def cache_directory(cache: bool | str | os.PathLike[str]) -> Path | None:

@@ -7,14 +7,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from torch_mlir import ir
 
 from rillet import pipeline
+from rillet.codegen.cpu.machine import CpuTarget, is_cpu
+from rillet.codegen.cpu.result import CpuKernel
 from rillet.codegen.library import Progress, compile_parts
-from rillet.codegen.result import CodegenOptions, CompiledKernel
+from rillet.codegen.result import CodegenOptions
 from rillet.errors import CompileError, advice
 from rillet.export import convert_to_emitc, session_memory
 from rillet.export.convert_to_emitc import Lowered
@@ -34,9 +36,9 @@ if TYPE_CHECKING:
 class Build:
     """A model compiled for one target, before it is written to a folder."""
 
-    target: Target
+    target: CpuTarget
     lowered: Lowered
-    kernels: tuple[CompiledKernel, ...]  # in ordinal order
+    kernels: tuple[CpuKernel, ...]  # in ordinal order
     image: Image
     session_bytes: int  # what a session of the runtime allocates at most, for static mode
     cache: Path | None = None  # where compiled things are kept
@@ -57,18 +59,25 @@ def build(
     options: CompileOptions,
     progress: Progress | None,
 ) -> Build:
-    """Compile ``model`` for static memory. Raises ``CompileError`` naming the inputs to pin if shapes are dynamic."""
+    """Compile ``model`` for static memory.
+
+    Raises ``CompileError`` naming the inputs to pin if shapes are dynamic, and for a target that is no CPU.
+    """
     from rillet.driver.compiler import import_model
     from rillet.support.progress_bar import bar
 
+    if not is_cpu(target):
+        raise CompileError(
+            f"target {target.name} cannot be exported: its backend '{target.backend}' makes no objects to link with C"
+        )
     trace = pipeline.Trace(options.dump_ir)
     program = import_model(model, trace, values)
     require_static_inputs(program, target)
-    steps = pipeline.passes(target, optimize_for_size=options.optimize_for_size)
-    pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")], trace)
+    stages = pipeline.options_for(target, optimize_for_size=options.optimize_for_size)
+    pipeline.run(program, stages, until="dispatch", trace=trace)
     parts = [_renamed(name, text, target) for name, text in kernel_texts(program)]
     with bar(f"compiling for {target.name}", progress) as report:
-        kernels = compile_parts(
+        compiled = compile_parts(
             parts,
             target,
             CodegenOptions(optimize_for_size=options.optimize_for_size, keep_intermediates=options.dump_ir is not None),
@@ -76,11 +85,12 @@ def build(
             cache_directory=options.cache,
             progress=report,
         )
-    trace.dump_kernels(target.name, kernels)
-    pipeline.run(program, [s for s in steps if s.stage in ("schedule", "hal")], trace)
+    trace.dump_kernels(target.name, compiled)
+    kernels = cast("list[CpuKernel]", compiled)  # the backend's
+    pipeline.run(program, stages, after="dispatch", until="hal", trace=trace)
     lowered = convert_to_emitc.lower(program, kernels)
     session = session_memory.bound(program, target.machine.pointer_bits)
-    pipeline.run(program, [s for s in steps if s.stage == "vm"], trace)
+    pipeline.run(program, stages, after="hal", until="vm", trace=trace)
     return Build(target, lowered, tuple(kernels), encode(program), session, options.cache)
 
 

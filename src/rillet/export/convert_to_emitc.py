@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.codegen.result import CompiledKernel
+from rillet.codegen.cpu.result import CpuKernel
 from rillet.errors import CompileError
 from rillet.export import scalars
 from rillet.export.emit import Emit
@@ -53,7 +53,7 @@ class Lowered:
     dispatches: tuple[str, ...]  # the entry of each call, in program order
 
 
-def lower(program: Program, kernels: Sequence[CompiledKernel]) -> Lowered:
+def lower(program: Program, kernels: Sequence[CpuKernel]) -> Lowered:
     """The program after stage ``hal`` as an emitc module; ``program`` is not changed.
 
     ``kernels``: in ordinal order. Raises ``CompileError`` for host code that has no static form.
@@ -63,7 +63,7 @@ def lower(program: Program, kernels: Sequence[CompiledKernel]) -> Lowered:
 
 
 class _Lowering:
-    def __init__(self, program: Program, kernels: Sequence[CompiledKernel]) -> None:
+    def __init__(self, program: Program, kernels: Sequence[CpuKernel]) -> None:
         self.main = program.main()
         functions = {ir.StringAttr(f.attributes["sym_name"]).value: f.operation for f in program.module.body.operations}
         init = functions.get("__init")
@@ -254,7 +254,7 @@ class _Lowering:
                 origin = self._at(slots[literal(source)], source_offset)
                 self.emit.call("COPY", [target, origin, self._scalar(length)])
 
-    def _dispatch(self, kernel: CompiledKernel, bindings: Sequence[ir.Value], constants: Sequence[ir.Value]) -> None:
+    def _dispatch(self, kernel: CpuKernel, bindings: Sequence[ir.Value], constants: Sequence[ir.Value]) -> None:
         emit = self.emit
         for number, pointer in enumerate(bindings):
             emit.store(self.bindings, number, pointer)

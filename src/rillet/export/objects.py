@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.object_code import object_file
 from rillet.codegen.cpu.object_code.llvm import emit_object
 from rillet.codegen.cpu.object_code.sizes import Sizes
@@ -19,7 +20,6 @@ from rillet.codegen.cpu.object_code.stack import stack_bytes
 from rillet.errors import CompileError
 from rillet.ir.image import Image
 from rillet.support.temporary_folder import scratch_folder
-from rillet.targets import Target
 
 ALIGNMENT = 64  # of constants and modules, in bytes
 STACK_SIZES = "-fstack-size-section"  # tells the stack that each function takes
@@ -46,12 +46,12 @@ class Compiled:
     stack: int
 
 
-def constants_object(image: Image, symbol: str, target: Target) -> bytes:
+def constants_object(image: Image, symbol: str, target: CpuTarget) -> bytes:
     """An object whose read-only, 64-byte aligned ``symbol`` holds the constants."""
     return data_object(constant_bytes(image), symbol, target)
 
 
-def data_object(content: bytes, symbol: str, target: Target) -> bytes:
+def data_object(content: bytes, symbol: str, target: CpuTarget) -> bytes:
     """An object whose read-only, 64-byte aligned ``symbol`` holds ``content``."""
     text = "\\" + content.hex("\\")
     array = f'[{len(content)} x i8] c"{text}"'
@@ -81,7 +81,7 @@ def archive(members: Sequence[tuple[str, bytes]]) -> bytes:
         return output.read_bytes()
 
 
-def compile_c(source: str, header: str, header_name: str, target: Target) -> Compiled | None:
+def compile_c(source: str, header: str, header_name: str, target: CpuTarget) -> Compiled | None:
     """Compile the host program as a user would, to know its size and stack; None where ``c_flags`` are not known."""
     if not target.deployment.c_flags:
         return None
@@ -104,7 +104,7 @@ def link_wasm(
     headers: Mapping[str, str],
     definitions: Sequence[str],
     libraries: Sequence[bytes],
-    target: Target,
+    target: CpuTarget,
 ) -> bytes:
     """A WebAssembly module of C sources (by file name) and static libraries. It exports what the sources export."""
     with scratch_folder("wasm") as folder:
@@ -126,7 +126,7 @@ class Linked:
 
 
 def linked(
-    source: str, headers: Mapping[str, str], definitions: Sequence[str], library: bytes, entry: str, target: Target
+    source: str, headers: Mapping[str, str], definitions: Sequence[str], library: bytes, entry: str, target: CpuTarget
 ) -> Linked:
     """C source and the parts of a static library that it needs to run from ``entry``."""
     with scratch_folder("size") as folder:
@@ -147,7 +147,7 @@ def linked(
 
 
 def _compile_all(
-    sources: Mapping[str, str], headers: Mapping[str, str], definitions: Sequence[str], target: Target, folder: Path
+    sources: Mapping[str, str], headers: Mapping[str, str], definitions: Sequence[str], target: CpuTarget, folder: Path
 ) -> list[str]:
     for name, content in {**sources, **headers}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -156,7 +156,7 @@ def _compile_all(
     return compile_each(list(sources), flags, target, folder)
 
 
-def compile_each(sources: Sequence[str], flags: Sequence[str], target: Target, folder: Path) -> list[str]:
+def compile_each(sources: Sequence[str], flags: Sequence[str], target: CpuTarget, folder: Path) -> list[str]:
     """Compile C files in ``folder``, each to an object beside it, whose names are returned."""
     objects = [name.removesuffix(".c") + ".o" for name in sources]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.errors import CompileError
 from rillet.export.source import Parameter
-from rillet.targets import Target
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Content:
     """What every layout holds."""
 
     name: str
-    target: Target
+    target: CpuTarget
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
     header: str
@@ -90,7 +90,7 @@ def arduino(c: Content) -> Mapping[str, str | bytes]:
     }
 
 
-def _arduino_folders(target: Target) -> list[str]:
+def _arduino_folders(target: CpuTarget) -> list[str]:
     """Where the Arduino builder looks for a library of a CPU: ``build.mcu``, then the floating-point options."""
     if target.machine.arch != "arm":
         return [target.name]

@@ -9,10 +9,10 @@ from importlib import metadata
 from pathlib import Path
 
 from rillet.codegen import cache
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.errors import CompileError
 from rillet.export import objects
 from rillet.support.temporary_folder import scratch_folder
-from rillet.targets import Target
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def headers() -> Mapping[str, str]:
     return {p.relative_to(include).as_posix(): p.read_text("utf-8") for p in sorted(include.rglob("*.h"))}
 
 
-def build(target: Target, configuration: Configuration, directory: Path | None) -> bytes:
+def build(target: CpuTarget, configuration: Configuration, directory: Path | None) -> bytes:
     """The archive for ``target``. ``directory``: a cache that keeps it; a damaged copy is made anew.
 
     Raises ``CompileError``.
@@ -80,7 +80,7 @@ def _sources(configuration: Configuration) -> list[Path]:
     return [p for p in found if p.name not in configuration.left_out]
 
 
-def _digest(target: Target, configuration: Configuration) -> str:
+def _digest(target: CpuTarget, configuration: Configuration) -> str:
     c_flags = target.deployment.c_flags
     flags = (c_flags, objects.C_FLAGS, objects.STACK_SIZES, configuration.definitions, configuration.parts)
     digest = hashlib.sha256(repr((metadata.version("ziglang"), *flags)).encode())
@@ -93,7 +93,7 @@ def _digest(target: Target, configuration: Configuration) -> str:
     return digest.hexdigest()[:32]
 
 
-def _compile(target: Target, configuration: Configuration, folder: Path) -> list[tuple[str, bytes]]:
+def _compile(target: CpuTarget, configuration: Configuration, folder: Path) -> list[tuple[str, bytes]]:
     """The objects. Files of one name in several folders need names of their own."""
     names = []
     for source in _sources(configuration):

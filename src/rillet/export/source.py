@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.export import print_c
 from rillet.export.build import Build
 from rillet.export.names import distinct
 from rillet.export.scalars import c_type
 from rillet.ir import dtypes
 from rillet.ir.image import TensorSpec
-from rillet.targets import Target
 
 # How a compiler says by which convention it passes floats.
 _ABI_CHECKS = {
@@ -148,7 +148,7 @@ def source(build: Build, name: str) -> str:
     return "\n".join(p for p in parts if p)
 
 
-def abi_check(target: Target) -> str:
+def abi_check(target: CpuTarget) -> str:
     """Lines that stop a C compiler whose calling convention is not the kernels'; "" where there is only one."""
     check = _ABI_CHECKS.get((target.machine.arch, target.machine.float_abi))
     return f'#if {check[0]}\n#error "the kernels need {check[1]}"\n#endif\n' if check else ""

@@ -19,8 +19,8 @@ from rillet.export.convert_to_emitc import Memory
 from rillet.export.figures import Figures, pieces_of
 from rillet.export.modes import Parts
 from rillet.export.source import ARENA, Parameter, abi_check, parameters, signature
+from rillet.ir.image import LibraryFormat
 from rillet.module import CompiledLibrary, write_module
-from rillet.module.library import STATIC
 
 _RUN = """// Runs the model: reads the inputs, writes the outputs. The first call loads it. Returns 0, or the status
 // code of what failed (rillet/base/status.h). Not reentrant: calls share the working memory.
@@ -103,7 +103,7 @@ def module_bytes(build: Build, name: str) -> bytes:
         target=name,
         arch=build.target.machine.arch,
         features=(),  # the program as a whole needs them
-        format=STATIC,
+        format=LibraryFormat.STATIC,
         data=b"",
         entries=list(build.image.entries),
     )

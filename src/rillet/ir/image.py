@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 import numpy as np
+
+
+class LibraryFormat(IntEnum):
+    """What a library of kernels is, by which a loader knows its own (``runtime/include/rillet``)."""
+
+    EMBEDDED_ELF = 0
+    SYSTEM_LIBRARY = 1
+    STATIC = 2
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-EMBEDDED_ELF, SYSTEM_LIBRARY, STATIC = range(3)
+from rillet.targets import Target
 
 
 @dataclass(frozen=True)
@@ -17,3 +18,9 @@ class CompiledLibrary:
     format: int
     data: bytes
     entries: list[str]
+
+    @staticmethod
+    def of(target: Target, format: int, data: bytes, entries: Iterable[str]) -> CompiledLibrary:
+        """The library of ``target`` that a backend linked."""
+        machine = target.machine
+        return CompiledLibrary(target.name, machine.arch, machine.features, format, data, list(entries))

@@ -16,29 +16,35 @@ from rillet.optimize.quantized import (
     sink_dequantizations,
 )
 
-PASSES = [
-    Pass("assertions", "optimize", assertions.run),  # first: what follows relies on them
-    Pass("canonicalize", "optimize", canonicalize.run),
-    Pass("fold-constants", "optimize", fold_constants.run, fold_constants.Options()),
-    Pass("gathers-as-windows", "optimize", gathers_as_windows.run),
-    Pass("sink-dequantizations", "optimize", sink_dequantizations.run),
-    Pass("fold-moved-constants", "optimize", fold_constants.run, fold_constants.Options()),
-    Pass("computed-zero-points", "optimize", computed_zero_points.run),
-    Pass("integer-contractions", "optimize", integer_contractions.run),
-    Pass("block-weights", "optimize", block_weights.run),
-    Pass("fold-elementwise", "optimize", fold_elementwise.run, fold_elementwise.Options()),  # what no contraction took
-    Pass("fold-scale", "optimize", fold_scale.run),
-    Pass("split-contractions", "optimize", split_contractions.run, split_contractions.Options()),
-    Pass("factor-reshapes", "optimize", factor_reshapes.run),
-    Pass("channels-last", "optimize", channels_last.run),
-    Pass("transposed-convolutions", "optimize", transposed_convolutions.run, transposed_convolutions.Options()),
-    Pass("sink", "optimize", sink.run, sink.Options()),
-    Pass("absorb-transposes", "optimize", absorb_transposes.run),
-    Pass("compose-moves", "optimize", compose_moves.run),
-    Pass("fold-constants-again", "optimize", fold_constants.run, fold_constants.Options()),
-    Pass("fold-scale-again", "optimize", fold_scale.run),
-    Pass("merge-scales", "optimize", merge_scales.run, merge_scales.Options()),
-    Pass("cleanup", "optimize", canonicalize.run),
-]
 
-__all__ = ["PASSES", "check"]
+def passes() -> list[Pass]:
+    """The passes of this stage, in order."""
+    return [
+        Pass("assertions", "optimize", assertions.run),  # first: what follows relies on them
+        Pass("canonicalize", "optimize", canonicalize.run),
+        Pass("fold-constants", "optimize", fold_constants.run, fold_constants.Options()),
+        Pass("gathers-as-windows", "optimize", gathers_as_windows.run),
+        Pass("sink-dequantizations", "optimize", sink_dequantizations.run),
+        Pass("fold-moved-constants", "optimize", fold_constants.run, fold_constants.Options()),
+        Pass("computed-zero-points", "optimize", computed_zero_points.run),
+        Pass("integer-contractions", "optimize", integer_contractions.run),
+        Pass("block-weights", "optimize", block_weights.run),
+        Pass(
+            "fold-elementwise", "optimize", fold_elementwise.run, fold_elementwise.Options()
+        ),  # what no contraction took
+        Pass("fold-scale", "optimize", fold_scale.run),
+        Pass("split-contractions", "optimize", split_contractions.run, split_contractions.Options()),
+        Pass("factor-reshapes", "optimize", factor_reshapes.run),
+        Pass("channels-last", "optimize", channels_last.run),
+        Pass("transposed-convolutions", "optimize", transposed_convolutions.run, transposed_convolutions.Options()),
+        Pass("sink", "optimize", sink.run, sink.Options()),
+        Pass("absorb-transposes", "optimize", absorb_transposes.run),
+        Pass("compose-moves", "optimize", compose_moves.run),
+        Pass("fold-constants-again", "optimize", fold_constants.run, fold_constants.Options()),
+        Pass("fold-scale-again", "optimize", fold_scale.run),
+        Pass("merge-scales", "optimize", merge_scales.run, merge_scales.Options()),
+        Pass("cleanup", "optimize", canonicalize.run),
+    ]
+
+
+__all__ = ["check", "passes"]

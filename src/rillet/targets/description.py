@@ -4,7 +4,6 @@ the dataclasses."""
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import tomllib
 import typing
 from collections.abc import Mapping
@@ -13,10 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rillet.errors import CompileError
+from rillet.targets.backends import BACKENDS
 from rillet.targets.target import Deployment, Machine, Packing, Target
 
-# By name, so that no backend is imported before one of its targets is read.
-_MACHINES = {"cpu": ("rillet.codegen.cpu.machine", "Cpu")}
 _KINDS = {bool: "true or false", int: "a whole number", str: "a string", tuple[str, ...]: "a list of strings"}
 
 T = TypeVar("T")
@@ -40,22 +38,15 @@ def read(path: Path | resources.abc.Traversable) -> Target[Machine]:
     backend = tables.get("backend")
     if not isinstance(backend, str):
         raise CompileError(f'{where} names no backend: write backend = "cpu" on top')
-    machine = _machine_type(backend, where)
+    if backend not in BACKENDS.names():
+        raise CompileError(f"{where}: unknown backend '{backend}'; known backends: {', '.join(BACKENDS.names())}")
     return Target(
         name=path.name.removesuffix(".toml"),
         backend=backend,
         packing=_record(Packing, tables.get("packing", {}), f"{where}: [packing]"),
         deployment=_record(Deployment, tables.get("deployment", {}), f"{where}: [deployment]"),
-        machine=_record(machine, tables.get("machine", {}), f"{where}: [machine]"),
+        machine=_record(BACKENDS.get(backend).machine, tables.get("machine", {}), f"{where}: [machine]"),
     )
-
-
-def _machine_type(backend: str, where: str) -> type[Machine]:
-    if backend not in _MACHINES:
-        raise CompileError(f"{where}: unknown backend '{backend}'; backends: {', '.join(_MACHINES)}")
-    module, name = _MACHINES[backend]
-    machine: type[Machine] = getattr(importlib.import_module(module), name)
-    return machine
 
 
 def _record(kind: type[T], table: Any, where: str) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -17,6 +18,16 @@ class Machine(Protocol):
     @property
     def features(self) -> tuple[str, ...]:
         """What the code may use beyond the architecture; a loader requires each."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """What messages and records call it."""
+        ...
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """Everything that picks machine code, as JSON can hold it: choices measured on one serve all that equal it."""
         ...
 
     @property

@@ -34,7 +34,7 @@ class Entry:
     knobs: Knobs  # the choices that beat the cost model's; empty where none did
     strategy: str  # what kind of kernel it is
     problem: dict[str, int]  # its extents, for whoever reads the record
-    target: str  # the architecture and CPU it was measured on
+    target: str  # the label of the machine it was measured on
     model_us: float  # microseconds with the cost model's choices
     tuned_us: float  # with these
 
@@ -55,7 +55,7 @@ class Record:
         """Warn the caller who named this record where it knows none of these kernels on any of the targets."""
         if self.named is None or any(key(n, text, t) in self.entries for t in targets for n, text in kernel_texts):
             return
-        where = sorted({_machine(t) for t in targets})
+        where = sorted({t.machine.label for t in targets})
         measured = sorted({entry.target for entry in self.entries.values()})
         here = sum(entry.target in where for entry in self.entries.values())
         if here:
@@ -148,19 +148,8 @@ def resolve(tuning: bool | str | os.PathLike[str]) -> Record | None:
 def key(name: str, text: str, target: Target) -> str:
     """The key of a kernel on a target: its text apart from its name, and all that picks machine code."""
     structure = re.sub(rf"@{re.escape(name)}(?![\w$.])", "@kernel", text)
-    machine = {
-        "triple": target.machine.triple,
-        "cpu": target.machine.cpu,
-        "features": sorted(target.machine.features),
-        "tuning": sorted(target.machine.tuning),
-        "vector_bits": target.machine.vector_bits,
-    }
-    return hashlib.sha256(json.dumps([structure, machine], sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _machine(target: Target) -> str:
-    """What ``Entry.target`` says of it."""
-    return f"{target.machine.arch} {target.machine.cpu}"
+    identity = dict(target.machine.identity)
+    return hashlib.sha256(json.dumps([structure, identity], sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _facts(entry: Entry) -> dict[str, Any]:

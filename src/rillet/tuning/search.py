@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from rillet import runtime
-from rillet.codegen.cpu.object_code.link import link_embedded_elf
+from rillet.codegen.backend import Alternatives
+from rillet.codegen.backends import backend_of
 from rillet.codegen.knobs import MODEL, Choice, Knobs
 from rillet.codegen.library import compile_jobs
 from rillet.codegen.pool import Job, Pool
@@ -28,7 +29,7 @@ from rillet.module import CompiledLibrary, write_module
 from rillet.runtime.cpus import available_cores
 from rillet.support.progress_bar import Progress, bar
 from rillet.targets import Target
-from rillet.tuning import measure, space
+from rillet.tuning import measure
 from rillet.tuning.measure import Clock
 from rillet.tuning.record import Entry, Record, key
 
@@ -88,7 +89,7 @@ class _Kernel:
     name: str
     text: str
     default: CompiledKernel
-    groups: space.Groups
+    groups: Alternatives
     queue: list[Knobs]
     share: float = 0.0  # of the model's time
     measured: list[tuple[Choice, float]] = field(default_factory=list)  # variants, and their times by the default's
@@ -123,7 +124,6 @@ class Search:
         target: Target,
         inputs: Callable[[runtime.Module], Sequence[np.ndarray]],
         *,
-        library_of: Callable[[Target, bytes, Sequence[CompiledKernel]], CompiledLibrary],
         known: Record | None = None,
         cache: Path | None = None,
         jobs: int | None = None,
@@ -138,8 +138,8 @@ class Search:
         self._image = image
         self._kernel_texts = kernel_texts
         self._target = target
+        self._backend = backend_of(target)
         self._make_inputs = inputs
-        self._library_of = library_of
         self._known = known.knobs_of(kernel_texts, target) if known else {}
         self._cache = cache
         self._clock = clock or Clock()
@@ -197,9 +197,9 @@ class Search:
         texts = dict(self._kernel_texts)
         for name, spent in sorted(times.items(), key=lambda item: -item[1]):
             default = self._defaults[name]
-            if default.choice is None or spent < _SMALLEST_SHARE * total:
+            groups = self._backend.alternatives(default, self._target)
+            if groups is None or spent < _SMALLEST_SHARE * total:
                 continue
-            groups = space.groups(default.strategy, default.choice, self._target)
             kernel = _Kernel(name, texts[name], default, groups, list(next(groups, [])), spent / total)
             if name in self._known:
                 kernel.queue.insert(0, self._known[name])
@@ -327,7 +327,7 @@ class Search:
                 knobs=choice.knobs if better else MODEL,
                 strategy=kernel.default.strategy,
                 problem=dict(choice.problem),
-                target=f"{self._target.machine.arch} {self._target.machine.cpu}",
+                target=self._target.machine.label,
                 model_us=round(times[name] * 1e6, 3),
                 tuned_us=round(times[name] * (kernel.best_ratio if better else 1.0) * 1e6, 3),
             )
@@ -356,7 +356,10 @@ class Search:
             kernel.tried,
             sum(ratio < 1 - _MARGIN for _, ratio in kernel.measured),
             1 / kernel.best_ratio if better else 1.0,
-            _ordered(kernel.default.strategy, [(choice, 1.0), *kernel.measured], self._target),
+            _ordered(
+                [(choice, 1.0), *kernel.measured],
+                lambda other: self._backend.modelled_cost(kernel.default, other, self._target),
+            ),
         )
 
     # --- builds ---------------------------------------------------------------------------------------------------
@@ -379,7 +382,8 @@ class Search:
     ) -> runtime.Module:
         """The model with these variants, the other kernels as the cost model has them."""
         compiled = [variants.get(name, self._defaults[name]) for name, _ in self._kernel_texts]
-        library = self._library_of(self._target, link_embedded_elf(compiled, self._target), compiled)
+        linked = self._backend.link(compiled, self._target)
+        library = CompiledLibrary.of(self._target, linked.format, linked.data, (kernel.name for kernel in compiled))
         memory = write_module(self._image, [library])
         assert memory is not None  # there was no sink
         return runtime.load(memory, threads=threads, profile=profile)
@@ -390,13 +394,13 @@ class Search:
         return Status(len(kernels), visited, self._variants, gain, max(0.0, left))
 
 
-def _ordered(strategy: str, measured: Sequence[tuple[Choice, float]], target: Target) -> float | None:
+def _ordered(measured: Sequence[tuple[Choice, float]], model: Callable[[Choice], float | None]) -> float | None:
     """The share of pairs of register tiles whose times differ by more than the margin that the cost model orders
-    rightly; None where there is no such pair or the model gives no times. A tile counts with its fastest variant."""
-    fastest: dict[float, float] = {}  # measured by modelled time, which tiles that differ hardly ever share
+    rightly; None where there is no such pair or the model gives none. A tile counts with its fastest variant."""
+    fastest: dict[float, float] = {}  # measured by modelled cost, which tiles that differ hardly ever share
     for choice, ratio in measured:
-        if (cycles := space.modelled_cycles(strategy, choice, target)) is not None:
-            fastest[cycles] = min(ratio, fastest.get(cycles, ratio))
+        if (cost := model(choice)) is not None:
+            fastest[cost] = min(ratio, fastest.get(cost, ratio))
     pairs = [
         (modelled < other) == (ratio < fastest[other])
         for modelled, ratio in fastest.items()

@@ -42,8 +42,7 @@ def weights(columns: int = 16, channels: int = 16, taps: tuple[int, int] = (3, 3
 
 def lowered(source: onnx.ModelProto, target: str = "x86-64-v3", *, small: bool = False) -> Program:
     program = import_model(source)
-    steps = pipeline.passes(targets.get(target), optimize_for_size=small)
-    pipeline.run(program, [s for s in steps if s.stage in ("optimize", "dispatch")])
+    pipeline.run(program, pipeline.options_for(targets.get(target), optimize_for_size=small), until="dispatch")
     return program
 
 

@@ -19,8 +19,8 @@ from tests.support.optimize_graphs import Graph
 from tests.support.stages import passes
 
 
-def names(build: Callable[[Graph, str], object], shape: tuple[int | str, ...]) -> Counter[str]:
-    """The kinds of the dispatches of a model."""
+def names(build: Callable[[Graph, str], object], shape: tuple[int | str, ...], **options: int) -> Counter[str]:
+    """The kinds of the dispatches of a model; ``options``: of dispatch formation, where not the target's."""
     program = graphs.program(build, shape)  # type: ignore[arg-type]
     for step in passes("optimize", "dispatch"):
         step(program)

@@ -9,15 +9,16 @@ from rillet.codegen.cpu.legalize import legalize
 from rillet.codegen.cpu.machine import SCRATCH_BYTES, CpuTarget
 from rillet.codegen.cpu.object_code import llvm, object_file
 from rillet.codegen.cpu.object_code.stack import stack_bytes
+from rillet.codegen.cpu.result import CpuKernel
 from rillet.codegen.cpu.rewrites import rewritten
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.recognize.kernel_function import KernelFunction
-from rillet.codegen.result import CodegenOptions, CompiledKernel
+from rillet.codegen.result import CodegenOptions
 from rillet.errors import CompileError
 from rillet.ir import thread_context
 
 
-def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None = None) -> CompiledKernel:
+def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None = None) -> CpuKernel:
     """Compile the printed ``builtin.module @name attributes {flow.kernel} {...}`` of one kernel.
 
     The same text, target and options always give the same bytes. Raises ``CompileError`` when the kernel is not
@@ -45,16 +46,14 @@ def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None 
         raise CompileError(
             f"kernel @{function.name}: the code for {target.name} calls {', '.join(missing)}, which no kernel may"
         )
-    return CompiledKernel(
+    return CpuKernel(
         name=function.name,
         object=blob,
         binding_count=function.binding_count,
         constant_count=function.constant_count,
         local_memory_size=kernel.local_memory_size,
         strategy=chosen.strategy.name,
-        kernel=printed,
-        llvm_ir=lowered if options.keep_intermediates else "",
-        assembly=assembly if options.keep_intermediates else "",
+        listings={"mlir": printed, "ll": lowered, "s": assembly} if options.keep_intermediates else {},
         grid=kernel.static_grid,
         choice=kernel.choice,
         stack_bytes=stack_bytes(assembly) if target.deployment.stack_bound else 0,

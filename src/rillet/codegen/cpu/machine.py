@@ -6,7 +6,7 @@ import dataclasses
 import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from rillet.targets import Target
 
@@ -40,6 +40,22 @@ class Cpu:
     maximum_propagates_nan: bool = True  # whether the maximum and minimum instructions give NaN for NaN and a number
     converts_to_nearest: bool = False  # a conversion of a float to an integer rounds to nearest even and saturates
     float_products: bool = False  # a product of floats is added by fewer instructions than one of integers
+
+    @property
+    def label(self) -> str:
+        """The architecture and LLVM's name of the CPU."""
+        return f"{self.arch} {self.cpu}"
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """What LLVM is told, and the vectors' width."""
+        return {
+            "triple": self.triple,
+            "cpu": self.cpu,
+            "features": sorted(self.features),
+            "tuning": sorted(self.tuning),
+            "vector_bits": self.vector_bits,
+        }
 
     @property
     def rank(self) -> tuple[int, ...]:
@@ -96,6 +112,11 @@ SCRATCH_BYTES = 4 * 1024 * 1024
 """Scratch a kernel may ask for. A worker owns one block as large as the largest request of the library."""
 
 CpuTarget: TypeAlias = Target[Cpu]
+
+
+def is_cpu(target: Target) -> TypeGuard[CpuTarget]:
+    """Whether this backend generates the target's code."""
+    return isinstance(target.machine, Cpu)
 
 
 def with_integer_sums(target: CpuTarget) -> CpuTarget:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.object_code.llvm import emit_object
-from rillet.codegen.result import CompiledKernel
+from rillet.codegen.cpu.result import CpuKernel
 from rillet.errors import CompileError
 from rillet.support.temporary_folder import scratch_folder
 
@@ -37,7 +37,7 @@ _LINK_FLAGS = (
 )
 
 
-def link_embedded_elf(kernel_texts: Sequence[CompiledKernel], target: CpuTarget) -> bytes:
+def link_embedded_elf(kernel_texts: Sequence[CpuKernel], target: CpuTarget) -> bytes:
     """Link the objects in ordinal order into an embedded ELF and return its bytes.
 
     Raises ``CompileError`` when the linker refuses, naming the symbol it misses.
@@ -56,7 +56,7 @@ def link_embedded_elf(kernel_texts: Sequence[CompiledKernel], target: CpuTarget)
         return (folder / "library.so").read_bytes()
 
 
-def table_ir(kernel_texts: Sequence[CompiledKernel], target: CpuTarget, *, query: str = "rlt_kernel_query") -> str:
+def table_ir(kernel_texts: Sequence[CpuKernel], target: CpuTarget, *, query: str = "rlt_kernel_query") -> str:
     """LLVM IR of the entry table and the query function, which is called ``query``."""
     lines = [f'target triple = "{target.machine.triple}"']
     entries = []

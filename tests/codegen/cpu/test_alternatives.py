@@ -8,9 +8,8 @@ import math
 import pytest
 
 from rillet import targets
-from rillet.codegen.cpu import cost_model
+from rillet.codegen.cpu import alternatives, cost_model
 from rillet.codegen.knobs import Choice, Knobs
-from rillet.tuning import space
 
 V3 = targets.get("x86-64-v3")
 PRODUCT = Choice(
@@ -36,7 +35,7 @@ WINDOW = Choice(
 
 
 def test_tiles_fit_the_registers_and_come_by_modelled_time() -> None:
-    group = next(space.groups("contraction", PRODUCT, V3))
+    group = next(alternatives.groups("contraction", PRODUCT, V3))
     shapes = [(k.tile_rows, k.tile_vectors) for k in group]
     assert 4 <= len(shapes) == len(set(shapes)) <= 12 and (6, 2) not in shapes
     assert all(cost_model.fits(V3, rows, vectors) for rows, vectors in shapes)
@@ -45,7 +44,7 @@ def test_tiles_fit_the_registers_and_come_by_modelled_time() -> None:
 
 
 def test_later_groups_vary_the_best_so_far() -> None:
-    groups = space.groups("contraction", PRODUCT, V3)
+    groups = alternatives.groups("contraction", PRODUCT, V3)
     next(groups)
     best = Choice(PRODUCT.problem, Knobs(4, 3, 2, 1, 49, 4, 0))
     unrolls = groups.send(best)
@@ -57,7 +56,7 @@ def test_later_groups_vary_the_best_so_far() -> None:
 def test_of_paired_products_tiles_and_splits_are_searched() -> None:
     """Two steps at a time whatever the unrolling, in rows that are copied first."""
     paired = Choice(PRODUCT.problem | {"element_bytes": 1, "together": 2}, dataclasses.replace(PRODUCT.knobs, unroll=2))
-    groups = space.groups("contraction", paired, V3)
+    groups = alternatives.groups("contraction", paired, V3)
     shapes = [(k.tile_rows, k.tile_vectors) for k in next(groups)]
     assert (4, 2) in shapes and all(cost_model.fits(V3, *shape, cost_model.Factors(paired=True)) for shape in shapes)
     splits = groups.send(paired)
@@ -67,7 +66,7 @@ def test_of_paired_products_tiles_and_splits_are_searched() -> None:
 
 
 def test_of_transformed_tiles_no_order_and_no_parts_are_searched() -> None:
-    groups = space.groups("winograd", PRODUCT, V3)
+    groups = alternatives.groups("winograd", PRODUCT, V3)
     assert all(cost_model.fits(V3, k.tile_rows or 0, k.tile_vectors or 0) for k in next(groups))
     assert all(k.unroll != 4 for k in groups.send(PRODUCT))
     splits = groups.send(PRODUCT)
@@ -78,7 +77,7 @@ def test_of_transformed_tiles_no_order_and_no_parts_are_searched() -> None:
 
 @pytest.mark.parametrize(("strategy", "choice", "rows"), [("contraction", PRODUCT, 131), ("windowed", WINDOW, 56)])
 def test_splits_give_as_many_workgroups_or_more(strategy: str, choice: Choice, rows: int) -> None:
-    groups = space.groups(strategy, choice, V3)
+    groups = alternatives.groups(strategy, choice, V3)
     *_, splits = [next(groups), *(groups.send(choice) for _ in range(4 if strategy == "contraction" else 1))]
     columns = math.ceil(choice.problem["columns"] / 16)
     own = math.ceil(rows / choice.knobs.row_tiles) * math.ceil(columns / choice.knobs.column_tiles)
@@ -89,11 +88,11 @@ def test_splits_give_as_many_workgroups_or_more(strategy: str, choice: Choice, r
 
 
 def test_long_reductions_are_tried_in_parts_and_parts_as_a_whole() -> None:
-    groups = space.groups("contraction", PRODUCT, V3)
+    groups = alternatives.groups("contraction", PRODUCT, V3)
     [next(groups), groups.send(PRODUCT), groups.send(PRODUCT)]
     long = Choice(PRODUCT.problem | {"steps": 1024, "outer_steps": 1024}, PRODUCT.knobs)
     assert [k.reduction_block for k in groups.send(long)] == [512, 256]
-    groups = space.groups("contraction", PRODUCT, V3)
+    groups = alternatives.groups("contraction", PRODUCT, V3)
     [next(groups), groups.send(PRODUCT), groups.send(PRODUCT)]
     parts = Choice(long.problem, dataclasses.replace(PRODUCT.knobs, reduction_block=512))
     assert [k.reduction_block for k in groups.send(parts)] == [0, 256]
@@ -112,7 +111,7 @@ def _chain_choice() -> Choice:
 
 def test_chains_vary_each_stage_and_then_the_rows_of_a_block() -> None:
     chain = _chain_choice()
-    groups = space.groups("chain", chain, V3)
+    groups = alternatives.groups("chain", chain, V3)
     seen = [next(groups), *(groups.send(chain) for _ in range(7))]
     with pytest.raises(StopIteration):
         groups.send(chain)
@@ -127,7 +126,7 @@ def test_chains_vary_each_stage_and_then_the_rows_of_a_block() -> None:
 
 def test_rows_of_a_block_are_counted_in_what_the_best_tiles_divide() -> None:
     chain = _chain_choice()
-    groups = space.groups("chain", chain, V3)
+    groups = alternatives.groups("chain", chain, V3)
     next(groups)
     best = dataclasses.replace(
         chain, problem=chain.problem | {"step": 12}, knobs=dataclasses.replace(chain.knobs, row_tiles=4)
@@ -137,13 +136,13 @@ def test_rows_of_a_block_are_counted_in_what_the_best_tiles_divide() -> None:
 
 
 def test_runs_vary_the_vectors_in_flight_and_rows_side_by_side() -> None:
-    (group,) = space.groups("elementwise", Choice({"lanes": 8}, Knobs(tile_vectors=4)), V3)
+    (group,) = alternatives.groups("elementwise", Choice({"lanes": 8}, Knobs(tile_vectors=4)), V3)
     assert [(k.tile_rows, k.tile_vectors) for k in group] == [(None, 1), (None, 2), (None, 8)]
-    (group,) = space.groups("rowwise", Choice({"lanes": 8}, Knobs(tile_rows=2, tile_vectors=4)), V3)
+    (group,) = alternatives.groups("rowwise", Choice({"lanes": 8}, Knobs(tile_rows=2, tile_vectors=4)), V3)
     assert len(group) == 15 and {k.tile_rows for k in group} == {1, 2, 4, 8}
-    assert not list(space.groups("elementwise", Choice({"lanes": 1}, Knobs(tile_vectors=1)), V3))
+    assert not list(alternatives.groups("elementwise", Choice({"lanes": 1}, Knobs(tile_vectors=1)), V3))
 
 
 def test_windows_try_tiles_that_waste_nothing_first() -> None:
-    first, *_ = next(space.groups("windowed", WINDOW, V3))
+    first, *_ = next(alternatives.groups("windowed", WINDOW, V3))
     assert 56 % first.tile_lines == 56 % first.tile_rows == 18 % first.tile_vectors == 0

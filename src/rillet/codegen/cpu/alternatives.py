@@ -10,13 +10,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rillet.codegen.backend import Alternatives
 from rillet.codegen.cpu import cost_model
+from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.knobs import LIMITS, Choice, Knobs
-from rillet.targets import Target
 
 _MOST_TILES = 12  # register tiles tried for one kernel
 _MOST_LINES = 4  # of a window's tile
@@ -27,11 +28,8 @@ _IN_FLIGHT = (1, 2, 4, 8)
 _TOGETHER = (1, 2, 4, 8)  # rows side by side
 _SHORTEST_PART = 256  # steps of a reduction that are worth doing at a time
 
-Groups = Generator[list[Knobs], Choice, None]
-"""Yields one group of alternatives after another; takes what was decided for the best kernel so far."""
 
-
-def groups(strategy: str, choice: Choice, target: Target) -> Groups:
+def groups(strategy: str, choice: Choice, target: CpuTarget) -> Alternatives:
     """The groups of alternatives for a kernel of this strategy for which the cost model decided ``choice``."""
     if strategy in _PRODUCTS:
         return _contraction(choice, target, in_parts=strategy == "contraction")
@@ -42,7 +40,7 @@ def groups(strategy: str, choice: Choice, target: Target) -> Groups:
     return _runs(choice)
 
 
-def _contraction(choice: Choice, target: Target, *, in_parts: bool) -> Groups:
+def _contraction(choice: Choice, target: CpuTarget, *, in_parts: bool) -> Alternatives:
     """``in_parts``: the order of loops may be chosen, and how much of the reduction is done at a time."""
     best = yield _contraction_tiles(choice, target)
     if best.problem["together"] == 1:  # else each iteration takes as many steps, of rows that are copied first
@@ -60,7 +58,7 @@ def _contraction(choice: Choice, target: Target, *, in_parts: bool) -> Groups:
     ]
 
 
-def _chain(choice: Choice, target: Target) -> Groups:
+def _chain(choice: Choice, target: CpuTarget) -> Alternatives:
     """The stages one after the other, then the rows of a block, of which there are at most as many as in the model's:
     blocks are workgroups, and hold what passes between stages in a cache."""
     best = choice
@@ -96,7 +94,7 @@ def _unrolls(best: Choice) -> list[Knobs]:
     return [_with(best, unroll=n) for n in _UNROLLS if n <= best.problem["run"] and n != best.knobs.unroll]
 
 
-def _contraction_tiles(choice: Choice, target: Target) -> list[Knobs]:
+def _contraction_tiles(choice: Choice, target: CpuTarget) -> list[Knobs]:
     """Register tiles that fit, by modelled time."""
     m, n, lanes = (choice.problem[name] for name in ("rows", "columns", "lanes"))
     cost = {
@@ -110,14 +108,14 @@ def _contraction_tiles(choice: Choice, target: Target) -> list[Knobs]:
     return _tiles(choice, order)
 
 
-def modelled_cycles(strategy: str, choice: Choice, target: Target) -> float | None:
+def modelled_cycles(strategy: str, choice: Choice, target: CpuTarget) -> float | None:
     """What the cost model takes a kernel's register tile for, in cycles; None for kernels that it gives no times of."""
     if strategy not in _PRODUCTS:
         return None
     return _cycles(choice.problem, _given(choice, "tile_rows"), _given(choice, "tile_vectors"), target)
 
 
-def _cycles(problem: Mapping[str, int], rows: int, vectors: int, target: Target) -> float:
+def _cycles(problem: Mapping[str, int], rows: int, vectors: int, target: CpuTarget) -> float:
     m, n, k, lanes = (problem[name] for name in ("rows", "columns", "steps", "lanes"))
     return cost_model.grid_cycles(target, Tile(rows, vectors, lanes), m, n, k, _factors(problem))
 
@@ -134,7 +132,7 @@ def _reduction_blocks(best: Choice) -> list[int]:
     return [math.ceil(total / n) for n in (2, 4) if best.problem["steps"] >= n * _SHORTEST_PART and total >= n]
 
 
-def _windowed(choice: Choice, target: Target) -> Groups:
+def _windowed(choice: Choice, target: CpuTarget) -> Alternatives:
     problem = choice.problem
     registers = target.machine.tile_registers
     extents = (problem["lines"], problem["rows"], math.ceil(problem["columns"] / problem["lanes"]))
@@ -164,7 +162,7 @@ def _windowed(choice: Choice, target: Target) -> Groups:
     ]
 
 
-def _runs(choice: Choice) -> Groups:
+def _runs(choice: Choice) -> Alternatives:
     """Kernels that walk long runs: how many vectors are in flight, and of row-wise ones how many rows side by side."""
     if choice.problem["lanes"] > 1:
         yield list(_row_shapes(choice))

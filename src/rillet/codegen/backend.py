@@ -1,0 +1,51 @@
+"""What a backend is: how a program is cut for it, how a kernel becomes code, how code becomes part of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+
+from rillet.codegen.knobs import Choice, Knobs
+from rillet.codegen.result import CodegenOptions, CompiledKernel, KernelLibrary
+from rillet.targets import DispatchOptions, Machine, Target
+
+Alternatives: TypeAlias = Generator[list[Knobs], Choice, None]
+"""Yields one group of alternatives after another; takes what was decided for the best kernel so far."""
+
+M = TypeVar("M", bound=Machine)
+K = TypeVar("K", bound=CompiledKernel)
+
+
+@runtime_checkable
+class Backend(Protocol[M, K]):
+    """One kind of code. ``codegen/backends.py`` knows which there are; a target names its own.
+
+    A backend is made once a process and holds no state: kernels are compiled in several processes at a time.
+    """
+
+    name: str
+    machine: type[M]  # what [machine] of a target's description holds: a frozen dataclass
+    kernel: type[K]  # what ``compile`` returns; the cache keeps its fields, which JSON can hold
+
+    @property
+    def version(self) -> str:
+        """Part of the key of cached kernels: changes whenever the same text may become other code."""
+
+    def dispatch_options(self, target: Target[M], *, optimize_for_size: bool) -> DispatchOptions:
+        """How a program is cut into kernels, and which regions become one."""
+
+    def compile(self, text: str, target: Target[M], options: CodegenOptions) -> K:
+        """Compile one kernel, the printed module of docs/reference/flow-form.md. Runs in worker processes.
+
+        The same text, target and options always give the same code. Raises ``CompileError`` for a kernel that it cannot
+        take.
+        """
+
+    def link(self, kernels: Sequence[K], target: Target[M]) -> KernelLibrary:
+        """What a module file holds of these kernels, in ordinal order. Raises ``CompileError`` where it cannot be."""
+
+    def alternatives(self, kernel: K, target: Target[M]) -> Alternatives | None:
+        """Groups of other choices worth measuring for a kernel; None where there is nothing to choose."""
+
+    def modelled_cost(self, kernel: K, choice: Choice, target: Target[M]) -> float | None:
+        """What the backend expects of a choice for a kernel, in any unit, less being better; None: it cannot say."""

@@ -1,0 +1,23 @@
+"""Which backends there are: Rillet's own, and those of other packages (entry points ``rillet.backends``).
+
+The list stands here, below the code generator, since a target's description cannot be read without its backend: that
+says what ``[machine]`` holds. ``codegen/backend.py`` says what else a backend is.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from rillet.support.plugins import Plugins
+from rillet.targets.target import Machine
+
+
+@runtime_checkable
+class MachineOwner(Protocol):
+    """As much of a backend as a target's description needs."""
+
+    name: str
+    machine: type[Machine]  # a frozen dataclass
+
+
+BACKENDS: Plugins[MachineOwner] = Plugins("backend", MachineOwner, {"cpu": "rillet.codegen.cpu.backend:CpuBackend"})
