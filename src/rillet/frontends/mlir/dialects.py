@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from torch_mlir import ir
+
+from rillet.frontends.mlir import tosa
 
 
 @dataclass(frozen=True)
@@ -14,6 +16,7 @@ class Conversion:
 
     dialects: frozenset[str]
     passes: tuple[str, ...]
+    prepare: Callable[[ir.Module], None] | None = None  # before the passes run
 
     @property
     def pipeline(self) -> str:
@@ -23,6 +26,7 @@ class Conversion:
 _TOSA = Conversion(
     frozenset({"tosa"}),
     (
+        "func.func(tosa-to-scf)",  # first: the other conversions see the ops in its bodies, but not what holds them
         "func.func(tosa-optional-decompositions)",
         "func.func(tosa-infer-shapes)",
         "func.func(tosa-make-broadcastable)",
@@ -32,8 +36,8 @@ _TOSA = Conversion(
         "func.func(tosa-to-linalg)",
         "func.func(tosa-to-arith{include-apply-rescale=true})",
         "func.func(tosa-to-tensor)",
-        "func.func(tosa-to-scf)",
     ),
+    tosa.prepare,
 )
 _STABLEHLO = Conversion(
     frozenset({"stablehlo", "chlo"}),

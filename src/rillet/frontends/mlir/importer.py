@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from torch_mlir import ir
-from torch_mlir.passmanager import PassManager
 
-from rillet.errors import CompileError
-from rillet.frontends.mlir import dialects, edges, entry, external_constants, fills, foreign
+from rillet.frontends.mlir import (
+    dialects,
+    edges,
+    entry,
+    external_constants,
+    fills,
+    foreign,
+    index_arithmetic,
+    narrow_floats,
+)
+from rillet.frontends.mlir.conversion import convert
 from rillet.ir import Constants, Program
 from rillet.ir.structured import walk
 
@@ -26,19 +34,17 @@ def import_module(module: ir.Module, constants: Constants | None = None) -> Prog
     program = Program(module, constants or Constants())
     with program.context, ir.Location.unknown():
         edges.annotate(entry.isolate(module))
-        _run(module, _INLINE)
+        foreign.set_state_aside(module)
+        convert(module, _INLINE)
         for conversion in dialects.conversions({op.name.partition(".")[0] for op in walk(module.operation)}):
-            _run(module, conversion.pipeline)
-        _run(module, _SIGNLESS)
-        _run(module, _CLEANUP)
+            if conversion.prepare is not None:
+                conversion.prepare(module)
+            convert(module, conversion.pipeline)
+        convert(module, _SIGNLESS)
+        convert(module, _CLEANUP)
+        index_arithmetic.to_arith(module)
         fills.restore(module)
         foreign.refuse(module)
+        narrow_floats.widen(program.main())
         external_constants.externalize(program)
     return program
-
-
-def _run(module: ir.Module, pipeline: str) -> None:
-    try:
-        PassManager.parse(pipeline).run(module.operation)
-    except ir.MLIRError as error:
-        raise CompileError(f"the MLIR module cannot be brought to linalg form: {error}") from error
