@@ -15,10 +15,10 @@ from rillet.codegen.cpu.contraction import plan as contraction_plan
 from rillet.codegen.cpu.cost_model import SPLIT_CYCLES, Factors, grid_cycles
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.rowwise import plan as rowwise_plan
-from rillet.codegen.emit import epilogue
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.chain_stages import Stage, cut, is_root
 from rillet.codegen.recognize.contraction import LinearContraction, recognize
+from rillet.codegen.recognize.epilogue import epilogue_of
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension
 from rillet.ir.dtypes import storage_bytes
@@ -171,7 +171,7 @@ def _contraction(stage: Stage, known: dict[ir.Value, Axes], target: CpuTarget) -
     contraction = recognize(stage)
     if contraction is None or contraction.lhs.padding is not None:
         return None
-    after = epilogue.plan(stage, contraction.root)
+    after = epilogue_of(stage, contraction.root)
     if after is None or any(o.value != stage.results[o.number].value or o.frame is not None for o in after.outputs):
         return None
     loops = _linked_loops(contraction, known) if known else (*contraction.roles.batch, *contraction.roles.m)

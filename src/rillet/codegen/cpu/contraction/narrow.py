@@ -29,12 +29,13 @@ from rillet.codegen.emit.accumulators import Combiner, sum_of
 from rillet.codegen.emit.addresses import bind_argument
 from rillet.codegen.emit.blocks import Span, Tile, column_masks, each, each_column_tile, each_row_tile, workgroup_span
 from rillet.codegen.emit.elements import Evaluator
-from rillet.codegen.emit.epilogue import Epilogue, Writer
+from rillet.codegen.emit.epilogue import Writer
 from rillet.codegen.emit.factors import convert, factor
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.contraction import LinearContraction
+from rillet.codegen.recognize.epilogue import Epilogue
 from rillet.ir.linear import identity, substitute_all
 from rillet.ir.structured import DYNAMIC
 

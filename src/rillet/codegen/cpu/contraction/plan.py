@@ -14,13 +14,12 @@ from rillet.codegen.cpu import cost_model
 from rillet.codegen.cpu.cost_model import Blocks
 from rillet.codegen.cpu.dot_products.dot_products import DotProducts, products_of
 from rillet.codegen.cpu.machine import CpuTarget, with_integer_sums
-from rillet.codegen.emit import epilogue
 from rillet.codegen.emit.blocks import Tile
-from rillet.codegen.emit.epilogue import Epilogue
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.contraction import LinearContraction, operations, recognize
+from rillet.codegen.recognize.epilogue import Epilogue, epilogue_of
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.linear_access import Access, argument_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
@@ -104,7 +103,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     contraction = recognize(function)
     if contraction is None:
         return None
-    after = epilogue.plan(function, contraction.root)
+    after = epilogue_of(function, contraction.root)
     return None if after is None else plan_for(function, contraction, after, target, cache_blocks=True)
 
 

@@ -9,8 +9,8 @@ from torch_mlir import ir
 
 from rillet.codegen.cpu.caches import read_ahead
 from rillet.codegen.cpu.machine import CpuTarget
-from rillet.codegen.emit.epilogue import insertion
 from rillet.codegen.emit.vector_loop import Shape, shape_for
+from rillet.codegen.recognize.epilogue import insertion
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.codegen.recognize.lanes import is_costly
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions

@@ -15,11 +15,10 @@ from rillet.codegen.cpu.machine import CpuTarget, with_integer_sums
 from rillet.codegen.cpu.windowed import cost_model
 from rillet.codegen.cpu.windowed import pairs as window_pairs
 from rillet.codegen.cpu.windowed.cost_model import Operand, Reach, Window, WindowBlocks, WindowTile
-from rillet.codegen.emit import epilogue
-from rillet.codegen.emit.epilogue import Epilogue
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize import linear_access
 from rillet.codegen.recognize.accumulation import combinations_of
+from rillet.codegen.recognize.epilogue import Epilogue, epilogue_of
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.lanes import is_vectorizable, lanes_for
 from rillet.codegen.recognize.linear_access import Access, GroupedAccess, argument_of
@@ -67,7 +66,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     product = separate_product(root) if len(root.inputs) == 2 and len(root.inits) == 1 else None
     if product is None and combinations_of(root) is None:
         return None  # the window is walked in the order of addresses, which such a body may tell
-    after = epilogue.plan(function, root)
+    after = epilogue_of(function, root)
     if after is None:
         return None
     accesses = _accesses(function, root, axes[-1])

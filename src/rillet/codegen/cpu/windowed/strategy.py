@@ -26,7 +26,8 @@ from rillet.codegen.emit import blocks, epilogue, memory
 from rillet.codegen.emit.accumulators import sum_in_parts
 from rillet.codegen.emit.blocks import Span, column_masks, workgroup_span
 from rillet.codegen.emit.body import inline_body
-from rillet.codegen.emit.elements import Evaluator, undefined
+from rillet.codegen.emit.element_ops import undefined
+from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.epilogue import Writer
 from rillet.codegen.emit.factors import convert, factor
 from rillet.codegen.emit.kernel import KernelBuilder
