@@ -34,7 +34,7 @@ def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None 
         chosen.strategy.emit(chosen.plan, kernel)
         module = kernel.finish()
         printed = str(module) if options.keep_intermediates else ""
-        legalize.run(module, target)
+        legalize(module, target)
         lowered = _lowered(module, kernel, target, options)
     object_options = llvm.ObjectOptions(
         optimize_for_size=options.optimize_for_size, vectorize_loops=chosen.strategy.vectorize_loops

@@ -305,6 +305,3 @@ def _operations(op: ir.Operation, names: tuple[str, ...]) -> list[ir.Operation]:
                 if nested.operation.name in names:
                     found.append(nested.operation)
     return found
-
-
-STRATEGY = FallbackStrategy()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from rillet.codegen.cpu import fallback
-from rillet.codegen.cpu.chain import strategy as chain
-from rillet.codegen.cpu.contraction import strategy as contraction
+from rillet.codegen.cpu.chain.strategy import ChainStrategy
+from rillet.codegen.cpu.contraction.strategy import ContractionStrategy
+from rillet.codegen.cpu.fallback import FallbackStrategy
 from rillet.codegen.cpu.machine import CpuTarget
-from rillet.codegen.cpu.pointwise import strategy as pointwise
-from rillet.codegen.cpu.rowwise import strategy as rowwise
+from rillet.codegen.cpu.pointwise.strategy import ElementwiseStrategy
+from rillet.codegen.cpu.rowwise.strategy import RowwiseStrategy
 from rillet.codegen.cpu.strategy import Strategy
-from rillet.codegen.cpu.windowed import strategy as windowed
-from rillet.codegen.cpu.winograd import strategy as winograd
+from rillet.codegen.cpu.windowed.strategy import WindowedStrategy
+from rillet.codegen.cpu.winograd.strategy import WinogradStrategy
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.rewrites.collapse import collapse
 from rillet.errors import CompileError
@@ -22,15 +22,15 @@ P = TypeVar("P")
 
 # A strategy takes some of the kernels that those after it could take too, and does them faster.
 SPECIAL: tuple[Strategy[Any], ...] = (
-    chain.STRATEGY,  # several contractions; the others know one
-    winograd.STRATEGY,  # a contraction whose weights are there transformed as well
-    contraction.STRATEGY,  # one sum of products, of which one operand is read along the last axis of the result
-    windowed.STRATEGY,  # one reduction, which leaves that axis alone
+    ChainStrategy(),  # several contractions; the others know one
+    WinogradStrategy(),  # a contraction whose weights are there transformed as well
+    ContractionStrategy(),  # one sum of products, of which one operand is read along the last axis of the result
+    WindowedStrategy(),  # one reduction, which leaves that axis alone
 )
 GENERAL: tuple[Strategy[Any], ...] = (
-    rowwise.STRATEGY,  # any reductions, row by row
-    pointwise.STRATEGY,  # no reduction
-    fallback.STRATEGY,  # whatever upstream turns into loops
+    RowwiseStrategy(),  # any reductions, row by row
+    ElementwiseStrategy(),  # no reduction
+    FallbackStrategy(),  # whatever upstream turns into loops
 )
 STRATEGIES = (*SPECIAL, *GENERAL)
 

@@ -47,9 +47,6 @@ class ChainStrategy:
             _emit(kernel, plan)
 
 
-STRATEGY = ChainStrategy()
-
-
 def _sizes(kernel: KernelBuilder, plan: Plan) -> list[Index]:
     """The extents of the chain's loops."""
     first = plan.stages[0]

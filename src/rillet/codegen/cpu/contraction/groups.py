@@ -12,7 +12,7 @@ from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.contraction.lhs import LhsRows
 from rillet.codegen.cpu.contraction.microkernel import ReductionAxis
 from rillet.codegen.cpu.contraction.plan import Plan, element
-from rillet.codegen.cpu.dot_products.dot_products import DotProducts
+from rillet.codegen.cpu.dot_products import DotProducts
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.addresses import Bound
 from rillet.codegen.emit.kernel import KernelBuilder

@@ -12,7 +12,7 @@ from torch_mlir import ir
 from rillet.codegen import index
 from rillet.codegen.cpu import cost_model
 from rillet.codegen.cpu.cost_model import Blocks
-from rillet.codegen.cpu.dot_products.dot_products import DotProducts, products_of
+from rillet.codegen.cpu.dot_products import DotProducts, products_of
 from rillet.codegen.cpu.machine import CpuTarget, with_integer_sums
 from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.emit.kernel import KernelBuilder

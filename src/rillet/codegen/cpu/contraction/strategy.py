@@ -61,9 +61,6 @@ class ContractionStrategy:
                     Workgroup(kernel, variant).emit()
 
 
-STRATEGY = ContractionStrategy()
-
-
 class Workgroup:
     """Emits the loops over the tiles that one workgroup owns."""
 

@@ -57,9 +57,6 @@ class ElementwiseStrategy:
             _emit_own_group(kernel, groups)
 
 
-STRATEGY = ElementwiseStrategy()
-
-
 def _emitter(kernel: KernelBuilder, group: RowsPlan | TilesPlan) -> Rows | Tiles:
     return Rows(kernel, group) if isinstance(group, RowsPlan) else Tiles(kernel, group)
 

@@ -263,6 +263,3 @@ def _scratch_for_costly(kernel: KernelBuilder, plan: Plan) -> dict[ir.Value, Buf
         local = kernel.local(shape, type_.element_type)
         kept[value] = Buffer(local, type_.element_type, tuple(inner), (0,) * len(inner))
     return kept
-
-
-STRATEGY = RowwiseStrategy()

@@ -71,9 +71,6 @@ class WinogradStrategy:
             _Block(kernel, plan).emit()
 
 
-STRATEGY = WinogradStrategy()
-
-
 def _counts(plan: Plan, sizes: dict[int, Index]) -> list[Index]:
     """How many tiles there are along each of the loops they are counted over."""
     return [*(sizes[n] for n in plan.others), *(index.ceildiv(sizes[n], WINOGRAD_OUTPUTS) for n in plan.lines)]

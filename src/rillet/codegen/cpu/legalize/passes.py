@@ -18,7 +18,7 @@ _WIDEN_SMALL_FLOATS = (
 )
 
 
-def run(module: ir.Module, target: CpuTarget) -> None:
+def legalize(module: ir.Module, target: CpuTarget) -> None:
     """Compute small floats in f32, define conversions to integers, simplify clamps, then expand what the target lacks.
 
     Mutates ``module``.
