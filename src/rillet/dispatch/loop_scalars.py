@@ -9,8 +9,9 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import scf, tensor
 
-from rillet.dispatch.regions.nodes import host_blocks, is_device_loop
+from rillet.dispatch.regions.nodes import host_blocks
 from rillet.ir import Program, builders
+from rillet.ir.tensor_form import is_device_loop
 
 
 def run(program: Program, options: None) -> None:

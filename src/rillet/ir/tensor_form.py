@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.ir import dtypes
+from rillet.ir.structured import walk
 
 _TENSOR_OPS = frozenset(
     f"tensor.{n}"
@@ -28,6 +29,11 @@ _TENSOR_OPS = frozenset(
 _LINALG_OPS = frozenset(("linalg.generic", "linalg.fill", "linalg.yield", "linalg.index"))
 _OTHER_OPS = frozenset(("ml_program.global_load_const", "func.return", "cf.assert"))
 _SCALAR_DIALECTS = frozenset(("arith", "math", "scf", "complex"))
+# Structured or moving ops: no loop that holds one of them is device code.
+_MOVING_OPS = frozenset(
+    f"tensor.{n}"
+    for n in ("pad", "concat", "extract_slice", "insert_slice", "reshape", "expand_shape", "collapse_shape")
+)
 _STORED = frozenset(t.mlir for t in dtypes.by_code.values()) | {"index"}
 _WIDEST_INTEGER = 64
 
@@ -45,3 +51,13 @@ def has_type(type_: ir.Type) -> bool:
     if isinstance(type_, ir.IntegerType):
         return type_.is_signless and type_.width <= _WIDEST_INTEGER
     return str(type_) in _STORED
+
+
+def is_device_loop(op: ir.Operation) -> bool:
+    """Whether ``op`` is a loop over tensor elements without structured ops: it is outlined whole."""
+    if not op.name.startswith("scf.") or not any(isinstance(r.type, ir.RankedTensorType) for r in op.results):
+        return False
+    inner = [o.name for o in walk(op)]
+    return any(n in ("tensor.extract", "tensor.insert") for n in inner) and not any(
+        n.startswith("linalg.") or n in _MOVING_OPS for n in inner
+    )

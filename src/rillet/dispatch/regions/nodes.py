@@ -12,6 +12,7 @@ from rillet.dialects import flow
 from rillet.ir import builders
 from rillet.ir.rewrite import blocks, defining
 from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, captures, is_projected, structured, walk
+from rillet.ir.tensor_form import is_device_loop
 
 
 class Kind(enum.Enum):
@@ -26,11 +27,6 @@ class Kind(enum.Enum):
     SOLO = "solo"  # its own dispatch
 
 
-# Structured or moving ops: no loop that holds one of them is device code.
-_STRUCTURED = frozenset(
-    f"tensor.{n}"
-    for n in ("pad", "concat", "extract_slice", "insert_slice", "reshape", "expand_shape", "collapse_shape")
-)
 _MOVE = frozenset(("tensor.concat", "tensor.extract_slice"))
 _SOLO = frozenset(("tensor.insert_slice", "tensor.insert"))
 
@@ -59,16 +55,6 @@ class Node:
                 return None
             size *= extent
         return size
-
-
-def is_device_loop(op: ir.Operation) -> bool:
-    """A loop over tensor elements without structured ops: it is outlined whole."""
-    if not op.name.startswith("scf.") or not any(isinstance(r.type, ir.RankedTensorType) for r in op.results):
-        return False
-    inner = [o.name for o in walk(op)]
-    return any(n in ("tensor.extract", "tensor.insert") for n in inner) and not any(
-        n.startswith("linalg.") or n in _STRUCTURED for n in inner
-    )
 
 
 def host_blocks(main: ir.Operation) -> list[ir.Block]:

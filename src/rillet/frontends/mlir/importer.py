@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.frontends.mlir import (
+    assertions,
     dialects,
     edges,
     entry,
@@ -45,6 +46,7 @@ def import_module(module: ir.Module, constants: Constants | None = None) -> Prog
         index_arithmetic.to_arith(module)
         fills.restore(module)
         foreign.refuse(module)
+        assertions.hoist(program.main())
         narrow_floats.widen(program.main())
         external_constants.externalize(program)
     return program
