@@ -9,5 +9,5 @@ from rillet.targets import Target
 
 def passes(*stages: str, target: Target | str = "x86-64-v3") -> list[Pass]:
     """The passes of ``stages``, in order, with the options of ``target``."""
-    chosen = targets.get(target) if isinstance(target, str) else target
-    return [step for step in pipeline.passes(chosen) if step.stage in stages]
+    options = pipeline.options_for(targets.get(target) if isinstance(target, str) else target)
+    return [step for step in pipeline.passes(options) if step.stage in stages]
