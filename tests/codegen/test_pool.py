@@ -42,8 +42,8 @@ def test_outcomes_come_with_the_number_of_their_job() -> None:
     jobs = _jobs("abc")
     jobs[1] = Job("bad", "not MLIR", jobs[1].target, jobs[1].options)
     found: dict[int, CompiledKernel | CompileError] = {}
-    with Pool(2) as worker_process:
-        worker_process.compile(jobs, found.__setitem__)
+    with Pool(2) as workers:
+        workers.compile(jobs, found.__setitem__)
     assert sorted(found) == [0, 1, 2]
     assert isinstance(found[1], CompileError) and "not valid MLIR" in str(found[1])
     assert isinstance(found[2], CompiledKernel) and found[2].name == "c"
@@ -76,6 +76,6 @@ def test_a_bug_of_the_code_generator_comes_with_its_traceback(monkeypatch: pytes
 
     monkeypatch.setattr("rillet.codegen.cpu.compile.compile_kernel", broken)
     found: dict[int, CompiledKernel | CompileError] = {}
-    with Pool(1) as worker_process:
-        worker_process.compile(_jobs("a"), found.__setitem__)
+    with Pool(1) as workers:
+        workers.compile(_jobs("a"), found.__setitem__)
     assert "internal error in code generation" in str(found[0]) and "KeyError: 'surprise'" in str(found[0])

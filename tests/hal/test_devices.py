@@ -9,11 +9,11 @@ import pytest
 
 from rillet import hal, placement, schedule, vm
 from rillet.targets.devices import resolve
-from tests.schedule.test_devices import BRANCHES, KERNELS, NPU, ON, T
-from tests.schedule.test_random_programs import random_program
+from tests.support.devices import BRANCHES, KERNELS, NPU, ON, T
 from tests.support.flow_text import module
 from tests.support.ir_check import check, lower
 from tests.support.pinning import pin
+from tests.support.random_programs import random_program
 
 SYNC, TASK = resolve(["cpu-sync", "cpu-task"])
 

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from rillet import placement, schedule
 from rillet.ir import Program
-from rillet.targets.devices import Device, resolve
-from tests.support.flow_text import FlowKernel, module
+from rillet.targets.devices import Device
+from tests.support.devices import BRANCHES, KERNELS, NPU, ON, SYNC, TASK, T
+from tests.support.flow_text import module
 from tests.support.ir_check import check, lower, main_text
-
-SYNC, TASK = resolve(["cpu-sync", "cpu-task"])
-NPU = dataclasses.replace(TASK, name="npu", driver="npu", link_bytes_per_us=1000.0)
-T = "tensor<8xf32>"
-F = FlowKernel(T, (T,), may_alias=(0, 0))
-G = FlowKernel(f"{T}, {T}", (T,), may_alias=(0, 0, 0, 1))
-COUNT = FlowKernel(T, ("tensor<i64>",))
-KERNELS = {"f": F, "g": G, "count": COUNT}
-ON = {name: f'{{flow.device = "{name}"}}' for name in ("cpu-sync", "cpu-task", "npu")}
-BRANCHES = f"""
-func.func @main(%x: {T}) -> {T} {{
-  %0 = func.call @f(%x) {ON["cpu-sync"]} : ({T}) -> {T}
-  %1 = func.call @f(%x) {ON["cpu-task"]} : ({T}) -> {T}
-  %2 = func.call @f(%1) {ON["cpu-task"]} : ({T}) -> {T}
-  %3 = func.call @g(%0, %2) {ON["cpu-sync"]} : ({T}, {T}) -> {T}
-  return %3 : {T}
-}}
-"""
 
 
 def scheduled(main: str, *devices: Device, types: dict[str, str] | None = None, **constants: np.ndarray) -> Program:

@@ -18,7 +18,6 @@ from rillet.cli import main
 from rillet.driver import compiler
 from rillet.frontends.onnx.model import OnnxModel
 from rillet.frontends.onnx.verification import oracles
-from rillet.frontends.onnx.verification.submodel import submodel
 from rillet.verify import bisect, verify
 from rillet.verify.difference import difference
 
@@ -242,17 +241,6 @@ def test_no_oracle_runs_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(oracles.ORACLES, name, refuse)
     with pytest.raises(rillet.RilletError, match="no oracle runs the model: not today"):
         verify(_MODEL)
-
-
-def test_submodel_keeps_what_subgraphs_read() -> None:
-    model = parser.parse_model(
-        """<ir_version: 8, opset_import: ["" : 18]> g (float[4] x, bool c) => (float[4] y) { a = Neg(x)  b = Abs(x)
-        y = If(c) <then_branch = p () => (float[4] u) { u = Exp(a) },
-        else_branch = q () => (float[4] v) { v = Log(b) }> }"""
-    )
-    part = submodel(model, ["y"], ["b"])
-    assert [n.op_type for n in part.graph.node] == ["Neg", "If"]
-    assert [i.name for i in part.graph.input] == ["x", "c", "b"]
 
 
 @pytest.mark.parametrize(
