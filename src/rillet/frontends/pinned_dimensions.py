@@ -1,11 +1,40 @@
-"""Sizes that a caller gives for dimensions by their names in the model."""
+"""Shapes of inputs, and sizes of named dimensions, that a caller gives for a model."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from rillet.errors import CompileError, advice
-from rillet.frontends.frontend import InputSpec
+from rillet.frontends.frontend import InputSpec, Shapes
+
+
+def pinned_inputs(inputs: Sequence[InputSpec], shapes: Shapes, sizes: Mapping[str, int]) -> tuple[InputSpec, ...]:
+    """``inputs`` with the dimensions that ``shapes`` (by input) and ``sizes`` (by dimension) give them.
+
+    A size that ``shapes`` gives for a named dimension is that of the inputs left out, too. Raises CompileError for
+    unknown names, shapes that do not fit, and different sizes for one dimension.
+    """
+    known = [spec.name for spec in inputs]
+    if unknown := [name for name in shapes if name not in known]:
+        raise CompileError(
+            f"the model has no input '{unknown[0]}'; its inputs are: {', '.join(sorted(known)) or 'none'}"
+        )
+    shared: dict[str, int] = {}
+    for spec in inputs:
+        for name, size in zip(spec.dims, shapes.get(spec.name, ()), strict=False):
+            if not isinstance(name, str) or not isinstance(size, int) or size < 0:
+                continue
+            if shared.setdefault(name, size) != size:
+                raise CompileError(f"the dimension '{name}' is given the sizes {shared[name]} and {size}: give one")
+    shaped = [
+        dataclasses.replace(spec, dims=given_dims(spec.name, spec.dims, shapes[spec.name]))
+        if spec.name in shapes
+        else dataclasses.replace(spec, dims=tuple(shared.get(d, d) if isinstance(d, str) else d for d in spec.dims))
+        for spec in inputs
+    ]
+    sized = sized_shapes(shaped, sizes)
+    return tuple(dataclasses.replace(spec, dims=sized.get(spec.name, spec.dims)) for spec in shaped)
 
 
 def sized_shapes(inputs: Sequence[InputSpec], sizes: Mapping[str, int]) -> dict[str, tuple[int | str, ...]]:
@@ -23,3 +52,37 @@ def sized_shapes(inputs: Sequence[InputSpec], sizes: Mapping[str, int]) -> dict[
         for spec in inputs
         if not sizes.keys().isdisjoint(d for d in spec.dims if isinstance(d, str))
     }
+
+
+def given_dims(
+    name: str, declared: Sequence[int | str] | None, given: Sequence[int | str | None]
+) -> tuple[int | str, ...]:
+    """The dimensions of an input for which the caller gives a shape; ``declared`` None: the model has none for it.
+
+    Raises CompileError where the two contradict each other.
+    """
+    if declared is not None and len(given) != len(declared):
+        raise CompileError(
+            f"input '{name}' was given {len(given)} dimensions, but the model declares {listed(declared)}"
+        )
+    result: list[int | str] = []
+    for axis, d in enumerate(given):
+        own = declared[axis] if declared is not None else f"{name}_{axis}"
+        if isinstance(d, str):
+            result.append(d)
+        elif d is None or d < 0:
+            result.append(own if isinstance(own, str) else f"{name}_{axis}")
+        elif isinstance(own, int) and own != d:
+            raise CompileError(
+                f"input '{name}' was given the shape {listed(given)}, but the model declares "
+                f"{listed(declared or ())}, a fixed size in dimension {axis}: export the model with a dynamic one, or "
+                "give a name there, which makes it dynamic where the rest of the model allows it"
+            )
+        else:
+            result.append(int(d))
+    return tuple(result)
+
+
+def listed(dims: Sequence[object]) -> str:
+    """Dimensions as messages show them, ``?`` for one without size and name."""
+    return f"[{', '.join('?' if d in (None, -1, '') else str(d) for d in dims)}]"

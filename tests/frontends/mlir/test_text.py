@@ -91,11 +91,6 @@ def test_bad_text_is_refused_with_a_reason(text, message):
         import_model(text)
 
 
-def test_shapes_of_mlir_cannot_be_overridden():
-    with pytest.raises(CompileError, match="cannot override shapes of MLIR"):
-        import_model(LINALG, {"argument0": (1, 1)})
-
-
 def test_missing_files_folders_and_odd_sources_are_named(tmp_path):
     with pytest.raises(CompileError, match="no such file"):
         import_model(tmp_path / "absent.onnx")

@@ -19,6 +19,8 @@ _ADVICE = "convert it inside the function"
 def annotate(main: ir.Operation) -> None:
     """Put ``rillet.name``, ``rillet.dtype`` and ``rillet.dims`` on each argument and result; other attributes go.
 
+    A dynamic dimension without a name is called NAME_AXIS.
+
     Raises CompileError for what is no ranked tensor, an element type that numpy and ml_dtypes lack, names that occur
     twice, and given attributes that contradict the types.
     """
@@ -60,6 +62,10 @@ def _edge(kind: str, ordinal: int, tensor: ir.Type, given: Mapping[str, ir.Attri
     if DIMS in given:
         _check_dims(what, tensor, given[DIMS])
         edge[DIMS] = given[DIMS]
+    elif not tensor.has_static_shape:
+        name = ir.StringAttr(edge[NAME]).value
+        dims = [f"{name}_{a}" if tensor.is_dynamic_dim(a) else str(d) for a, d in enumerate(tensor.shape)]
+        edge[DIMS] = ir.ArrayAttr.get([ir.StringAttr.get(d) for d in dims])
     return edge
 
 

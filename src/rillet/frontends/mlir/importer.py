@@ -14,6 +14,7 @@ from rillet.frontends.mlir import (
     foreign,
     index_arithmetic,
     narrow_floats,
+    static_results,
 )
 from rillet.frontends.mlir.conversion import convert
 from rillet.ir import Constants, Program
@@ -46,6 +47,7 @@ def import_module(module: ir.Module, constants: Constants | None = None) -> Prog
         index_arithmetic.to_arith(module)
         fills.restore(module)
         foreign.refuse(module)
+        static_results.refine(program.main())
         assertions.hoist(program.main())
         narrow_floats.widen(program.main())
         external_constants.externalize(program)

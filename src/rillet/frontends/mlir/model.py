@@ -10,11 +10,13 @@ from typing import Any
 
 from torch_mlir import ir
 
-from rillet.errors import CompileError, advice
+from rillet.errors import CompileError
 from rillet.frontends.frontend import InputSpec, Shapes, Survey, Values
 from rillet.frontends.mlir.importer import import_module
+from rillet.frontends.mlir.pin import pin
 from rillet.frontends.mlir.survey import inputs, survey
 from rillet.frontends.mlir.text import parse
+from rillet.frontends.pinned_dimensions import pinned_inputs
 from rillet.frontends.source_path import checked_path
 from rillet.ir import Program
 
@@ -43,10 +45,11 @@ class MlirFrontend:
 
 
 class MlirModel:
-    """A module that has been parsed. Its shapes are those of its types."""
+    """A module that has been parsed; ``read`` is the one before shapes were pinned in it."""
 
-    def __init__(self, module: ir.Module):
+    def __init__(self, module: ir.Module, read: ir.Module | None = None):
         self._module = module
+        self._read = read or module
 
     @cached_property
     def inputs(self) -> tuple[InputSpec, ...]:
@@ -54,18 +57,14 @@ class MlirModel:
         return inputs(self._module)
 
     def pinned(self, shapes: Shapes, dims: Mapping[str, int]) -> MlirModel:
-        """Raises CompileError."""
-        if shapes:
-            what = advice("inputs=", "--shape")
-            raise CompileError(f"{what} cannot override shapes of MLIR: change the function's types instead")
-        if dims:
-            what = advice("dims=", "--dim")
-            raise CompileError(f"{what} cannot pin dimensions of MLIR: change the function's types instead")
-        return self
+        """The module with sizes in place of dynamic dimensions of its entry's arguments."""
+        module = _copy(self._module)
+        pin(module, pinned_inputs(self.inputs, shapes, dims))
+        return MlirModel(module, self._read)
 
     def survey(self) -> Survey:
         """Of the ops of all functions."""
-        return survey(self._module)
+        return survey(self._read)
 
     def program(self, values: Values | None = None) -> Program:
         """A copy in the tensor form. Raises CompileError, also for ``values``: nothing here relies on them."""

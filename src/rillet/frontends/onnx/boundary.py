@@ -11,6 +11,7 @@ from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.frontend import InputSpec, Shapes
 from rillet.frontends.onnx.initializers import check_size
 from rillet.frontends.onnx.node import dtype_name
+from rillet.frontends.pinned_dimensions import given_dims, listed
 from rillet.ir import dtypes
 
 if TYPE_CHECKING:
@@ -79,27 +80,7 @@ def _dims(info: onnx.ValueInfoProto, overrides: Shapes, pinned: Mapping[str, int
             declared[-1] = f"{info.name}_{axis}"
     if info.name not in overrides:
         return tuple(pinned.get(d, d) if isinstance(d, str) else d for d in declared)
-    given = overrides[info.name]
-    if tensor.HasField("shape") and len(given) != len(declared):
-        raise CompileError(
-            f"input '{info.name}' was given {len(given)} dimensions, but the model declares {_listed(declared)}"
-        )
-    result: list[int | str] = []
-    for axis, d in enumerate(given):
-        if isinstance(d, str):
-            result.append(d)
-        elif d is None or d < 0:
-            keep = declared[axis] if axis < len(declared) and isinstance(declared[axis], str) else f"{info.name}_{axis}"
-            result.append(keep)
-        elif axis < len(declared) and isinstance(declared[axis], int) and declared[axis] != d:
-            raise CompileError(
-                f"input '{info.name}' was given the shape {_listed(given)}, but the model declares "
-                f"{_listed(declared)}, a fixed size in dimension {axis}: export the model with a dynamic one, or give "
-                "a name there, which makes it dynamic where the rest of the model allows it"
-            )
-        else:
-            result.append(int(d))
-    return tuple(result)
+    return given_dims(info.name, declared if tensor.HasField("shape") else None, overrides[info.name])
 
 
 def unequal_sizes(graph: onnx.GraphProto, overrides: Shapes) -> str:
@@ -152,8 +133,8 @@ def contradiction(info: onnx.ValueInfoProto, dtype: str, shape: Sequence[object]
         d and isinstance(n, int) and d != n for d, n in zip(sizes, shape, strict=True)
     )
     if tensor.HasField("shape") and not agree:
-        declared = _listed([d.dim_value or d.dim_param for d in tensor.shape.dim])
-        computed = _listed([n if isinstance(n, int) else "?" for n in shape])
+        declared = listed([d.dim_value or d.dim_param for d in tensor.shape.dim])
+        computed = listed([n if isinstance(n, int) else "?" for n in shape])
         return f"declared as {declared}, but the graph computes {computed}"
     code = tensor.elem_type
     if code and code != dtypes.by_name[dtype].code:
@@ -177,10 +158,6 @@ def warn_of_contradictions(found: Mapping[str, str]) -> None:
         RuntimeWarning,
         stacklevel=2,
     )
-
-
-def _listed(dims: Sequence[object]) -> str:
-    return f"[{', '.join('?' if d in (None, -1, '') else str(d) for d in dims)}]"
 
 
 def declared_names(info: onnx.ValueInfoProto, name: str) -> list[str]:
