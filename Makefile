@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-targets lint bench clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP) lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Generated code once more, as for the other processors of this architecture that this one can stand for.
+test-targets: $(STAMP)
+	$(BIN)/python -m tests.on_targets -n 2 --dist worksteal
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

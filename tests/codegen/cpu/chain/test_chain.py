@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rillet import targets
 from rillet.codegen.knobs import Knobs
 from rillet.codegen.result import CodegenOptions
 from tests.support.attention_kernel import attention, attention_inputs, attention_reference
@@ -45,7 +44,7 @@ def test_attention_with_dynamic_keys() -> None:
     """Blocks have fewer rows the more keys there are, at last one."""
     kernel = Kernel(attention(2, "?", "?", 8, 16))
     assert kernel.compiled.strategy == "chain"
-    room = targets.get("host").machine.l2_bytes // 2
+    room = kernel.target.machine.l2_bytes // 2
     for rows, keys in ((1, 1), (70, 64), (131, 37), (40, 2000), (9, room // 8), (5, room // 8 + 1), (3, 131072)):
         arrays = attention_inputs(1, 2, rows, keys, 8, 16)
         (got,) = kernel(arrays, [((1, rows, 2, 16), np.float32)], [rows, keys])
@@ -65,7 +64,7 @@ def test_infinite_mask_and_nan() -> None:
 def test_scratch_holds_a_block_of_rows_only() -> None:
     """Two tiles of a block of at most 64 rows and a contraction's own scratch, not all 1024 x 256 scores."""
     kernel = Kernel(attention(1, 1024, 256, 16, 16))
-    assert 16 * 256 * 4 <= kernel.compiled.local_memory_size <= targets.get("host").machine.l2_bytes
+    assert 16 * 256 * 4 <= kernel.compiled.local_memory_size <= kernel.target.machine.l2_bytes
     assert kernel.grid()[0] >= 16
     assert kernel.grid()[0] % 2 == 0  # two workers share them evenly
 
