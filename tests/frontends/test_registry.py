@@ -14,6 +14,7 @@ from rillet.cli import main
 from rillet.frontends import registry
 from rillet.frontends.frontend import Frontend, Model
 from rillet.frontends.registry import open_model
+from rillet.support.plugins import Plugins
 from tests.support.affine_frontend import Affine, AffineModel
 
 Install = Callable[..., None]
@@ -30,10 +31,14 @@ def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Install
         folder.mkdir(parents=True)
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
         (folder / "entry_points.txt").write_text(f"[rillet.frontends]\n{name} = {value}\n")
+        forget()
+
+    def forget() -> None:
+        monkeypatch.setattr(registry, "FRONTENDS", Plugins("frontend", Frontend, registry._BUILT_IN))
         registry.frontends.cache_clear()
 
     monkeypatch.syspath_prepend(tmp_path / "site")
-    registry.frontends.cache_clear()
+    forget()
     yield install
     registry.frontends.cache_clear()
 
