@@ -11,7 +11,7 @@ from torch_mlir.dialects import scf
 
 from rillet.dispatch.regions.nodes import host_blocks
 from rillet.ir import Program, builders
-from rillet.ir.rewrite import defining, remap
+from rillet.ir.rewrite import clone_operations, defining
 
 _SCALAR = ("arith", "math", "complex")
 
@@ -33,10 +33,7 @@ def _rewrite(op: ir.Operation) -> None:
     loop = scf.ForOp(builders.index(0), builders.index(1), builders.index(1), [op.operands[1]])
     mapping = {op.operands[1]: loop.inner_iter_args[0]}
     with ir.InsertionPoint(loop.body):
-        for inner in (*needed, op):
-            clone = inner.clone().operation
-            remap(clone, mapping)
-            mapping[inner.results[0]] = clone.results[0]
+        clone_operations((*needed, op), mapping)
         scf.YieldOp([mapping[op.results[0]]])
     op.results[0].replace_all_uses_with(loop.results[0])
     op.erase()

@@ -21,6 +21,7 @@ from rillet.ir.extents import extents
 from rillet.ir.limits import LONGEST_ROW
 from rillet.ir.rewrite import (
     CLEANUP,
+    clone_operations,
     defining,
     erase_dead,
     fused_location,
@@ -168,10 +169,7 @@ class _Outliner:
         block = function.regions[0].blocks.append(*[a.type for a in arguments], arg_locs=locations)
         mapping = dict(zip(arguments, block.arguments, strict=True))
         with ir.InsertionPoint(block):
-            for op in sources:
-                clone = op.clone()
-                remap(clone, mapping)
-                mapping[op.results[0]] = clone.results[0]
+            clone_operations(sources, mapping)
             ends = ir.Operation.create("func.return", operands=list(results))
         # Uses outside first: afterwards the only uses left are those of members and of the terminator.
         members = {*unit, ends}

@@ -1,5 +1,5 @@
-"""Extents of tensors that are already there: an ``int`` where static, else an ``index`` value computed at the insertion
-point.
+"""Extents of tensors that are already there, an ``int`` where static, else an ``index`` value computed at the insertion
+point; and the parameters of ops that only move elements: slices, pads, reshapes.
 """
 
 from __future__ import annotations
@@ -52,6 +52,22 @@ def margins(pad: ir.Operation) -> tuple[list[Extent], list[Extent]]:
     return mixed(pad, "static_low", low), mixed(pad, "static_high", high)
 
 
+def kept_axes(op: ir.Operation) -> list[int]:
+    """The axes of the box of a ``tensor.extract_slice`` or ``tensor.insert_slice`` that the smaller tensor has: where
+    that has fewer, units are dropped from the front on.
+    """
+    smaller = op.results[0] if op.name == "tensor.extract_slice" else op.operands[0]
+    shape = ir.RankedTensorType(smaller.type).shape
+    kept: list[int] = []
+    entries = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
+    if len(entries) == len(shape):
+        return list(range(len(shape)))
+    for axis, size in enumerate(entries):
+        if len(kept) < len(shape) and (size != 1 or shape[len(kept)] == 1):
+            kept.append(axis)
+    return kept
+
+
 def padding_value(pad: ir.Operation) -> ir.Value:
     """The scalar that a ``tensor.pad`` puts around its source."""
     return list(pad.regions[0].blocks[0].operations)[-1].operands[0]
@@ -62,26 +78,73 @@ def reassociation(op: ir.Operation) -> list[list[int]]:
     return [[ir.IntegerAttr(a).value for a in ir.ArrayAttr(g)] for g in ir.ArrayAttr(op.attributes["reassociation"])]
 
 
+class Sizes:
+    """Where extents come from that types do not tell: from ``known``, else from the ops that make the tensors, whose
+    operands are read as they are. Another world's values, and what it knows of extents, come in by a subclass.
+    """
+
+    def __init__(self, known: Known | None = None) -> None:
+        self._known = known or {}
+
+    def extent(self, value: ir.Value, axis: int) -> Extent:
+        """One extent of a tensor."""
+        static = ir.RankedTensorType(value.type).shape[axis]
+        if static != DYNAMIC:
+            return static
+        return self._known[value][axis] if value in self._known else self.derived(value, axis)
+
+    def derived(self, value: ir.Value, axis: int) -> Extent:
+        """A dynamic extent, from the op that makes the tensor."""
+        op = defining(value, *_DERIVED)
+        return self.unknown(value, axis) if op is None else _DERIVED[op.name](op, value, axis, self)
+
+    def scalar(self, operand: Extent) -> Extent:
+        """An operand that an extent depends on; what is known stays as it is."""
+        constant = operand if isinstance(operand, int) else int_constant(operand)
+        return operand if constant is None else constant
+
+    def element(self, shape: ir.Value, position: int) -> Extent:
+        """An element of a tensor of extents."""
+        maker = defining(shape, "tensor.from_elements")
+        if maker is None:
+            return tensor.ExtractOp(shape, [builders.index(position)]).result
+        return self.scalar(maker.operands[position])
+
+    def unknown(self, value: ir.Value, axis: int) -> Extent:
+        """A dynamic extent that nothing tells."""
+        return builders.dim(value, axis)
+
+
 def extents(value: ir.Value, known: Known | None = None) -> list[Extent]:
-    """The extents of ``value``; emits arithmetic for those that are neither static nor already a value."""
-    shape = ir.RankedTensorType(value.type).shape
-    return [extent(value, axis, known) if e == DYNAMIC else e for axis, e in enumerate(shape)]
+    """The extents of ``value``; emits arithmetic for those that are neither static nor already a value. ``known`` has
+    those of values whose definition does not tell them.
+    """
+    return [extent(value, axis, known) for axis in range(ir.RankedTensorType(value.type).rank)]
 
 
 def extent(value: ir.Value, axis: int, known: Known | None = None) -> Extent:
-    """One extent of ``value``. ``known`` has those of values whose definition does not tell them."""
-    static = ir.RankedTensorType(value.type).shape[axis]
-    if static != DYNAMIC:
-        return static
-    if known is not None and value in known:
-        return known[value][axis]
-    op = defining(value)
-    if op is None:
-        return builders.dim(value, axis)
-    derive = _DERIVED.get(op.name)
-    if derive is not None:
-        return derive(op, value, axis, known)
-    return builders.dim(value, axis)
+    """One extent of ``value``."""
+    return Sizes(known).extent(value, axis)
+
+
+def before_loop(value: ir.Value) -> ir.Value | None:
+    """For a tensor that a ``scf.for`` carries (the argument in its body, or its result) and only puts elements into:
+    what it was before the loop, of the same shape. None for any other value.
+    """
+    result = defining(value)
+    loop = value.owner.owner.operation if result is None else result
+    if loop.name != "scf.for":
+        return None
+    number = ir.BlockArgument(value).arg_number - 1 if result is None else ir.OpResult(value).result_number
+    block = loop.regions[0].blocks[0]
+    current: ir.Value | None = list(block.operations)[-1].operands[number]
+    while current is not None and current != block.arguments[1 + number]:
+        maker = defining(current)
+        if maker is None:
+            return None
+        inserts = maker.name in ("tensor.insert", "tensor.insert_slice")
+        current = maker.operands[1] if inserts else before_loop(current)
+    return None if current is None else loop.operands[3 + number]
 
 
 def add(a: Extent, b: Extent) -> Extent:
@@ -109,127 +172,86 @@ def same(a: Extent, b: Extent) -> bool:
     return (isinstance(a, int) == isinstance(b, int)) and a == b
 
 
-def _empty(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
+def _empty(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
     shape = ir.RankedTensorType(value.type).shape
-    return _as_extent(op.operands[sum(e == DYNAMIC for e in shape[:axis])])
+    return sizes.scalar(op.operands[sum(e == DYNAMIC for e in shape[:axis])])
 
 
-def _init(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
+def _splat(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
+    shape = ir.RankedTensorType(value.type).shape
+    return sizes.scalar(op.operands[1 + sum(e == DYNAMIC for e in shape[:axis])])
+
+
+def _init(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
     view = structured(op)
     assert view is not None
-    return extent(view.inits[ir.OpResult(value).result_number], axis, known)
+    return sizes.extent(view.inits[ir.OpResult(value).result_number], axis)
 
 
-def _fill(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
-    return extent(op.operands[1], axis, known)
+def _fill(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
+    return sizes.extent(op.operands[1], axis)
 
 
-def _pad(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
+def _pad(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
     low, high = margins(op)
-    return add(extent(op.operands[0], axis, known), add(low[axis], high[axis]))
+    return add(sizes.extent(op.operands[0], axis), add(sizes.scalar(low[axis]), sizes.scalar(high[axis])))
 
 
-def _concat(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
+def _concat(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
     if ir.IntegerAttr(op.attributes["dim"]).value != axis:
         static = [ir.RankedTensorType(v.type).shape[axis] for v in op.operands]
-        return next((e for e in static if e != DYNAMIC), None) or extent(op.operands[0], axis, known)
+        return next((e for e in static if e != DYNAMIC), None) or sizes.extent(op.operands[0], axis)
     total: Extent = 0
     for operand in op.operands:
-        total = add(total, extent(operand, axis, known))
+        total = add(total, sizes.extent(operand, axis))
     return total
 
 
-def _slice(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
+def _slice(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
     _, entries, _ = box(op)
-    if len(entries) == ir.RankedTensorType(value.type).rank:
-        return entries[axis]
-    kept = [entries[i] for i in kept_axes(op)]
-    return kept[axis]
+    return sizes.scalar(entries[kept_axes(op)[axis]])
 
 
-def kept_axes(op: ir.Operation) -> list[int]:
-    """The source axes that remain in the result of a rank-reducing ``tensor.extract_slice``."""
-    sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
-    shape = list(ir.RankedTensorType(op.results[0].type).shape)
-    drop = len(sizes) - len(shape)
-    kept: list[int] = []
-    for axis, size in enumerate(sizes):
-        matches = len(kept) < len(shape) and shape[len(kept)] == size
-        if size == 1 and drop and not (matches and len(sizes) - axis == len(shape) - len(kept)):
-            drop -= 1
-        else:
-            kept.append(axis)
-    return kept
+def _destination(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
+    return sizes.extent(op.operands[1], axis)
 
 
-def _destination(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
-    return extent(op.operands[1], axis, known)
+def _loop(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
+    before = before_loop(value)
+    return sizes.unknown(value, axis) if before is None else sizes.extent(before, axis)
 
 
-def _loop(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
-    """A carried tensor that the body only inserts elements into keeps its size."""
-    number = ir.OpResult(value).result_number
-    if not _keeps_size(op, number):
-        return builders.dim(value, axis)
-    return extent(op.operands[3 + number], axis, known)
+def _expand(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
+    return sizes.scalar(mixed(op, "static_output_shape", list(op.operands)[1:])[axis])
 
 
-def _keeps_size(op: ir.Operation, number: int) -> bool:
-    block = op.regions[0].blocks[0]
-    current = list(block.operations)[-1].operands[number]
-    while current != block.arguments[1 + number]:
-        owner = defining(current)
-        if owner is None:
-            return False
-        if owner.name == "tensor.insert":
-            current = owner.operands[1]
-        elif owner.name == "scf.for" and _keeps_size(owner, ir.OpResult(current).result_number):
-            current = owner.operands[3 + ir.OpResult(current).result_number]
-        else:
-            return False
-    return True
-
-
-def _expand(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
-    return mixed(op, "static_output_shape", list(op.operands)[1:])[axis]
-
-
-def _collapse(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
+def _collapse(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
     product: Extent = 1
     for number in op.attributes["reassociation"][axis]:
-        product = multiply(product, extent(op.operands[0], ir.IntegerAttr(number).value, known))
+        product = multiply(product, sizes.extent(op.operands[0], ir.IntegerAttr(number).value))
     return product
 
 
-def _cast(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
-    return extent(op.operands[0], axis, known)
+def _cast(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
+    return sizes.extent(op.operands[0], axis)
 
 
-def _reshape(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
-    shape = op.operands[1]
-    maker = defining(shape)
-    if maker is not None and maker.name == "tensor.from_elements":
-        element = maker.operands[axis]
-    else:
-        element = tensor.ExtractOp(shape, [builders.index(axis)]).result
-    if not isinstance(element.type, ir.IndexType):
-        element = arith.IndexCastOp(ir.IndexType.get(), element).result
-    return _as_extent(element)
+def _reshape(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
+    element = sizes.element(op.operands[1], axis)
+    if isinstance(element, int) or isinstance(element.type, ir.IndexType):
+        return element
+    return arith.IndexCastOp(ir.IndexType.get(), element).result
 
 
-def _flow_dims(op: ir.Operation, value: ir.Value, axis: int, known: Known | None) -> Extent:
+def _flow_dims(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
     shape = ir.RankedTensorType(value.type).shape
     first = len(op.operands) - sum(e == DYNAMIC for e in shape)
-    return _as_extent(op.operands[first + sum(e == DYNAMIC for e in shape[:axis])])
-
-
-def _as_extent(value: ir.Value) -> Extent:
-    constant = int_constant(value)
-    return value if constant is None else constant
+    return sizes.scalar(op.operands[first + sum(e == DYNAMIC for e in shape[:axis])])
 
 
 _DERIVED = {
     "tensor.empty": _empty,
+    "tensor.splat": _splat,
     "linalg.generic": _init,
     "linalg.fill": _fill,
     "tensor.pad": _pad,

@@ -21,7 +21,7 @@ def is_window(expr: Expr) -> bool:
 
 def is_interleaved(map_: Map) -> bool:
     """Whether steps of the reduction lie side by side in panels."""
-    return sum(isinstance(e, ir.AffineModExpr) for e in map_) > 1
+    return sum(isinstance(e, ir.AffineModExpr) or turned(e) is not None for e in map_) > 1
 
 
 def packed_axes(map_: Map) -> list[tuple[int, int, int]] | None:

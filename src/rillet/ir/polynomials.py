@@ -19,7 +19,7 @@ from torch_mlir.dialects import arith
 
 from rillet.ir import builders
 from rillet.ir.builders import Extent
-from rillet.ir.extents import extent
+from rillet.ir.extents import before_loop, extent
 from rillet.ir.rewrite import defining, int_constant
 
 Monomial: TypeAlias = tuple[int, ...]  # sorted atom numbers
@@ -171,7 +171,7 @@ class Polynomials:
             return self.of(derived)
         source, axis = inner.operands[0], int_constant(inner.operands[1])
         assert axis is not None  # ``extent`` asks for a number
-        before = _size_before_loop(source)
+        before = before_loop(source)
         if before is not None:
             with ir.InsertionPoint(op), op.location:
                 return self.of(extent(before, axis))
@@ -266,26 +266,6 @@ class Polynomials:
             term = functools.reduce(arith.muli, factors)
             total = term if total is None else arith.addi(total, term)
         return builders.index(0) if total is None else total
-
-
-def _size_before_loop(value: ir.Value) -> ir.Value | None:
-    """For a tensor that a loop carries and only puts elements into, what it was before the loop: of the same shape."""
-    owner = value.owner
-    is_argument = isinstance(owner, ir.Block)
-    loop = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
-    if loop.name != "scf.for":
-        return None
-    number = ir.BlockArgument(value).arg_number - 1 if is_argument else ir.OpResult(value).result_number
-    block = loop.regions[0].blocks[0]
-    argument = block.arguments[1 + number]
-    current: ir.Value | None = list(block.operations)[-1].operands[number]
-    while current is not None and current != argument:
-        maker = defining(current)
-        if maker is None:
-            return None
-        inserts = maker.name in ("tensor.insert", "tensor.insert_slice")
-        current = maker.operands[1] if inserts else _size_before_loop(current)
-    return None if current is None else loop.operands[3 + number]
 
 
 def added(a: Polynomial, b: Polynomial) -> Polynomial:

@@ -48,6 +48,41 @@ def int_constant(value: ir.Value) -> int | None:
     return int(attribute.value) if isinstance(attribute, ir.IntegerAttr) else None
 
 
+def scalar_constant(value: ir.Value) -> ir.Attribute | None:
+    """The constant that a scalar, or each element of a vector or tensor, is; None when it is no such constant."""
+    while (spread := defining(value, "vector.broadcast", "vector.splat")) is not None:
+        value = spread.operands[0]
+    operation = defining(value, "arith.constant")
+    if operation is None:
+        return None
+    attribute = operation.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return attribute.get_splat_value() if attribute.is_splat else None
+    return attribute
+
+
+def float_constant(value: ir.Value) -> float | None:
+    """The float that a scalar, or each element of a vector or tensor, is; None when it is no such constant."""
+    attribute = scalar_constant(value)
+    return float(attribute.value) if isinstance(attribute, ir.FloatAttr) else None
+
+
+def create_like(
+    op: ir.Operation, operands: Sequence[ir.Value], results: Sequence[ir.Type] | None = None, *, regions: int = 0
+) -> ir.Operation:
+    """An operation at the insertion point with the name, attributes and location of ``op``, and its result types where
+    no others are given.
+    """
+    return ir.Operation.create(
+        op.name,
+        results=[r.type for r in op.results] if results is None else list(results),
+        operands=list(operands),
+        attributes=dict(op.attributes.items()),
+        regions=regions,
+        loc=op.location,
+    )
+
+
 def has_uses(op: ir.Operation) -> bool:
     return any(next(iter(r.uses), None) is not None for r in op.results)
 

@@ -17,7 +17,7 @@ from rillet.errors import CompileError
 from rillet.ir import Program, dtypes
 from rillet.ir.attributes import DIMS, DTYPE, NAME
 from rillet.ir.kernels import declarations
-from rillet.ir.rewrite import int_constant
+from rillet.ir.rewrite import create_like, int_constant
 from rillet.schedule import host
 from rillet.schedule.carried import carried
 from rillet.schedule.checks import Checks
@@ -141,11 +141,8 @@ class _Converter:
         elif len(op.regions) or any(isinstance(v.type, ir.RankedTensorType) for v in op.operands):
             self._control(op)
         else:
-            clone = op.clone()
-            for i, operand in enumerate(op.operands):
-                clone.operands[i] = self.scalars[operand]
-            for old, new in zip(op.results, clone.results, strict=True):
-                self.scalars[old] = new
+            clone = create_like(op, [self.scalars[operand] for operand in op.operands])
+            self.scalars.update(zip(op.results, clone.results, strict=True))
 
     def _control(self, op: ir.Operation) -> None:
         """A control flow op or terminator: tensors are flattened to a resource and their extents."""

@@ -15,6 +15,7 @@ from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, is_uniform, to_vector
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast
+from rillet.ir.rewrite import create_like
 from rillet.ir.structured import Structured
 
 # Reads element ``coordinates`` of a tensor that the body captures; the tensor is a value of the kernel.
@@ -86,21 +87,12 @@ class _Inliner:
         if is_vector:
             operands = [broadcast(o, self.lanes) for o in operands]
         results = [ir.VectorType.get([self.lanes], r.type) if is_vector else r.type for r in op.results]
-        clone = ir.Operation.create(
-            op.name, results=results, operands=operands, attributes=dict(op.attributes.items()), loc=op.location
-        )
+        clone = create_like(op, operands, results)
         self.values.update(zip(op.results, clone.results, strict=True))
 
     def _structured(self, op: ir.Operation) -> None:
         """Clone an op with regions (``scf.if``/``for``/``while``) on scalars."""
-        clone = ir.Operation.create(
-            op.name,
-            results=[r.type for r in op.results],
-            operands=[self.value(o) for o in op.operands],
-            attributes=dict(op.attributes.items()),
-            regions=len(op.regions),
-            loc=op.location,
-        )
+        clone = create_like(op, [self.value(o) for o in op.operands], regions=len(op.regions))
         for source, target in zip(op.regions, clone.regions, strict=True):
             for block in source.blocks:
                 arguments = [a.type for a in block.arguments]
@@ -109,11 +101,5 @@ class _Inliner:
                 with ir.InsertionPoint(copy):
                     yielded = self.block(block)
                     terminator = list(block.operations)[-1].operation
-                    ir.Operation.create(
-                        terminator.name,
-                        results=[],
-                        operands=yielded,
-                        attributes=dict(terminator.attributes.items()),
-                        loc=terminator.location,
-                    )
+                    create_like(terminator, yielded)
         self.values.update(zip(op.results, clone.results, strict=True))

@@ -17,7 +17,7 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast, constant
 from rillet.codegen.index import Index
 from rillet.errors import CompileError
-from rillet.ir.extents import reassociation
+from rillet.ir.extents import kept_axes, reassociation
 
 
 class Elements(Protocol):
@@ -85,8 +85,8 @@ def _from_elements(elements: Elements, op: ir.Operation, c: list[Coordinate]) ->
 
 
 def _extract_slice(elements: Elements, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
-    offsets, sizes, strides = views.slice_parameters(elements.kernel, op)
-    kept = views.kept_axes(ir.RankedTensorType(op.operands[0].type).rank, sizes, c, op.results[0].type)
+    offsets, _, strides = views.box(elements.kernel, op)
+    kept = kept_axes(op)
     source: list[Coordinate] = []
     position = iter(c)
     for axis, (offset, stride) in enumerate(zip(offsets, strides, strict=True)):
@@ -96,9 +96,7 @@ def _extract_slice(elements: Elements, op: ir.Operation, c: list[Coordinate]) ->
 
 
 def _insert_slice(elements: Elements, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
-    offsets, sizes, strides = views.slice_parameters(elements.kernel, op)
-    source_type = ir.RankedTensorType(op.operands[0].type)
-    kept = views.kept_axes(len(c), sizes, range(source_type.rank), source_type)
+    offsets, sizes, strides = views.box(elements.kernel, op)
     moving = [a for a in range(len(c)) if not is_uniform(c[a])]
     moving_extents = zip(moving, _extents(elements, op, moving), strict=True)
     if any(not _is_full(offsets[a], sizes[a], strides[a], e) for a, e in moving_extents):
@@ -117,15 +115,15 @@ def _insert_slice(elements: Elements, op: ir.Operation, c: list[Coordinate]) -> 
             ).result
             inside = _and(inside, exact)
         where.append(index.floordiv(relative, strides[a]))
-    source = [where[a] for a in range(len(c)) if a in kept]
+    source = [where[a] for a in kept_axes(op)]
     if inside is None:
         return elements.at(op.operands[0], source)
     return _choose(elements, inside, lambda e: e.at(op.operands[0], source), lambda e: e.at(op.operands[1], c), op)
 
 
 def _pad(elements: Elements, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
-    fill = views.pad_value(elements.kernel, op)
-    low, _ = views.pad_amounts(elements.kernel, op)
+    fill = views.padding_value(elements.kernel, op)
+    low, _ = views.margins(elements.kernel, op)
     extents = elements.kernel.extents(op.operands[0])
     padded = elements.kernel.extents(op.results[0])
     part, along = elements.parts.get(op, (None, None))

@@ -49,9 +49,9 @@ class Writer:
                     reshaped = reshape_memref(buffer.memref, kernel.extents(output.value))
                     buffer = Buffer.whole(reshaped, port.type.element_type)
             elif output.is_padded:
-                low, _ = views.pad_amounts(kernel, output.frame)
+                low, _ = views.margins(kernel, output.frame)
             else:
-                low, _, _ = views.slice_parameters(kernel, output.frame)
+                low, _, _ = views.box(kernel, output.frame)
             self._targets.append((output, buffer, low))
 
     def store(self, evaluator: Evaluator, at: Sequence[Coordinate]) -> None:
@@ -87,8 +87,8 @@ class Writer:
         kernel = self.kernel
         extents = kernel.extents(pad.results[0])
         source = kernel.extents(pad.operands[0])
-        _, high = views.pad_amounts(kernel, pad)
-        value = views.pad_value(kernel, pad)
+        _, high = views.margins(kernel, pad)
+        value = views.padding_value(kernel, pad)
         flat = reshape_memref(buffer.memref, [index.product(extents)])
         target = Buffer.whole(flat, buffer.element)
         lanes = max(1, kernel.vector_bits // (8 * _bytes(buffer)))

@@ -1,76 +1,75 @@
-"""Extents of the kernel's inner tensors, derived from the ops that make them."""
+"""Extents of a kernel's tensors as values of the code that is built."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from torch_mlir import ir
-from torch_mlir.dialects import arith
 
-from rillet.codegen import index
-from rillet.codegen.emit import views
-from rillet.codegen.emit.views import Scalars
 from rillet.codegen.index import Index
+from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.errors import CompileError
-from rillet.ir.extents import reassociation
-from rillet.ir.rewrite import defining
-from rillet.ir.structured import DYNAMIC
+from rillet.ir.builders import Extent
+from rillet.ir.extents import Sizes
+from rillet.ir.rewrite import defining, is_defined_by
+from rillet.ir.structured import DYNAMIC, Structured
 
 
-def extents_of(kernel: Scalars, value: ir.Value) -> list[Index]:
-    """The extents of a tensor that an op computes. Raises ``CompileError`` for an op that does not say its shape."""
-    op = defining(value)
-    if op is None:
-        raise CompileError(f"kernel @{kernel.function.name}: a loop-carried tensor must have static extents")
-    shape = list(ir.RankedTensorType(value.type).shape)
-    if op.name in ("tensor.empty", "tensor.splat"):
-        dynamic_sizes = iter(list(op.operands)[1 if op.name == "tensor.splat" else 0 :])
-        return [kernel.scalar(next(dynamic_sizes)) if s == DYNAMIC else s for s in shape]
-    if op.name in ("linalg.generic", "linalg.fill"):
-        results = len(op.results)
-        number = ir.OpResult(value).result_number
-        return kernel.extents(list(op.operands)[len(op.operands) - results + number])
-    if op.name == "tensor.cast":
-        return kernel.extents(op.operands[0])
-    if op.name == "tensor.insert_slice":
-        return kernel.extents(op.operands[1])
-    if op.name == "tensor.insert":
-        return kernel.extents(op.operands[1])
-    if op.name == "tensor.extract_slice":
-        _, sizes, _ = views.slice_parameters(kernel, op)
-        kept = views.kept_axes(len(sizes), sizes, shape, value.type)
-        return [s for axis, s in enumerate(sizes) if axis in kept]
-    if op.name == "tensor.pad":
-        low, high = views.pad_amounts(kernel, op)
-        source = kernel.extents(op.operands[0])
-        return [index.add(index.add(lo, s), hi) for lo, s, hi in zip(low, source, high, strict=True)]
-    if op.name == "tensor.concat":
-        axis = ir.IntegerAttr(op.attributes["dim"]).value
-        extents = kernel.extents(op.operands[0])
-        for operand in list(op.operands)[1:]:
-            extents[axis] = index.add(extents[axis], kernel.extents(operand)[axis])
-        return extents
-    if op.name == "tensor.expand_shape":
-        return views.mixed(
-            kernel, list(ir.DenseI64ArrayAttr(op.attributes["static_output_shape"])), list(op.operands)[1:]
-        )
-    if op.name == "tensor.collapse_shape":
-        source = kernel.extents(op.operands[0])
-        return [index.product([source[a] for a in group]) for group in reassociation(op)]
-    if op.name == "tensor.reshape":
-        return _reshape_extents(kernel, op, shape)
-    raise CompileError(f"kernel @{kernel.function.name}: the extents of {op.name}'s result are not known")
+class Scalars(Protocol):
+    """The code that is being built, as far as it has a function's scalars: a ``KernelBuilder``."""
+
+    function: KernelFunction
+
+    def scalar(self, value: ir.Value) -> ir.Value:
+        """A scalar of the function as a value of the code."""
+        ...
+
+    def dims(self, value: ir.Value) -> list[Index] | None:
+        """The extents of an argument or result of the function; None of any other tensor."""
+        ...
 
 
-def _reshape_extents(kernel: Scalars, op: ir.Operation, shape: list[int]) -> list[Index]:
-    source = op.operands[1].owner
-    if isinstance(source, ir.Block) or source.operation.name != "tensor.from_elements":
-        raise CompileError(f"kernel @{kernel.function.name}: tensor.reshape needs its shape as tensor.from_elements")
-    sizes: list[Index] = []
-    for extent, operand in zip(shape, source.operation.operands, strict=True):
-        if extent != DYNAMIC:
-            sizes.append(extent)
-            continue
-        scalar = kernel.scalar(operand)
-        if not isinstance(scalar.type, ir.IndexType):
-            scalar = arith.IndexCastOp(ir.IndexType.get(), scalar).result
-        sizes.append(scalar)
-    return sizes
+def loop_sizes(kernel: Scalars, view: Structured) -> list[Index]:
+    """The extent of each loop, read off the first operand axis that the loop runs over alone where it is not static.
+    Raises ``CompileError`` for a loop that runs over no axis.
+    """
+    sizes: list[Index | None] = [None if e == DYNAMIC else e for e in view.extents]
+    for operand, map_ in view.operands:
+        for axis, expr in enumerate(map_):
+            if isinstance(expr, int) and sizes[expr] is None:
+                sizes[expr] = KernelSizes(kernel).extent(operand, axis)
+    known = [e for e in sizes if e is not None]
+    if len(known) < view.loops:
+        raise CompileError(f"kernel @{kernel.function.name}: a loop's extent is not an axis of any operand")
+    return known
+
+
+class KernelSizes(Sizes):
+    """Extents of a kernel's tensors. Raises ``CompileError`` for a tensor whose op does not say its shape."""
+
+    def __init__(self, kernel: Scalars) -> None:
+        super().__init__()
+        self._kernel = kernel
+
+    def derived(self, value: ir.Value, axis: int) -> Extent:
+        """From the function's scalars, where it is an argument or result."""
+        dims = self._kernel.dims(value)
+        return super().derived(value, axis) if dims is None else dims[axis]
+
+    def scalar(self, operand: Extent) -> Extent:
+        """A scalar of the function as a value of the code."""
+        known = super().scalar(operand)
+        return known if isinstance(known, int) else self._kernel.scalar(known)
+
+    def element(self, shape: ir.Value, position: int) -> Extent:
+        """Code has no tensors of extents."""
+        if not is_defined_by(shape, "tensor.from_elements"):
+            name = self._kernel.function.name
+            raise CompileError(f"kernel @{name}: tensor.reshape needs its shape as tensor.from_elements")
+        return super().element(shape, position)
+
+    def unknown(self, value: ir.Value, axis: int) -> Extent:
+        """Code reads nothing of a tensor but its elements."""
+        op = defining(value)
+        what = "a loop-carried tensor" if op is None else f"the result of {op.name}"
+        raise CompileError(f"kernel @{self._kernel.function.name}: {what} must have static extents")

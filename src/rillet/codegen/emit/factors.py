@@ -10,7 +10,7 @@ from torch_mlir.dialects import arith
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast, constant
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
-from rillet.ir.rewrite import defining
+from rillet.ir.rewrite import create_like, defining
 from rillet.ir.shared_bytes import shared_byte
 from rillet.ir.structured import Structured
 
@@ -35,10 +35,7 @@ def factor(
     if vectors:
         values = [broadcast(o, lanes) for o in values]
     type_ = ir.VectorType.get([lanes], value.type) if vectors else value.type
-    attributes = dict(owner.attributes.items())
-    return ir.Operation.create(
-        owner.name, results=[type_], operands=values, attributes=attributes, loc=owner.location
-    ).results[0]
+    return create_like(owner, values, [type_]).results[0]
 
 
 def _from_32_bits(value: ir.Value, element: ir.Type) -> ir.Value:

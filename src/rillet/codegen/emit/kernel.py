@@ -15,7 +15,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, memref, scf
 
 from rillet.codegen import index
-from rillet.codegen.emit.extents import extents_of
+from rillet.codegen.emit.extents import KernelSizes
 from rillet.codegen.emit.memory import Buffer, reshape_memref
 from rillet.codegen.emit.storage import storage_type, stored_constant
 from rillet.codegen.index import Index
@@ -23,7 +23,8 @@ from rillet.codegen.knobs import Choice
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.errors import CompileError
 from rillet.ir.dtypes import storage_bytes
-from rillet.ir.rewrite import defining
+from rillet.ir.rewrite import create_like, defining
+from rillet.ir.structured import DYNAMIC
 from rillet.targets import Target
 
 _ALIGNMENT = 64
@@ -161,30 +162,18 @@ class KernelBuilder:
         if operation is None:
             raise CompileError(f"kernel @{self.function.name}: a scalar does not come from the function's arguments")
         operands = [self.scalar(o) for o in operation.operands]
-        clone = ir.Operation.create(
-            operation.name,
-            results=[r.type for r in operation.results],
-            operands=operands,
-            attributes=dict(operation.attributes.items()),
-            loc=operation.location,
-        )
+        clone = create_like(operation, operands)
         return clone.results[ir.OpResult(value).result_number]
 
     def extents(self, value: ir.Value) -> list[Index]:
         """The extents of a tensor of the kernel: ``int`` where static, ``index`` values where not."""
-        type_ = ir.RankedTensorType(value.type)
-        if type_.has_static_shape:
-            return list(type_.shape)
+        sizes = KernelSizes(self)
+        return [sizes.extent(value, axis) for axis in range(ir.RankedTensorType(value.type).rank)]
+
+    def dims(self, value: ir.Value) -> list[Index] | None:
+        """The extents of an argument or result of the kernel; None of any other tensor."""
         port = self._ports.get(value)
-        if port is not None:
-            dims = iter(port.dims)
-            arguments = self.function.block.arguments
-            return [
-                self.scalar(arguments[next(dims)]) if type_.is_dynamic_dim(i) else type_.shape[i]
-                for i in range(type_.rank)
-            ]
-        derived = extents_of(self, value)
-        return [e if type_.is_dynamic_dim(i) else type_.shape[i] for i, e in enumerate(derived)]
+        return None if port is None else self._port_extents(port)
 
     # --- loops and memory --------------------------------------------------------------------------------------------
 
@@ -306,12 +295,8 @@ class KernelBuilder:
         self._memrefs[port.binding] = reshape_memref(base, self._port_extents(port))
 
     def _port_extents(self, port: Port) -> list[Index]:
-        dims = iter(port.dims)
-        arguments = self.function.block.arguments
-        return [
-            self.scalar(arguments[next(dims)]) if port.type.is_dynamic_dim(i) else port.type.shape[i]
-            for i in range(port.type.rank)
-        ]
+        numbers, arguments = iter(port.dims), self.function.block.arguments
+        return [e if e != DYNAMIC else self.scalar(arguments[next(numbers)]) for e in port.type.shape]
 
 
 def _i32() -> ir.Type:

@@ -20,8 +20,9 @@ from rillet.codegen.math import (
     trigonometric,
 )
 from rillet.codegen.math.arithmetic import Arithmetic
-from rillet.codegen.math.expression import E, known_constant
+from rillet.codegen.math.expression import E
 from rillet.codegen.recognize.softmax import NONPOSITIVE, SCALED
+from rillet.ir.rewrite import float_constant
 
 Formula = Callable[..., E]
 
@@ -145,7 +146,7 @@ def _powf_by_constant(op: ir.Operation, operands: list[E]) -> ir.Value | None:
     """x^2 and x^3 by multiplication (one rounding each, at most 1 ULP), x^1 as x."""
     if op.name != "math.powf":
         return None
-    exponent = known_constant(op.operands[1])
+    exponent = float_constant(op.operands[1])
     x = operands[0]
     powers = {1.0: lambda: x, 2.0: lambda: x * x, 3.0: lambda: x * x * x}
     return powers[exponent]().value if exponent in powers else None

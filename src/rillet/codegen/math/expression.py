@@ -11,7 +11,6 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, math, vector
 
 from rillet.codegen.math.arithmetic import Arithmetic
-from rillet.ir.rewrite import defining, is_defined_by
 
 Operand = Union["E", int, float]
 
@@ -261,18 +260,3 @@ def only_user(op: ir.Operation, name: str) -> ir.Operation | None:
         return None
     user = uses[0].owner.operation
     return user if user.name == name else None
-
-
-def known_constant(value: ir.Value) -> float | None:
-    """The float that a scalar or every lane of a vector is known to be."""
-    while is_defined_by(value, "vector.broadcast"):
-        value = value.owner.operation.operands[0]
-    owner = defining(value, "arith.constant")
-    if owner is None:
-        return None
-    attribute = owner.attributes["value"]
-    if isinstance(attribute, ir.DenseElementsAttr):
-        if not attribute.is_splat:
-            return None
-        attribute = attribute.get_splat_value()
-    return ir.FloatAttr(attribute).value if isinstance(attribute, ir.FloatAttr) else None

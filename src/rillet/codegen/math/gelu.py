@@ -11,8 +11,8 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.codegen.math.arithmetic import Arithmetic
-from rillet.codegen.math.expression import E, known_constant, only_user
-from rillet.ir.rewrite import is_defined_by
+from rillet.codegen.math.expression import E, only_user
+from rillet.ir.rewrite import float_constant, is_defined_by
 
 _NUMERATOR = (18.041601, 422.1698, 7988.313, 53831.145)
 _DENOMINATOR = (118.97055, 1744.3917, 21037.533, 134934.64)  # behind a leading 1
@@ -61,7 +61,7 @@ def half_erf(y: E) -> E:
 def _times_sqrt_2(z: ir.Value, arithmetic: Arithmetic) -> E:
     """``z sqrt 2``: the y of ``z = y sqrt(1/2)`` or ``z = y / sqrt 2``, else a product."""
     y = _other_factor(z, _SQRT_2 / 2)
-    if y is None and is_defined_by(z, "arith.divf") and _is_about(known_constant(z.owner.operands[1]), _SQRT_2):
+    if y is None and is_defined_by(z, "arith.divf") and _is_about(float_constant(z.owner.operands[1]), _SQRT_2):
         y = z.owner.operands[0]
     return E(z, arithmetic) * _SQRT_2 if y is None else E(y, arithmetic)
 
@@ -71,7 +71,7 @@ def _other_factor(value: ir.Value, number: float) -> ir.Value | None:
     if not is_defined_by(value, "arith.mulf"):
         return None
     a, b = value.owner.operands
-    return next((x for x, c in ((a, b), (b, a)) if _is_about(known_constant(c), number)), None)
+    return next((x for x, c in ((a, b), (b, a)) if _is_about(float_constant(c), number)), None)
 
 
 def _is_about(constant: float | None, number: float) -> bool:
@@ -80,4 +80,4 @@ def _is_about(constant: float | None, number: float) -> bool:
 
 
 def _constants(op: ir.Operation) -> list[float | None]:
-    return [known_constant(v) for v in op.operands]
+    return [float_constant(v) for v in op.operands]

@@ -9,7 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.codegen.math.expression import E
-from rillet.ir.rewrite import defining
+from rillet.ir.rewrite import scalar_constant
 
 
 def divide_signed(n: E, d: E) -> E:
@@ -68,12 +68,5 @@ def _signed_divisor(d: E) -> tuple[E, E]:
 
 def is_safe(op: ir.Operation) -> bool:
     """True for a divisor that is a constant other than 0 and -1: the instruction cannot trap."""
-    owner = defining(op.operands[1], "arith.constant")
-    if owner is None:
-        return False
-    attribute = owner.attributes["value"]
-    if isinstance(attribute, ir.DenseElementsAttr):
-        if not attribute.is_splat:
-            return False
-        attribute = attribute.get_splat_value()
-    return ir.IntegerAttr(attribute).value not in (0, -1)
+    divisor = scalar_constant(op.operands[1])
+    return divisor is not None and ir.IntegerAttr(divisor).value not in (0, -1)

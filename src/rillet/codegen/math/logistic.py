@@ -11,17 +11,17 @@ from torch_mlir import ir
 
 from rillet.codegen.math.arithmetic import Arithmetic
 from rillet.codegen.math.exponential import FORMATS, power_of_two, reduced_expm1
-from rillet.codegen.math.expression import E, known_constant, only_user
-from rillet.ir.rewrite import is_defined_by
+from rillet.codegen.math.expression import E, only_user
+from rillet.ir.rewrite import float_constant, is_defined_by
 
 
 def fuse(exp: ir.Operation, arithmetic: Arithmetic) -> None:
     """Replace the quotient ``1 / (1 + e^z)`` that alone reads this ``math.exp``, if there is one."""
     total = only_user(exp, "arith.addf")
-    if total is None or 1.0 not in map(known_constant, total.operands):
+    if total is None or 1.0 not in map(float_constant, total.operands):
         return
     quotient = only_user(total, "arith.divf")
-    if quotient is None or known_constant(quotient.operands[0]) != 1.0:
+    if quotient is None or float_constant(quotient.operands[0]) != 1.0:
         return
     with ir.InsertionPoint(quotient), quotient.location:
         result = logistic(_negated(exp.operands[0], arithmetic))

@@ -10,11 +10,11 @@ from torch_mlir import ir
 
 from rillet.codegen import index
 from rillet.codegen.cpu.chain.plan import ContractionStage, Plan, RowStage, choice, make_plan
-from rillet.codegen.cpu.contraction.plan import loop_sizes
 from rillet.codegen.cpu.contraction.strategy import Workgroup
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.rowwise import strategy as rowwise
 from rillet.codegen.emit.blocks import Span, workgroup_span
+from rillet.codegen.emit.extents import loop_sizes
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer, reshape_memref
 from rillet.codegen.index import Index
@@ -51,7 +51,7 @@ def _sizes(kernel: KernelBuilder, plan: Plan) -> list[Index]:
     """The extents of the chain's loops."""
     first = plan.stages[0]
     assert isinstance(first, ContractionStage)
-    sizes = loop_sizes(kernel, first.plan.contraction)
+    sizes = loop_sizes(kernel, first.plan.contraction.root)
     return [sizes[n] for n in (*first.fixed, first.rows) if n is not None]
 
 
@@ -103,5 +103,5 @@ def _emit_stage(
     batch = {n: c for n, c in zip(stage.fixed, at, strict=True) if n is not None}
     blocks = dataclasses.replace(stage.plan.blocks, rows=plan.rows)
     group = Workgroup(kernel, dataclasses.replace(stage.plan, blocks=blocks))
-    columns = loop_sizes(kernel, stage.plan.contraction)[stage.plan.contraction.n]
+    columns = loop_sizes(kernel, stage.plan.contraction.root)[stage.plan.contraction.n]
     group.block(batch, span, (0, columns))

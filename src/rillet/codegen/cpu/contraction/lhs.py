@@ -33,7 +33,7 @@ class LhsRows:
     ``panel`` is where `copy` puts a row tile, None where rows are read in place.
     """
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan, lhs: Bound, sizes: dict[int, Index]):
+    def __init__(self, kernel: KernelBuilder, plan: Plan, lhs: Bound, sizes: Sequence[Index]):
         """``sizes``: the extent of each root loop. Create it at the start of the kernel's body."""
         self.kernel = kernel
         self.plan = plan

@@ -21,7 +21,7 @@ from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu import cost_model
 from rillet.codegen.cpu.contraction import microkernel
 from rillet.codegen.cpu.contraction.lhs import Batch, LhsRows, coordinates
-from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, element, guess, loop_sizes, merge
+from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, element, guess, merge
 from rillet.codegen.cpu.cost_model import Blocks
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit import epilogue, memory
@@ -30,6 +30,7 @@ from rillet.codegen.emit.addresses import bind_argument
 from rillet.codegen.emit.blocks import Span, Tile, column_masks, each, each_column_tile, each_row_tile, workgroup_span
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.epilogue import Writer
+from rillet.codegen.emit.extents import loop_sizes
 from rillet.codegen.emit.factors import convert, factor
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast
@@ -142,7 +143,7 @@ class NarrowWorkgroup:
         self.c = c
         self.lanes = plan.tile.lanes
         self.columns = plan.tile.vectors
-        self.sizes = loop_sizes(kernel, c)
+        self.sizes = loop_sizes(kernel, c.root)
         self.rhs = bind_argument(kernel, c.rhs)
         self.lhs = LhsRows(kernel, plan, bind_argument(kernel, c.lhs), self.sizes)
         self.writer = Writer(kernel, plan.epilogue)

@@ -15,6 +15,7 @@ from rillet.codegen.cpu.cost_model import Blocks
 from rillet.codegen.cpu.dot_products import DotProducts, products_of
 from rillet.codegen.cpu.machine import CpuTarget, with_integer_sums
 from rillet.codegen.emit.blocks import Tile
+from rillet.codegen.emit.extents import loop_sizes
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 from rillet.codegen.knobs import Choice, Knobs
@@ -410,7 +411,7 @@ def element(contraction: LinearContraction, number: int) -> ir.Type:
 
 def grid(kernel: KernelBuilder, plan: Plan) -> list[Index]:
     """The workgroup grid: column blocks, row blocks, batch blocks."""
-    sizes = loop_sizes(kernel, plan.contraction)
+    sizes = loop_sizes(kernel, plan.contraction.root)
     batches = index.product([axis_size(a, sizes) for a in plan.batch_axes])
     rows = index.product([axis_size(a, sizes) for a in plan.m_axes])
     columns = sizes[plan.contraction.n]
@@ -421,17 +422,6 @@ def grid(kernel: KernelBuilder, plan: Plan) -> list[Index]:
     ]
 
 
-def loop_sizes(kernel: KernelBuilder, contraction: LinearContraction) -> dict[int, Index]:
-    """The extent of each root loop as an ``Index`` at the current insertion point."""
-    root = contraction.root
-    sizes: dict[int, Index] = {n: e for n, e in enumerate(root.extents) if e != DYNAMIC}
-    for operand, map_ in root.operands:
-        for axis, expr in enumerate(map_):
-            if isinstance(expr, int) and expr not in sizes:
-                sizes[expr] = kernel.extents(operand)[axis]
-    return sizes
-
-
-def axis_size(axis: Axis, sizes: dict[int, Index]) -> Index:
+def axis_size(axis: Axis, sizes: Sequence[Index]) -> Index:
     """The number of iterations of an axis."""
     return index.product([sizes[n] for n in axis.loops])

@@ -15,10 +15,11 @@ from torch_mlir.dialects import arith
 
 from rillet.codegen import index
 from rillet.codegen.cpu.contraction.narrow import NarrowPlan, NarrowWorkgroup, narrow_plan
-from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, choice, grid, loop_sizes, make_plan
+from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, choice, grid, make_plan
 from rillet.codegen.cpu.contraction.tile import TileEmitter
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.blocks import Segment, Span, each, each_column_tile, each_row_tile, workgroup_span
+from rillet.codegen.emit.extents import loop_sizes
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
@@ -49,7 +50,7 @@ class ContractionStrategy:
             if not plan.few:
                 Workgroup(kernel, plan).emit()
                 return
-            sizes = loop_sizes(kernel, plan.contraction)
+            sizes = loop_sizes(kernel, plan.contraction.root)
             rows = index.value(index.product([axis_size(a, sizes) for a in plan.m_axes]))
             least = 0
             for most, variant in (*plan.few, (None, plan)):

@@ -17,7 +17,7 @@ from rillet.codegen.cpu.contraction.computed_rhs import Weights
 from rillet.codegen.cpu.contraction.groups import GroupReducer
 from rillet.codegen.cpu.contraction.lhs import Batch, LhsRows, coordinates
 from rillet.codegen.cpu.contraction.packing import pack_panel
-from rillet.codegen.cpu.contraction.plan import Plan, element, guess, loop_sizes
+from rillet.codegen.cpu.contraction.plan import Plan, element, guess
 from rillet.codegen.cpu.dot_products import pairs as pair_products
 from rillet.codegen.emit import epilogue, memory
 from rillet.codegen.emit.accumulators import sum_of
@@ -25,6 +25,7 @@ from rillet.codegen.emit.addresses import bind_argument
 from rillet.codegen.emit.blocks import Segment, Span, Tile, column_masks
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.epilogue import Writer
+from rillet.codegen.emit.extents import loop_sizes
 from rillet.codegen.emit.factors import convert, factor, widen
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import any_of
@@ -45,7 +46,7 @@ class TileEmitter:
         self.plan = plan
         self.c = c
         self.lanes = plan.tile.lanes
-        self.sizes = loop_sizes(kernel, c)
+        self.sizes = loop_sizes(kernel, c.root)
         self.rhs = bind_argument(kernel, c.rhs)
         self.lhs = LhsRows(kernel, plan, bind_argument(kernel, c.lhs), self.sizes)
         self.weights = Weights(kernel, plan, self.rhs) if plan.computes else None

@@ -14,7 +14,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rillet.codegen.cpu.machine import CpuTarget
-from rillet.ir.rewrite import defining
+from rillet.ir.rewrite import float_constant, scalar_constant
 
 _OPS = {"arith.maximumf": arith.CmpFPredicate.OLE, "arith.minimumf": arith.CmpFPredicate.OGE}
 
@@ -42,28 +42,11 @@ def run(module: ir.Module, target: CpuTarget) -> None:
 
 
 def is_constant(value: ir.Value) -> bool:
-    """Whether the value, or each element of it, is a constant."""
-    return _constant(value) is not None
-
-
-def constant_number(value: ir.Value) -> float | None:
-    """The float that a value, or each element of it, is; None when it is no such constant."""
-    attribute = _constant(value)
-    if isinstance(attribute, ir.DenseElementsAttr):
-        attribute = attribute.get_splat_value() if attribute.is_splat else None
-    return float(attribute.value) if isinstance(attribute, ir.FloatAttr) else None
+    """Whether the value, or each element of it, is one constant."""
+    return scalar_constant(value) is not None
 
 
 def is_nan(value: ir.Value) -> bool:
     """Whether a constant may be NaN."""
-    number = constant_number(value)
+    number = float_constant(value)
     return number is None or number != number
-
-
-def _constant(value: ir.Value) -> ir.Attribute | None:
-    op = defining(value)
-    if op is None:
-        return None
-    if op.name in ("vector.broadcast", "vector.splat"):
-        return _constant(op.operands[0])
-    return op.attributes["value"] if op.name == "arith.constant" else None

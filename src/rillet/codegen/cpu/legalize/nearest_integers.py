@@ -16,10 +16,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.cpu import intrinsics
-from rillet.codegen.cpu.legalize.clamps import constant_number
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.values import constant
-from rillet.ir.rewrite import defining
+from rillet.ir.rewrite import defining, float_constant
 
 _LANES = 4  # of an MVE register
 _LARGEST = 2**24  # integers up to here are floats
@@ -148,7 +147,7 @@ def _with_integer(op: ir.Operation) -> tuple[ir.Value, int] | None:
     if len(op.operands) != 2:
         return None
     for value, other in (tuple(op.operands), tuple(reversed(list(op.operands)))):
-        number = constant_number(other)
+        number = float_constant(other)
         if number is not None and abs(number) <= _LARGEST and number == int(number):
             return value, int(number)
     return None

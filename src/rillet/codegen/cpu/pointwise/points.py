@@ -5,8 +5,8 @@ from __future__ import annotations
 from rillet.codegen import coordinates as coords
 from rillet.codegen.coordinates import Coordinate
 from rillet.codegen.cpu.pointwise.plan import Group
+from rillet.codegen.emit import views
 from rillet.codegen.emit.elements import Evaluator
-from rillet.codegen.emit.views import slice_parameters
 
 
 def store_point(evaluator: Evaluator, group: Group, where: list[Coordinate]) -> None:
@@ -15,6 +15,6 @@ def store_point(evaluator: Evaluator, group: Group, where: list[Coordinate]) -> 
     for number, into, value in zip(group.numbers, group.insertions, values, strict=True):
         place = where
         if into is not None:
-            offsets, _, _ = slice_parameters(evaluator.kernel, into)
+            offsets, _, _ = views.box(evaluator.kernel, into)
             place = [coords.add(c, o, evaluator.lanes) for c, o in zip(where, offsets, strict=True)]
         evaluator.store(evaluator.result(number), place, value)

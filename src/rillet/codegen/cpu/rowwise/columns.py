@@ -16,10 +16,11 @@ from rillet.codegen import coordinates as coords
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.rowwise.plan import Plan
-from rillet.codegen.cpu.rowwise.reduction import Reduction, Row, Scratch, is_unit, loop_extents, with_coordinate
+from rillet.codegen.cpu.rowwise.reduction import Reduction, Row, Scratch, is_unit, with_coordinate
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.accumulators import combiners_of
 from rillet.codegen.emit.elements import Evaluator
+from rillet.codegen.emit.extents import loop_sizes
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.emit.vector_loop import tail_mask
@@ -66,7 +67,7 @@ class Columns:
     def _reduce(self, generic: Structured, number: int) -> None:
         buffers = [self._accumulators(value) for value in generic.results]
         combiners = combiners_of(generic)
-        (loop,) = [n for n in generic.reduction_loops if not is_unit(loop_extents(self._kernel, generic)[n])]
+        (loop,) = [n for n in generic.reduction_loops if not is_unit(loop_sizes(self._kernel, generic)[n])]
 
         def start(row: Row) -> None:
             reduction = Reduction(self._kernel, self._plan, row, generic, number)
@@ -88,7 +89,7 @@ class Columns:
             self._store(row, generic, buffers, reduction.where, after)
 
         self._over_vectors(start)
-        self._over_bands(loop_extents(self._kernel, generic)[loop], accumulate)
+        self._over_bands(loop_sizes(self._kernel, generic)[loop], accumulate)
         self._known.update(zip(generic.results, buffers, strict=True))
 
     def _store_result(self, number: int) -> None:

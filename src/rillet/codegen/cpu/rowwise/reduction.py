@@ -13,13 +13,14 @@ from rillet.codegen.cpu.caches import read_ahead
 from rillet.codegen.cpu.rowwise.plan import Plan
 from rillet.codegen.emit.accumulators import Combiner, combiners_of, fast_extremum, sum_in_parts
 from rillet.codegen.emit.elements import Evaluator
+from rillet.codegen.emit.extents import loop_sizes
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
 from rillet.codegen.emit.vector_loop import Shape, reduction_loop, vector_loop
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.shared_dimensions import Dimension
 from rillet.errors import CompileError
-from rillet.ir.structured import DYNAMIC, Structured
+from rillet.ir.structured import Structured
 
 
 class Scratch:
@@ -111,7 +112,7 @@ class Reduction:
         self.row = row
         self.generic = generic
         self.number = number
-        self.extents = loop_extents(kernel, generic)
+        self.extents = loop_sizes(kernel, generic)
         dims = [plan.dimensions.loop(generic, n) for n in range(generic.loops)]
         self.where: list[Coordinate] = [row.fixed.get(d, 0) for d in dims]
         self.inner = [n for n in generic.parallel_loops if dims[n] not in row.fixed and not is_unit(self.extents[n])]
@@ -312,21 +313,6 @@ def _fetch_ahead(
         if not axes or axes[-1] != plan.along or not all(d in point for d in axes[:-1]) or port.binding < 0:
             continue
         read_ahead.fetch(kernel, number, [point[d] for d in axes[:-1]], along.base, lanes)
-
-
-def loop_extents(kernel: KernelBuilder, generic: Structured) -> list[Index]:
-    """The extent of each loop, read off the first operand axis that the loop runs over alone."""
-    extents: list[Index | None] = list(generic.extents)
-    for n, extent in enumerate(extents):
-        if extent == DYNAMIC:
-            extents[n] = None
-    for operand, map_ in generic.operands:
-        for axis, expr in enumerate(map_):
-            if isinstance(expr, int) and extents[expr] is None:
-                extents[expr] = kernel.extents(operand)[axis]
-    if any(e is None for e in extents):
-        raise CompileError(f"kernel @{kernel.function.name}: a loop's extent is not an axis of any operand")
-    return [e for e in extents if e is not None]
 
 
 def with_coordinate(where: list[Coordinate], position: int, coordinate: Coordinate) -> list[Coordinate]:

@@ -29,6 +29,7 @@ from rillet.codegen.emit.body import inline_body
 from rillet.codegen.emit.element_ops import undefined
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.epilogue import Writer
+from rillet.codegen.emit.extents import loop_sizes
 from rillet.codegen.emit.factors import convert, factor
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer
@@ -36,7 +37,6 @@ from rillet.codegen.emit.values import broadcast
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.ir.linear import identity, substitute_all
-from rillet.ir.structured import DYNAMIC, Structured
 
 Spot = tuple[int, int, int]  # of a tile: line, row, vector
 RowTile = Callable[[Index, int, Range | None], None]
@@ -57,7 +57,7 @@ class WindowedStrategy:
         """Emit the kernel as planned."""
 
         def grid() -> list[Index]:
-            sizes = _sizes(kernel, plan.root)
+            sizes = loop_sizes(kernel, plan.root)
             return [
                 index.ceildiv(sizes[plan.column_loop], plan.blocks.columns),
                 index.ceildiv(index.product(_positions(plan, sizes)), plan.blocks.outer),
@@ -69,16 +69,7 @@ class WindowedStrategy:
             _Emitter(kernel, plan).emit()
 
 
-def _sizes(kernel: KernelBuilder, root: Structured) -> dict[int, Index]:
-    sizes: dict[int, Index] = {n: e for n, e in enumerate(root.extents) if e != DYNAMIC}
-    for operand, map_ in root.operands:
-        for axis, expr in enumerate(map_):
-            if isinstance(expr, int) and expr not in sizes:
-                sizes[expr] = kernel.extents(operand)[axis]
-    return sizes
-
-
-def _positions(plan: Plan, sizes: dict[int, Index]) -> list[Index]:
+def _positions(plan: Plan, sizes: Sequence[Index]) -> list[Index]:
     """Extents of the space that workgroups divide: the outer loops, then tiles of lines."""
     lines = 1 if plan.line_loop is None else index.ceildiv(sizes[plan.line_loop], plan.tile.lines)
     return [*(sizes[n] for n in plan.outer_loops), lines]
@@ -92,7 +83,7 @@ class _Emitter:
         self.plan = plan
         self.root = plan.root
         self.lanes = plan.tile.lanes
-        self.sizes = _sizes(kernel, plan.root)
+        self.sizes = loop_sizes(kernel, plan.root)
         self.inputs = [None if a is None else Input(kernel, plan, a) for a in plan.accesses]
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)

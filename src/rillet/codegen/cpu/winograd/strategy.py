@@ -24,12 +24,12 @@ from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.caches.prefetch import fetch_ahead
 from rillet.codegen.cpu.contraction import microkernel
-from rillet.codegen.cpu.contraction.plan import loop_sizes
 from rillet.codegen.cpu.contraction.strategy import Workgroup
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.winograd.plan import Plan, choice, make_plan
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.blocks import Span, Tile, column_masks, each_column_tile, each_row_tile, workgroup_span
+from rillet.codegen.emit.extents import loop_sizes
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import reshape_memref
 from rillet.codegen.emit.values import constant
@@ -58,7 +58,7 @@ class WinogradStrategy:
         kernel.choice = choice(plan, kernel.function.knobs, kernel.target)
 
         def grid() -> list[Index]:
-            sizes = loop_sizes(kernel, plan.direct.contraction)
+            sizes = loop_sizes(kernel, plan.direct.contraction.root)
             total = index.product(_counts(plan, sizes))
             return [
                 index.ceildiv(sizes[plan.direct.contraction.n], plan.columns),
@@ -71,7 +71,7 @@ class WinogradStrategy:
             _Block(kernel, plan).emit()
 
 
-def _counts(plan: Plan, sizes: dict[int, Index]) -> list[Index]:
+def _counts(plan: Plan, sizes: Sequence[Index]) -> list[Index]:
     """How many tiles there are along each of the loops they are counted over."""
     return [*(sizes[n] for n in plan.others), *(index.ceildiv(sizes[n], WINOGRAD_OUTPUTS) for n in plan.lines)]
 
