@@ -274,6 +274,8 @@ x = np.ones(4, np.float32)
 assert (module(x, x) == 2).all()
 heavy = [m for m in ("torch_mlir", "llvmlite", "onnx", "flatbuffers", "ml_dtypes", "ziglang") if m in sys.modules]
 assert not heavy, heavy
+rooms = {{m.split(".")[1] for m in sys.modules if m.startswith("rillet.")}}
+assert rooms == {{"errors", "runtime", "support"}}, rooms
 """
     subprocess.run([sys.executable, "-c", script], check=True)
 
