@@ -36,6 +36,8 @@ def test_inputs_have_the_shapes_that_are_given() -> None:
     pinned = model.pinned({"b": (-1, 8)}, {"N": 3})
     assert [spec.dims for spec in pinned.inputs] == [(3, 8), (3, 8)]
     assert [spec.dims for spec in model.inputs] == [("N", 8), ("N", "b_1")]
+    assert [spec.dims for spec in model.pinned({"x": (5, 8)}, {}).inputs] == [(5, 8), (5, "b_1")]  # one dimension
+    assert [spec.dims for spec in model.pinned({"x": (5, 8)}, {"N": 5}).inputs] == [(5, 8), (5, "b_1")]
 
 
 def test_each_program_is_a_new_one() -> None:

@@ -34,7 +34,7 @@ def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Shape
         if name not in known:
             raise CompileError(f"the model has no input '{name}'; its inputs are: {', '.join(sorted(known)) or 'none'}")
     result: list[InputSpec] = []
-    pinned = {name: given[0][1] for name, given in _given_sizes(graph, overrides).items() if _equal(given)}
+    pinned = shared_sizes(graph, overrides)
     for info in declared:
         if not info.type.HasField("tensor_type"):
             raise CompileError(f"input '{info.name}' is a {info.type.WhichOneof('value')}; only tensors can be inputs")
@@ -70,17 +70,23 @@ def _dims(info: onnx.ValueInfoProto, overrides: Shapes, pinned: Mapping[str, int
     if not tensor.HasField("shape") and info.name not in overrides:
         how = advice(f"inputs={{'{info.name}': (...)}}", f"--shape {info.name}=...")
         raise CompileError(f"input '{info.name}' has no shape in the model; give one with {how}")
-    declared: list[int | str] = []
-    for axis, d in enumerate(tensor.shape.dim):
-        declared.append(
-            d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else d.dim_param or f"{info.name}_{axis}"
-        )
-        if d.HasField("dim_value") and d.dim_value == 0 and not d.dim_param:
-            # Exporters write 0 for a dimension that they do not know.
-            declared[-1] = f"{info.name}_{axis}"
+    declared = declared_dims(info)
     if info.name not in overrides:
         return tuple(pinned.get(d, d) if isinstance(d, str) else d for d in declared)
     return given_dims(info.name, declared if tensor.HasField("shape") else None, overrides[info.name])
+
+
+def declared_dims(info: onnx.ValueInfoProto) -> list[int | str]:
+    """The dimensions that the model has for an input: sizes, and names of those without one."""
+    return [  # exporters write 0 for a dimension that they do not know
+        d.dim_value if d.dim_value > 0 else d.dim_param or f"{info.name}_{axis}"
+        for axis, d in enumerate(info.type.tensor_type.shape.dim)
+    ]
+
+
+def shared_sizes(graph: onnx.GraphProto, overrides: Shapes) -> dict[str, int]:
+    """The sizes that shapes of inputs give to named dimensions, wherever else these occur."""
+    return {name: given[0][1] for name, given in _given_sizes(graph, overrides).items() if _equal(given)}
 
 
 def unequal_sizes(graph: onnx.GraphProto, overrides: Shapes) -> str:

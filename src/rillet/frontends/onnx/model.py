@@ -8,7 +8,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from rillet.frontends.frontend import InputSpec, Shapes, Survey, Values
+from rillet.frontends.onnx.boundary import declared_dims, shared_sizes
 from rillet.frontends.onnx.loader import load_model
+from rillet.frontends.onnx.survey import survey, type_name
 from rillet.frontends.onnx.verification.submodel import reads, submodel, value_types
 from rillet.frontends.pinned_dimensions import sized_shapes
 from rillet.frontends.source_path import checked_path
@@ -46,24 +48,31 @@ class OnnxModel:
     @property
     def inputs(self) -> tuple[InputSpec, ...]:
         """The graph's inputs, without those that have initializers."""
-        from rillet.frontends.onnx.survey import type_name
+        return self._inputs(shared_sizes(self.proto.graph, self.shapes))
 
+    def _inputs(self, shared: Mapping[str, int]) -> tuple[InputSpec, ...]:
         held = {tensor.name for tensor in self.proto.graph.initializer}
         return tuple(
-            InputSpec(info.name, type_name(info.type), _dims(info, self.shapes.get(info.name)))
+            InputSpec(info.name, type_name(info.type), self._dims(info, shared))
             for info in self.proto.graph.input
             if info.name not in held or info.name in self.shapes
         )
 
+    def _dims(self, info: onnx.ValueInfoProto, shared: Mapping[str, int]) -> tuple[int | str, ...]:
+        declared, given = declared_dims(info), self.shapes.get(info.name)
+        if given is None:
+            return tuple(shared.get(d, d) if isinstance(d, str) else d for d in declared)
+        if len(given) != len(declared):  # refused when it is imported, unless the model declares no shape
+            return tuple(declared)
+        return tuple(d if g is None or g == -1 else g for d, g in zip(declared, given, strict=True))
+
     def pinned(self, shapes: Shapes, dims: Mapping[str, int]) -> OnnxModel:
         """The same model with these shapes, and sizes wherever a dimension has this name."""
         shaped = OnnxModel(self.proto, {**self.shapes, **shapes})
-        return OnnxModel(self.proto, {**shaped.shapes, **sized_shapes(shaped.inputs, dims)}) if dims else shaped
+        return OnnxModel(self.proto, {**shaped.shapes, **sized_shapes(shaped._inputs({}), dims)}) if dims else shaped
 
     def survey(self) -> Survey:
         """Of the nodes of the graph, its subgraphs and the model's functions."""
-        from rillet.frontends.onnx.survey import survey
-
         return survey(self.proto)
 
     def program(self, values: Values | None = None) -> Program:
@@ -129,14 +138,3 @@ class OnnxModel:
     def serialized(self) -> bytes:
         """The bytes of an ONNX file."""
         return self.proto.SerializeToString()
-
-
-def _dims(info: onnx.ValueInfoProto, given: Sequence[int | str | None] | None) -> tuple[int | str, ...]:
-    """The dimensions of an input: sizes, and names of those without one."""
-    declared: list[int | str] = [
-        d.dim_value if d.dim_value > 0 else d.dim_param or f"{info.name}_{axis}"
-        for axis, d in enumerate(info.type.tensor_type.shape.dim)
-    ]
-    if given is None or len(given) != len(declared):  # the importer says what is wrong
-        return tuple(declared)
-    return tuple(d if g is None or g == -1 else g for d, g in zip(declared, given, strict=True))
