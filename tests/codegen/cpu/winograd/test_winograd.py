@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import rillet
 from rillet import targets
 from rillet.codegen.cpu.compile import compile_kernel
+from rillet.codegen.cpu.contraction import plan as contraction_plan
 from rillet.codegen.cpu.machine import SCRATCH_BYTES
 from rillet.codegen.knobs import Knobs
 from rillet.codegen.result import CodegenOptions
@@ -239,3 +241,17 @@ def test_scratch_that_workers_lack_is_not_asked_for() -> None:
     for channels, strategy in ((1024, "winograd"), (8192, "contraction")):
         compiled = compile_kernel(unpadded(weights(channels, 16, (3, 3)), (16, 16), "host"), targets.get("host"))
         assert compiled.strategy == strategy and compiled.local_memory_size <= SCRATCH_BYTES
+
+
+@pytest.mark.parametrize("channels", [1024, 8192])
+def test_the_contraction_is_planned_once_whoever_takes_it(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = []
+
+    def planned(*arguments: Any, **options: Any) -> object:
+        plans.append(arguments)
+        return plan_for(*arguments, **options)
+
+    plan_for = contraction_plan.plan_for
+    monkeypatch.setattr(contraction_plan, "plan_for", planned)
+    compile_kernel(unpadded(weights(channels, 16, (3, 3)), (16, 16), "host"), targets.get("host"))
+    assert len(plans) == 1

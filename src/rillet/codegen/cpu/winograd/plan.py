@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -14,6 +15,8 @@ from rillet.codegen.cpu.contraction.plan import guess_extent
 from rillet.codegen.cpu.machine import SCRATCH_BYTES, CpuTarget
 from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.knobs import Choice, Knobs
+from rillet.codegen.recognize.contraction import recognize
+from rillet.codegen.recognize.epilogue import epilogue_of
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.codegen.recognize.linear_access import Access
 from rillet.dialects.flow import WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
@@ -58,49 +61,66 @@ class Plan:
 
 
 def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
-    """The plan for a convolution that has its weights' transforms; None for any other dispatch."""
+    """The plan for a convolution that has its weights' transforms; None for any other kernel."""
     if WINOGRAD not in function.function.attributes:
         return None
-    direct = contraction_plan.make_plan(function, target)
-    if direct is None or direct.contraction.lhs.padding is not None:
+    c = recognize(function)
+    if c is None or c.lhs.padding is not None:
         return None
     _, number = ir.DenseI64ArrayAttr(function.function.attributes[WINOGRAD])
     transforms = function.arguments[number]
     *points, panels, depth, panel = transforms.type.shape
-    c = direct.contraction
-    groups = math.prod(c.extents[n] for n in c.roles.batch)
     lines = _lines(c.lhs, c.roles.m, c.roles.k)
     if len(lines) != len(points):
         return None
     others = tuple(n for n in c.roles.m if n not in lines)
-    total = math.prod(guess_extent(c.extents[n]) for n in others) * math.prod(
-        math.ceil(guess_extent(c.extents[n]) / WINOGRAD_OUTPUTS) for n in lines
+    groups, total = math.prod(c.extents[n] for n in c.roles.batch), _tiles(c.extents, others, lines)
+    tiling = _tiling(function.knobs, target, groups, total, c.extents[c.n], depth, len(lines))
+    if tiling is None:
+        return None
+    tile, block, wide = tiling
+    after = epilogue_of(function, c.root)
+    direct = None if after is None else contraction_plan.plan_for(function, c, after, target, cache_blocks=True)
+    if direct is None:
+        return None
+    return Plan(
+        direct=_row_by_row(direct, tile.lanes, wide),
+        transforms=transforms,
+        others=others,
+        lines=lines,
+        groups=groups,
+        panels=panels // groups,
+        depth=depth,
+        panel=panel,
+        register_tile=tile,
+        block=block,
+        columns=wide,
+        fetches=cost_model.prefetches(target, 4 * math.prod(transforms.type.shape)),
     )
-    columns = c.extents[c.n]
-    tile = cost_model.choose_tile(target, total, columns, depth)
-    knobs = function.knobs
-    tile = Tile(knobs.tile_rows or tile.rows, knobs.tile_vectors or tile.vectors, tile.lanes)
-    block, wide = _blocks(target, tile, groups, total, columns, depth, WINOGRAD_INPUTS ** len(lines))
-    if 4 * WINOGRAD_INPUTS ** len(lines) * (block + 1) * (depth + wide) > SCRATCH_BYTES:
+
+
+def _tiles(extents: Sequence[int], others: Sequence[int], lines: Sequence[int]) -> int:
+    """How many tiles the image has, unknown extents guessed."""
+    along = [math.ceil(guess_extent(extents[n]) / WINOGRAD_OUTPUTS) for n in lines]
+    return math.prod(guess_extent(extents[n]) for n in others) * math.prod(along)
+
+
+def _tiling(
+    knobs: Knobs, target: CpuTarget, groups: int, total: int, columns: int, depth: int, lines: int
+) -> tuple[Tile, int, int] | None:
+    """The register tile, and the tiles and columns of a workgroup, but for what ``knobs`` say; None where scratch does
+    not hold what the model chooses."""
+    chosen = cost_model.choose_tile(target, total, columns, depth)
+    tile = Tile(knobs.tile_rows or chosen.rows, knobs.tile_vectors or chosen.vectors, chosen.lanes)
+    points = WINOGRAD_INPUTS**lines
+    block, wide = _blocks(target, tile, groups, total, columns, depth, points)
+    if 4 * points * (block + 1) * (depth + wide) > SCRATCH_BYTES:
         return None
     if knobs.row_tiles:
         block = min(knobs.row_tiles, math.ceil(total / tile.rows)) * tile.rows
     if knobs.column_tiles:
         wide = min(knobs.column_tiles, math.ceil(columns / tile.columns)) * tile.columns
-    return Plan(
-        _row_by_row(direct, tile.lanes, wide),
-        transforms,
-        others,
-        lines,
-        groups,
-        panels // groups,
-        depth,
-        panel,
-        tile,
-        block,
-        wide,
-        cost_model.prefetches(target, 4 * math.prod(transforms.type.shape)),
-    )
+    return tile, block, wide
 
 
 def _row_by_row(direct: contraction_plan.Plan, lanes: int, columns: int) -> contraction_plan.Plan:
@@ -166,8 +186,7 @@ def choice(plan: Plan, knobs: Knobs, target: CpuTarget) -> Choice:
     tile = plan.register_tile
     problem = {
         "batches": plan.groups,
-        "rows": math.prod(guess_extent(extents[n]) for n in plan.others)
-        * math.prod(math.ceil(guess_extent(extents[n]) / WINOGRAD_OUTPUTS) for n in plan.lines),
+        "rows": _tiles(extents, plan.others, plan.lines),
         "columns": extents[c.n],
         "steps": plan.depth,
         "run": plan.depth,
