@@ -12,8 +12,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import rillet
 from rillet import targets
 from rillet.codegen.cpu.compile import compile_kernel
-from rillet.codegen.cpu.contraction import plan as contraction_plan
+from rillet.codegen.cpu.contraction import planner
 from rillet.codegen.cpu.machine import SCRATCH_BYTES
+from rillet.codegen.cpu.winograd import plan as winograd_plan
 from rillet.codegen.knobs import Knobs
 from rillet.codegen.result import CodegenOptions
 from rillet.dispatch.packing.winograd import transform
@@ -251,7 +252,8 @@ def test_the_contraction_is_planned_once_whoever_takes_it(channels: int, monkeyp
         plans.append(arguments)
         return plan_for(*arguments, **options)
 
-    plan_for = contraction_plan.plan_for
-    monkeypatch.setattr(contraction_plan, "plan_for", planned)
+    plan_for = planner.plan_for
+    monkeypatch.setattr(planner, "plan_for", planned)
+    monkeypatch.setattr(winograd_plan, "plan_for", planned)
     compile_kernel(unpadded(weights(channels, 16, (3, 3)), (16, 16), "host"), targets.get("host"))
     assert len(plans) == 1

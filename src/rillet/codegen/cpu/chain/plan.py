@@ -11,10 +11,14 @@ from typing import TypeAlias
 
 from torch_mlir import ir
 
-from rillet.codegen.cpu.contraction import plan as contraction_plan
+from rillet.codegen.cpu.contraction.axes import element, guess, guess_extent
+from rillet.codegen.cpu.contraction.plan import ContractionPlan
+from rillet.codegen.cpu.contraction.plan import choice as contraction_choice
+from rillet.codegen.cpu.contraction.planner import plan_for
 from rillet.codegen.cpu.cost_model import SPLIT_CYCLES, Factors, grid_cycles
 from rillet.codegen.cpu.machine import CpuTarget
-from rillet.codegen.cpu.rowwise import plan as rowwise_plan
+from rillet.codegen.cpu.rowwise.plan import RowwisePlan
+from rillet.codegen.cpu.rowwise.plan import make_plan as rowwise_plan_of
 from rillet.codegen.knobs import Choice, Knobs
 from rillet.codegen.recognize.chain_stages import Stage, cut, is_root
 from rillet.codegen.recognize.contraction import LinearContraction, recognize
@@ -35,7 +39,7 @@ class ContractionStage:
     one that the rows are."""
 
     stage: Stage
-    plan: contraction_plan.Plan
+    plan: ContractionPlan
     fixed: tuple[int | None, ...]
     rows: int
 
@@ -45,7 +49,7 @@ class RowStage:
     """Row-wise reductions, by their dimensions as a contraction by its loops."""
 
     stage: Stage
-    plan: rowwise_plan.Plan
+    plan: RowwisePlan
     fixed: tuple[Dimension | None, ...]
     rows: Dimension
 
@@ -78,7 +82,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChainPlan:
     """The first stage's loops but the columns are the chain's; the last one are the rows, ``rows`` of which a workgroup
     takes at a point of the others.
     """
@@ -94,7 +98,7 @@ class Plan:
         return tuple(tile for tile in self.tiles if tile.grows)
 
 
-def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
+def make_plan(function: KernelFunction, target: CpuTarget) -> ChainPlan | None:
     """The plan for a kernel that is a chain; None for any other."""
     stages = cut(function)
     if stages is None:
@@ -132,19 +136,25 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     if wanted := function.knobs.row_tiles:
         total = first.plan.contraction.extents[first.rows]
         rows = step * (wanted if total == DYNAMIC else min(wanted, math.ceil(total / step)))
-    return Plan(tuple(planned), rows, step, room, tuple(tiles))
+    return ChainPlan(
+        stages=tuple(planned),
+        rows=rows,
+        step=step,
+        room=room,
+        tiles=tuple(tiles),
+    )
 
 
-def choice(plan: Plan) -> Choice:
+def choice(plan: ChainPlan) -> Choice:
     """What the plan decides, for what extents, and the same of each stage."""
     stages = tuple(_stage_choice(stage) for stage in plan.stages)
     first = plan.stages[0]
     assert isinstance(first, ContractionStage)
     extents = first.plan.contraction.extents
-    points = math.prod(contraction_plan.guess_extent(extents[n]) for n in first.fixed if n is not None)
+    points = math.prod(guess_extent(extents[n]) for n in first.fixed if n is not None)
     problem = {
         "points": points,
-        "rows": contraction_plan.guess_extent(extents[first.rows]),
+        "rows": guess_extent(extents[first.rows]),
         "row_bytes": sum(t.unit for t in plan.tiles if t.over is None and not t.grows),
         "step": plan.step,
     }
@@ -157,7 +167,7 @@ def choice(plan: Plan) -> Choice:
 def _stage_choice(stage: ContractionStage | RowStage) -> Choice:
     if isinstance(stage, RowStage):
         return stage.plan.choice
-    made = contraction_plan.choice(stage.plan, stage.stage.knobs)
+    made = contraction_choice(stage.plan, stage.stage.knobs)
     # Rows are those of the chain's block, and a workgroup has all columns.
     return dataclasses.replace(made, knobs=dataclasses.replace(made.knobs, row_tiles=None, column_tiles=None))
 
@@ -182,7 +192,7 @@ def _contraction(stage: Stage, known: dict[ir.Value, Axes], target: CpuTarget) -
     if parallel - {*loops, contraction.n} or contraction.n in loops:
         return None
     by_row = contraction.over(batch=fixed, m=(rows,))
-    plan = contraction_plan.plan_for(stage, by_row, after, target)
+    plan = plan_for(stage, by_row, after, target)
     axes = _axes_of(after.outputs[0].forms, loops)
     return None if plan is None or axes is None else (ContractionStage(stage, plan, loops[:-1], rows), axes)
 
@@ -221,7 +231,7 @@ def _rows(stage: Stage, known: dict[ir.Value, Axes], target: CpuTarget) -> tuple
     """A row-wise stage and the axes of its result."""
     if not known:
         return None
-    plan = rowwise_plan.make_plan(stage, target)
+    plan = rowwise_plan_of(stage, target)
     (value, axes), *_ = known.items()
     dimensions: list[Dimension | None] = [None] * (1 + max(n for n in axes if n is not None))
     extents = ir.RankedTensorType(value.type).shape
@@ -298,15 +308,15 @@ def _rows_of_a_workgroup(
     return math.ceil(steps / blocks) * step
 
 
-def _is_long(contractions: Sequence[contraction_plan.Plan], rows: int, target: CpuTarget) -> bool:
+def _is_long(contractions: Sequence[ContractionPlan], rows: int, target: CpuTarget) -> bool:
     """Whether a chain of so many rows is worth more than one worker."""
     cycles = 0.0
     for plan in contractions:
         c = plan.contraction
         columns, depth = (
-            contraction_plan.guess_extent(c.extents[c.n]),
-            contraction_plan.guess(plan.k_axes),
+            guess_extent(c.extents[c.n]),
+            guess(plan.axes.k),
         )
-        factors = Factors(storage_bytes(contraction_plan.element(c, c.roles.rhs)))
+        factors = Factors(storage_bytes(element(c, c.roles.rhs)))
         cycles += grid_cycles(target, plan.tile, rows, columns, depth, factors)
     return target.deployment.threads and cycles >= SPLIT_CYCLES

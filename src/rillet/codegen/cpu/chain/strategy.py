@@ -9,7 +9,7 @@ import dataclasses
 from torch_mlir import ir
 
 from rillet.codegen import index
-from rillet.codegen.cpu.chain.plan import ContractionStage, Plan, RowStage, choice, make_plan
+from rillet.codegen.cpu.chain.plan import ChainPlan, ContractionStage, RowStage, choice, make_plan
 from rillet.codegen.cpu.contraction.strategy import Workgroup
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.rowwise import strategy as rowwise
@@ -29,12 +29,12 @@ class ChainStrategy:
     vectorize_loops = False
     collapses = False
 
-    def plan(self, function: KernelFunction, target: CpuTarget) -> Plan | None:
+    def plan(self, function: KernelFunction, target: CpuTarget) -> ChainPlan | None:
         """A plan for two or more contractions, with or without row-wise reductions between them, each reading what the
         one before it makes of the same row."""
         return make_plan(function, target)
 
-    def emit(self, plan: Plan, kernel: KernelBuilder) -> None:
+    def emit(self, plan: ChainPlan, kernel: KernelBuilder) -> None:
         """Emit the kernel as planned."""
         kernel.choice = choice(plan)
 
@@ -47,7 +47,7 @@ class ChainStrategy:
             _emit(kernel, plan)
 
 
-def _sizes(kernel: KernelBuilder, plan: Plan) -> list[Index]:
+def _sizes(kernel: KernelBuilder, plan: ChainPlan) -> list[Index]:
     """The extents of the chain's loops."""
     first = plan.stages[0]
     assert isinstance(first, ContractionStage)
@@ -55,7 +55,7 @@ def _sizes(kernel: KernelBuilder, plan: Plan) -> list[Index]:
     return [sizes[n] for n in (*first.fixed, first.rows) if n is not None]
 
 
-def _rows(kernel: KernelBuilder, plan: Plan) -> Index:
+def _rows(kernel: KernelBuilder, plan: ChainPlan) -> Index:
     """Rows of a block: whole register tiles if the tiles of so many have room, otherwise what has, at least one."""
     if not plan.growing:
         return plan.rows
@@ -66,7 +66,7 @@ def _rows(kernel: KernelBuilder, plan: Plan) -> Index:
     return index.minimum(index.maximum(whole, index.minimum(rows, plan.step)), plan.rows)
 
 
-def _emit(kernel: KernelBuilder, plan: Plan) -> None:
+def _emit(kernel: KernelBuilder, plan: ChainPlan) -> None:
     *fixed, total = _sizes(kernel, plan)
     at = index.delinearize(kernel.workgroup(1), fixed)
     rows = _rows(kernel, plan)
@@ -94,7 +94,7 @@ def _span(kernel: KernelBuilder, rows: Index, total: Index) -> Span:
 
 
 def _emit_stage(
-    kernel: KernelBuilder, plan: Plan, stage: ContractionStage | RowStage, at: list[Index], span: Span
+    kernel: KernelBuilder, plan: ChainPlan, stage: ContractionStage | RowStage, at: list[Index], span: Span
 ) -> None:
     if isinstance(stage, RowStage):
         fixed = {d: c for d, c in zip(stage.fixed, at, strict=True) if d is not None}

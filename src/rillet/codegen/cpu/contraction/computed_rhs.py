@@ -14,9 +14,10 @@ from torch_mlir import ir
 
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
+from rillet.codegen.cpu.contraction.axes import element
 from rillet.codegen.cpu.contraction.lhs import Batch
 from rillet.codegen.cpu.contraction.microkernel import multiply_add
-from rillet.codegen.cpu.contraction.plan import Plan, element
+from rillet.codegen.cpu.contraction.plan import ContractionPlan
 from rillet.codegen.emit import memory, shared_bytes
 from rillet.codegen.emit.addresses import Bound, bind_argument
 from rillet.codegen.emit.factors import factor
@@ -42,7 +43,7 @@ class Block:
 class Weights:
     """The computed factors of the rhs of one kernel."""
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan, rhs: Bound):
+    def __init__(self, kernel: KernelBuilder, plan: ContractionPlan, rhs: Bound):
         self.kernel = kernel
         self.plan = plan
         self.c = plan.contraction
@@ -79,7 +80,7 @@ class Weights:
         self, batch: Batch, n: Index, vectors: int, positions: Sequence[Index]
     ) -> list[dict[int, ir.Value]]:
         """For each vector of columns, what the companions hold, by the number of the operand."""
-        at = batch | dict(zip((a.inner for a in self.plan.k_axes), positions, strict=False))
+        at = batch | dict(zip((a.inner for a in self.plan.axes.k), positions, strict=False))
         read: list[dict[int, ir.Value]] = [{} for _ in range(vectors)]
         for number, which, bound in self.companions:
             buffer = memory.Buffer.whole(bound.memref, element(self.c, number))
@@ -136,7 +137,7 @@ class Weights:
         if not sizes:
             self._store(self._whole(batch, n, vectors, positions), offsets, step, target)
             return
-        stride = self.rhs.strides[self.plan.k_axes[len(positions)].inner]
+        stride = self.rhs.strides[self.plan.axes.k[len(positions)].inner]
         compute = self._whole(batch, n, vectors, positions) if len(sizes) == 1 else None
         with self.kernel.loop(0, sizes[0]) as loop:
             position = index.add(start, loop.iv)

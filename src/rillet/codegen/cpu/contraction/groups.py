@@ -9,9 +9,10 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
+from rillet.codegen.cpu.contraction.axes import element
 from rillet.codegen.cpu.contraction.lhs import LhsRows
 from rillet.codegen.cpu.contraction.microkernel import ReductionAxis
-from rillet.codegen.cpu.contraction.plan import Plan, element
+from rillet.codegen.cpu.contraction.plan import ContractionPlan
 from rillet.codegen.cpu.dot_products import DotProducts
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.addresses import Bound
@@ -25,7 +26,7 @@ ReadLhs = Callable[[Index, int], list[list[ir.Value]]]  # of a row, from an offs
 class GroupReducer:
     """Reduces tiles of one kernel. Create it at the start of the kernel's body."""
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan, products: DotProducts, lhs: LhsRows, rhs: Bound):
+    def __init__(self, kernel: KernelBuilder, plan: ContractionPlan, products: DotProducts, lhs: LhsRows, rhs: Bound):
         c = plan.contraction
         self.kernel = kernel
         self.plan = plan
@@ -47,7 +48,7 @@ class GroupReducer:
         steps, panel = self.products.steps, self.plan.contraction.rhs.panel
         if self.lhs.panel is not None:
             return [ReductionAxis(self.plan.grouped_steps // steps, steps, steps * panel)]
-        *outer, inner = self.plan.k_axes
+        *outer, inner = self.plan.axes.k
         strides = self.lhs.operand.strides
         axes = [ReductionAxis(a.extent, strides[a.inner], rhs.strides[a.inner]) for a in outer]
         return [*axes, ReductionAxis(inner.extent // steps, steps, steps * panel)]

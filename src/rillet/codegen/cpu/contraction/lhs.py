@@ -10,8 +10,9 @@ from torch_mlir.dialects import arith, memref
 
 from rillet.codegen import index
 from rillet.codegen.coordinates import Lane
+from rillet.codegen.cpu.contraction.axes import Axis, axis_size, element
 from rillet.codegen.cpu.contraction.packing import each_step
-from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, element, whole_groups
+from rillet.codegen.cpu.contraction.plan import ContractionPlan, whole_groups
 from rillet.codegen.cpu.dot_products import pairs as pair_products
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.addresses import Bound
@@ -33,23 +34,25 @@ class LhsRows:
     ``panel`` is where `copy` puts a row tile, None where rows are read in place.
     """
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan, lhs: Bound, sizes: Sequence[Index]):
+    def __init__(self, kernel: KernelBuilder, plan: ContractionPlan, lhs: Bound, sizes: Sequence[Index]):
         """``sizes``: the extent of each root loop. Create it at the start of the kernel's body."""
         self.kernel = kernel
         self.plan = plan
         self.c = plan.contraction
         self.operand = lhs
         self.lanes = plan.tile.lanes
-        self.row_sizes = [axis_size(a, sizes) for a in plan.m_axes]
-        self.reduction_sizes = [axis_size(a, sizes) for a in plan.k_axes]
+        self.row_sizes = [axis_size(a, sizes) for a in plan.axes.m]
+        self.reduction_sizes = [axis_size(a, sizes) for a in plan.axes.k]
         self.padded = self._padded()
         self.panel: memory.Buffer | None = None
-        if plan.spread:
+        if plan.lhs.spread:
             self.panel = self._scratch(plan.steps * self.pitch, self.c.product.accumulator_type)
-        elif plan.pairs:
+        elif plan.integers.pairs:
             self.panel = self._scratch(plan.tile.rows * self.pitch, ir.IntegerType.get_signless(16))
-        elif plan.groups and plan.copies_lhs:
-            self.panel = self._scratch(plan.tile.rows * self.pitch, ir.IntegerType.get_signless(plan.groups.lhs_bits))
+        elif plan.integers.groups and plan.copies_lhs:
+            self.panel = self._scratch(
+                plan.tile.rows * self.pitch, ir.IntegerType.get_signless(plan.integers.groups.lhs_bits)
+            )
 
     def _scratch(self, size: int, element: ir.Type) -> memory.Buffer:
         return memory.Buffer.whole(self.kernel.local([size], element), element)
@@ -58,32 +61,32 @@ class LhsRows:
         which = self.c.lhs
         if which.padding is None:
             return None
-        innermost = self.plan.k_axes[-1].extent
+        innermost = self.plan.axes.k[-1].extent
         return Padded(self.kernel, which, self.operand.memref, innermost)
 
     # --- where rows are -------------------------------------------------------------------------------------------
 
     def rows_at(self, m: Index, count: int, valid: Index) -> list[dict[int, Index]]:
-        return [coordinates(self.plan.m_axes, p) for p in self._row_positions(m, count, valid)]
+        return [coordinates(self.plan.axes.m, p) for p in self._row_positions(m, count, valid)]
 
     def starts(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
         """Where each of the tile's rows starts in the lhs, or in the panel it was copied to."""
         if self.panel is None:
             return self._source_rows(batch, where, m, valid)
-        return [r * (self.lanes if self.plan.spread else self.pitch) for r in range(len(where))]
+        return [r * (self.lanes if self.plan.lhs.spread else self.pitch) for r in range(len(where))]
 
     @property
     def pitch(self) -> int:
         """Elements from one step to the next in the panel of the lhs; of pairs and groups, from one row to the next."""
-        if self.plan.groups:
+        if self.plan.integers.groups:
             return self.plan.grouped_steps
-        return pair_products.pitch(self.plan.steps) if self.plan.pairs else self.plan.tile.rows * self.lanes
+        return pair_products.pitch(self.plan.steps) if self.plan.integers.pairs else self.plan.tile.rows * self.lanes
 
     def _source_rows(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
         """Where each of the tile's rows starts in the lhs."""
-        if not self.plan.lhs_is_flat:
+        if not self.plan.axes.lhs_is_flat:
             return [self.operand.offset(batch | w) for w in where]
-        stride = self.operand.strides[self.plan.m_axes[-1].inner]
+        stride = self.operand.strides[self.plan.axes.m[-1].inner]
         start = index.add(self.operand.offset(batch), index.mul(m, stride))
         last = index.sub(valid, 1)
         exact = isinstance(valid, int)
@@ -93,13 +96,13 @@ class LhsRows:
         """The position on each row axis of each of the tile's rows. Rows that are not valid repeat the last one that
         is.
         """
-        if not self.plan.m_axes:
+        if not self.plan.axes.m:
             return [[]] * count
         if not isinstance(valid, int):
             last = index.sub(valid, 1)
             return [index.delinearize(index.add(m, index.minimum(r, last)), self.row_sizes) for r in range(count)]
         first = index.delinearize(m, self.row_sizes)
-        inner = self.plan.m_axes[-1].extent
+        inner = self.plan.axes.m[-1].extent
         if len(first) == 1 or (inner != DYNAMIC and inner % self.plan.tile.rows == 0):
             return [[*first[:-1], index.add(first[-1], r)] for r in range(count)]
         positions = [first]
@@ -136,7 +139,7 @@ class LhsRows:
         padded = self.padded
         if padded is None:
             return [True] * len(where)
-        around = dict(zip((a.inner for a in self.plan.k_axes), positions, strict=False))
+        around = dict(zip((a.inner for a in self.plan.axes.k), positions, strict=False))
         axes = self.c.lhs.axes
         return [padded.exists({n: _coordinate(axes[n], batch | row | around) for n in padded.axes}) for row in where]
 
@@ -158,9 +161,9 @@ class LhsRows:
         """Copy a segment of a row tile to the panel; pairs and groups are copied whole."""
         where = self.rows_at(m, count, valid)
         sources = self._source_rows(batch, where, m, valid)
-        if self.plan.spread:
+        if self.plan.lhs.spread:
             self._spread(batch, where, sources, segment)
-        elif self.plan.groups:
+        elif self.plan.integers.groups:
             self._copy_groups(batch, where, sources)
         else:
             self._copy_pairs(batch, where, sources)
@@ -169,8 +172,8 @@ class LhsRows:
         self, batch: Batch, where: Sequence[dict[int, Index]], sources: Sequence[Index], segment: Segment
     ) -> None:
         """Each element into all lanes of a vector: step by step, and row by row within a step."""
-        sizes = [segment.length, *self.reduction_sizes[1:]][: len(self.plan.k_axes)]
-        strides = [self.operand.strides[a.inner] for a in self.plan.k_axes]
+        sizes = [segment.length, *self.reduction_sizes[1:]][: len(self.plan.axes.k)]
+        strides = [self.operand.strides[a.inner] for a in self.plan.axes.k]
         if strides:
             sources = [index.add(r, index.mul(segment.start, strides[0])) for r in sources]
 
@@ -203,10 +206,10 @@ class LhsRows:
 
     def _copy_pairs(self, batch: Batch, where: Sequence[dict[int, Index]], sources: Sequence[Index]) -> None:
         """As 16-bit factors, row by row."""
-        assert self.panel is not None and self.plan.pairs is not None
+        assert self.panel is not None and self.plan.integers.pairs is not None
         panel, steps = self.panel, self.plan.steps
-        widened = functools.partial(widen, self.plan.pairs[0])
-        run = self.plan.k_axes[-1].extent
+        widened = functools.partial(widen, self.plan.integers.pairs[0])
+        run = self.plan.axes.k[-1].extent
 
         def copy(source: memory.Buffer, offset: Index, stride: Index, there: Index) -> None:
             pair_products.copy_run(self.kernel, source, offset, stride, widened, panel, there, run)
@@ -218,9 +221,9 @@ class LhsRows:
 
     def _copy_groups(self, batch: Batch, where: Sequence[dict[int, Index]], sources: Sequence[Index]) -> None:
         """As groups are multiplied, row by row, whole groups for each run; what fills a group up meets zeros."""
-        assert self.panel is not None and self.plan.groups is not None
-        panel, groups = self.panel, self.plan.groups
-        run = self.plan.k_axes[-1].extent
+        assert self.panel is not None and self.plan.integers.groups is not None
+        panel, groups = self.panel, self.plan.integers.groups
+        run = self.plan.axes.k[-1].extent
 
         def copy(source: memory.Buffer, offset: Index, stride: Index, there: Index) -> None:
             groups.copy_run(self.kernel, source, offset, stride, panel, there, run)
@@ -237,7 +240,7 @@ class LhsRows:
     ) -> None:
         """``body(source, offset, stride, place in the panel)`` for each run along the innermost reduction axis; a run
         takes ``room`` elements of the panel."""
-        *outer, run = self.plan.k_axes
+        *outer, run = self.plan.axes.k
         stride = self.operand.strides[run.inner]
 
         def copy(positions: list[Index]) -> None:

@@ -20,8 +20,9 @@ from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu import cost_model
 from rillet.codegen.cpu.contraction import microkernel
+from rillet.codegen.cpu.contraction.axes import Axes, Axis, axis_size, element, guess, merge
 from rillet.codegen.cpu.contraction.lhs import Batch, LhsRows, coordinates
-from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, element, guess, merge
+from rillet.codegen.cpu.contraction.plan import ContractionPlan, LhsSupply
 from rillet.codegen.cpu.cost_model import Blocks
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit import epilogue, memory
@@ -50,10 +51,10 @@ _SUM_CYCLES = 1.5  # to add up the lanes of one sum
 class NarrowPlan:
     """A contraction whose lanes go along the reduction: a register tile has a vector for each of its columns."""
 
-    tiling: Plan
+    tiling: ContractionPlan
 
 
-def narrow_plan(plan: Plan, target: CpuTarget) -> NarrowPlan | None:
+def narrow_plan(plan: ContractionPlan, target: CpuTarget) -> NarrowPlan | None:
     """The plan for lanes along the reduction: the loops of rows that lie behind each other in the results are one axis
     of it, the others are among the batches; None where that is no better.
     """
@@ -69,35 +70,31 @@ def narrow_plan(plan: Plan, target: CpuTarget) -> NarrowPlan | None:
     outer = c.roles.m[: len(c.roles.m) - len(inner)]
     split = c.over(batch=(*c.roles.batch, *outer), m=inner)
     batches = tuple(Axis((loop,), c.extents[loop]) for loop in split.roles.batch)
-    kept = [axis for axis in plan.m_axes if set(axis.loops) <= set(inner)]
+    kept = [axis for axis in plan.axes.m if set(axis.loops) <= set(inner)]
     m = guess(kept)
     tile = Tile(_tile_rows(target, columns, m), columns, lanes)
     flat = merge(inner, c.extents, lambda a, b: c.lhs.merges(a, b, c.extents[b]))
     tiling = dataclasses.replace(
         plan,
         contraction=split,
-        batch_axes=batches,
-        m_axes=tuple(kept),
-        lhs_is_flat=len(flat) == 1,
+        axes=Axes(batch=batches, m=tuple(kept), k=plan.axes.k, lhs_is_flat=len(flat) == 1),
         tile=tile,
         blocks=_blocks(target, tile, guess(batches), m, _vector_steps(plan, lanes)),
-        pack=False,
         reduction_block=0,
-        run=0,
-        prefetch=False,
-        spread=False,
+        lhs=LhsSupply(),
+        rhs=dataclasses.replace(plan.rhs, pack=False, prefetch=False),
         residuals=(),
     )
     return NarrowPlan(tiling)
 
 
-def _inner_steps(plan: Plan) -> int:
+def _inner_steps(plan: ContractionPlan) -> int:
     """The steps of the innermost axis of the reduction, if both sides have them one after the other and its extent is
     known; else 0."""
     c = plan.contraction
-    if not plan.k_axes or c.rhs.panel:
+    if not plan.axes.k or c.rhs.panel:
         return 0
-    inner = plan.k_axes[-1]
+    inner = plan.axes.k[-1]
     is_run = all(a.static_stride(inner.inner) == 1 for a in (c.lhs, c.rhs))
     return inner.extent if is_run and inner.extent != DYNAMIC else 0
 
@@ -108,8 +105,8 @@ def _last_rows(c: LinearContraction, after: Epilogue) -> tuple[int, ...]:
     return groups[-1].loops if groups else ()
 
 
-def _vector_steps(plan: Plan, lanes: int) -> int:
-    *outer, inner = plan.k_axes
+def _vector_steps(plan: ContractionPlan, lanes: int) -> int:
+    *outer, inner = plan.axes.k
     return guess(outer) * math.ceil(inner.extent / lanes)
 
 
@@ -136,7 +133,7 @@ def _blocks(target: CpuTarget, tile: Tile, batches: int, m: int, steps: int) -> 
 class NarrowWorkgroup:
     """Emits what one workgroup of a `narrow_plan` does. Create it at the start of the kernel's body."""
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan):
+    def __init__(self, kernel: KernelBuilder, plan: ContractionPlan):
         c = plan.contraction
         self.kernel = kernel
         self.plan = plan
@@ -156,13 +153,13 @@ class NarrowWorkgroup:
     def emit(self) -> None:
         plan, kernel = self.plan, self.kernel
         self.writer.fill_borders()
-        batch_sizes = [axis_size(a, self.sizes) for a in plan.batch_axes]
+        batch_sizes = [axis_size(a, self.sizes) for a in plan.axes.batch]
         total = index.product(self.lhs.row_sizes)
         rows = workgroup_span(kernel, 1, plan.blocks.rows, total)
         batches = workgroup_span(kernel, 2, plan.blocks.batches, index.product(batch_sizes))
 
         def batch(position: Index) -> None:
-            at = coordinates(plan.batch_axes, index.delinearize(position, batch_sizes))
+            at = coordinates(plan.axes.batch, index.delinearize(position, batch_sizes))
             each_row_tile(kernel, rows, total, plan.tile.rows, lambda m, *tile: self._tile(at, rows, m, *tile))
             vectors = Tile(1, 1, self.lanes if self.c.roles.m else 1)
             each_column_tile(kernel, rows, total, vectors, lambda m, _, width: self._store(at, rows, m, width))
@@ -195,7 +192,7 @@ class NarrowWorkgroup:
             self._keep(index.add(index.sub(m, rows[0]), n * self.pitch), sums[n :: self.columns])
 
     def _axes(self) -> list[microkernel.ReductionAxis]:
-        strides = [(self.lhs.operand.strides[a.inner], self.rhs.strides[a.inner]) for a in self.plan.k_axes]
+        strides = [(self.lhs.operand.strides[a.inner], self.rhs.strides[a.inner]) for a in self.plan.axes.k]
         sizes = self.lhs.reduction_sizes
         return [microkernel.ReductionAxis(size, *both) for size, both in zip(sizes, strides, strict=True)]
 

@@ -14,8 +14,10 @@ from collections.abc import Callable
 from torch_mlir.dialects import arith
 
 from rillet.codegen import index
+from rillet.codegen.cpu.contraction.axes import Axis, axis_size
 from rillet.codegen.cpu.contraction.narrow import NarrowPlan, NarrowWorkgroup, narrow_plan
-from rillet.codegen.cpu.contraction.plan import Axis, Plan, axis_size, choice, grid, make_plan
+from rillet.codegen.cpu.contraction.plan import ContractionPlan, choice, grid
+from rillet.codegen.cpu.contraction.planner import make_plan
 from rillet.codegen.cpu.contraction.tile import TileEmitter
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.blocks import Segment, Span, each, each_column_tile, each_row_tile, workgroup_span
@@ -32,12 +34,12 @@ class ContractionStrategy:
     vectorize_loops = False
     collapses = False
 
-    def plan(self, function: KernelFunction, target: CpuTarget) -> Plan | NarrowPlan | None:
+    def plan(self, function: KernelFunction, target: CpuTarget) -> ContractionPlan | NarrowPlan | None:
         """A plan for one contraction of two arguments with a point-wise epilogue."""
         plan = make_plan(function, target)
         return None if plan is None else narrow_plan(plan, target) or plan
 
-    def emit(self, plan: Plan | NarrowPlan, kernel: KernelBuilder) -> None:
+    def emit(self, plan: ContractionPlan | NarrowPlan, kernel: KernelBuilder) -> None:
         """Emit the kernel as planned."""
         if isinstance(plan, NarrowPlan):
             kernel.grid(lambda: grid(kernel, plan.tiling))
@@ -51,7 +53,7 @@ class ContractionStrategy:
                 Workgroup(kernel, plan).emit()
                 return
             sizes = loop_sizes(kernel, plan.contraction.root)
-            rows = index.value(index.product([axis_size(a, sizes) for a in plan.m_axes]))
+            rows = index.value(index.product([axis_size(a, sizes) for a in plan.axes.m]))
             least = 0
             for most, variant in (*plan.few, (None, plan)):
                 fits = arith.CmpIOp(arith.CmpIPredicate.sgt, rows, index.value(least)).result
@@ -65,7 +67,7 @@ class ContractionStrategy:
 class Workgroup:
     """Emits the loops over the tiles that one workgroup owns."""
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan):
+    def __init__(self, kernel: KernelBuilder, plan: ContractionPlan):
         self.kernel = kernel
         self.plan = plan
         self.tiles = TileEmitter(kernel, plan)
@@ -73,20 +75,20 @@ class Workgroup:
     def emit(self) -> None:
         kernel, plan, tiles = self.kernel, self.plan, self.tiles
         tiles.writer.fill_borders()
-        batch_sizes = [axis_size(a, tiles.sizes) for a in plan.batch_axes]
+        batch_sizes = [axis_size(a, tiles.sizes) for a in plan.axes.batch]
         columns = workgroup_span(kernel, 0, plan.blocks.columns, tiles.sizes[plan.contraction.n])
         rows = workgroup_span(kernel, 1, plan.blocks.rows, index.product(tiles.lhs.row_sizes))
         batches = workgroup_span(kernel, 2, plan.blocks.batches, index.product(batch_sizes))
 
         def batch(position: Index) -> None:
-            self.block(_coordinates(plan.batch_axes, index.delinearize(position, batch_sizes)), rows, columns)
+            self.block(_coordinates(plan.axes.batch, index.delinearize(position, batch_sizes)), rows, columns)
 
         each(kernel, batches, 1, batch)
 
     def block(self, batch: dict[int, Index], rows: Span, columns: Span) -> None:
         """The tiles of a block of rows and columns of one batch (loop → coordinate)."""
         plan, tiles = self.plan, self.tiles
-        if plan.reduction_block and not plan.pack:
+        if plan.reduction_block and not plan.rhs.pack:
             self._blocked(batch, rows, columns)
             return
 
@@ -94,7 +96,7 @@ class Workgroup:
             if plan.reduction_block:
                 self._blocked_column_tile(batch, rows, n, vectors, width)
                 return
-            if plan.pack:
+            if plan.rhs.pack:
                 tiles.pack(batch, n, vectors, width, Segment.whole(tiles.lhs.reduction_sizes))
             self._over_rows(
                 rows, lambda m, count, valid: tiles.tile(batch, rows, columns, m, count, valid, n, vectors, width)
@@ -109,7 +111,7 @@ class Workgroup:
 
         if plan.shift:
             self._over_columns(columns, lambda n, vectors, width: tiles.begin_columns(batch, columns, n, vectors))
-        if plan.copies_lhs or (plan.blocks.rows_outer and not plan.pack and not plan.reduction_block):
+        if plan.copies_lhs or (plan.blocks.rows_outer and not plan.rhs.pack and not plan.reduction_block):
             self._over_rows(rows, row_tile)
         else:
             self._over_columns(columns, column_tile)
@@ -144,7 +146,7 @@ class Workgroup:
                 tiles.lhs.copy(batch, m, count, valid, part)
                 self._over_columns(columns, lambda n, *column: add(m, count, valid, n, *column))
 
-            if self.plan.spread:
+            if self.plan.lhs.spread:
                 self._over_rows(rows, row_tile)
             else:
                 self._over_columns(columns, lambda *column: self._over_rows(rows, lambda *row: add(*row, *column)))

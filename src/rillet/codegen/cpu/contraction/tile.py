@@ -13,11 +13,12 @@ from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu import cost_model
 from rillet.codegen.cpu.caches.prefetch import fetch_ahead, fetch_tile
 from rillet.codegen.cpu.contraction import microkernel
+from rillet.codegen.cpu.contraction.axes import element, guess
 from rillet.codegen.cpu.contraction.computed_rhs import Weights
 from rillet.codegen.cpu.contraction.groups import GroupReducer
 from rillet.codegen.cpu.contraction.lhs import Batch, LhsRows, coordinates
 from rillet.codegen.cpu.contraction.packing import pack_panel
-from rillet.codegen.cpu.contraction.plan import Plan, element, guess
+from rillet.codegen.cpu.contraction.plan import ContractionPlan
 from rillet.codegen.cpu.dot_products import pairs as pair_products
 from rillet.codegen.emit import epilogue, memory
 from rillet.codegen.emit.accumulators import sum_of
@@ -39,7 +40,7 @@ class TileEmitter:
     ``vectors`` vectors from column ``n`` (``width`` columns exist).
     """
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan):
+    def __init__(self, kernel: KernelBuilder, plan: ContractionPlan):
         """Bind the operands; call it at the start of the kernel's body."""
         c = plan.contraction
         self.kernel = kernel
@@ -49,7 +50,7 @@ class TileEmitter:
         self.sizes = loop_sizes(kernel, c.root)
         self.rhs = bind_argument(kernel, c.rhs)
         self.lhs = LhsRows(kernel, plan, bind_argument(kernel, c.lhs), self.sizes)
-        self.weights = Weights(kernel, plan, self.rhs) if plan.computes else None
+        self.weights = Weights(kernel, plan, self.rhs) if plan.rhs.computes else None
         self.residuals = [bind_argument(kernel, a) for a in plan.residuals]
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
@@ -57,18 +58,20 @@ class TileEmitter:
         self._sum = sum_of(self.sum_type)
         self._panel: ir.Value | None = None
         self._scratch: memory.Buffer | None = None
-        self._pitch = plan.blocks.columns if plan.reduction_block and not plan.pack else plan.tile.columns
-        if plan.pack:
-            inner = guess(plan.k_axes[1:])
-            first = plan.k_axes[0].extent if plan.k_axes else 1
+        self._pitch = plan.blocks.columns if plan.reduction_block and not plan.rhs.pack else plan.tile.columns
+        if plan.rhs.pack:
+            inner = guess(plan.axes.k[1:])
+            first = plan.axes.k[0].extent if plan.axes.k else 1
             steps = inner * (plan.reduction_block or first)
-            factors = self.sum_type if plan.computes else element(c, c.roles.rhs)
+            factors = self.sum_type if plan.rhs.computes else element(c, c.roles.rhs)
             self._panel = kernel.local([steps * plan.tile.columns], factors)
         if plan.reduction_block:
             self._scratch = self._sums(plan.blocks.rows)
         elif self._is_costly(plan.tile.rows, plan.tile.vectors):
             self._scratch = self._sums(plan.tile.rows)
-        self.groups = GroupReducer(kernel, plan, plan.groups, self.lhs, self.rhs) if plan.groups else None
+        self.groups = (
+            GroupReducer(kernel, plan, plan.integers.groups, self.lhs, self.rhs) if plan.integers.groups else None
+        )
 
     def _sums(self, rows: int) -> memory.Buffer:
         local = self.kernel.local([rows * self._pitch], self.sum_type)
@@ -130,7 +133,7 @@ class TileEmitter:
         shift = self._shift(n, origin)
         masks = column_masks(self.lanes, width, vectors)
         with self.kernel.loop(rows[0], rows[1]) as loop:
-            row = coordinates(self.plan.m_axes, index.delinearize(loop.iv, self.lhs.row_sizes))
+            row = coordinates(self.plan.axes.m, index.delinearize(loop.iv, self.lhs.row_sizes))
             for j in range(vectors):
                 value = self.initial(self.at(batch, row, n, j), masks[j])
                 self._store_sum(index.sub(loop.iv, rows[0]), j, value, shift)
@@ -168,7 +171,7 @@ class TileEmitter:
         shift = self._shift(n, origin)
         masks = column_masks(self.lanes, width, vectors)
         with self.kernel.loop(rows[0], rows[1]) as loop:
-            row = coordinates(self.plan.m_axes, index.delinearize(loop.iv, self.lhs.row_sizes))
+            row = coordinates(self.plan.axes.m, index.delinearize(loop.iv, self.lhs.row_sizes))
             spot = index.sub(loop.iv, rows[0])
             self.store_row([self._load_sum(spot, j, shift) for j in range(vectors)], batch, row, n, masks)
 
@@ -180,11 +183,11 @@ class TileEmitter:
         """Copy a column tile's panel of the rhs to scratch."""
         assert self._panel is not None
         if self.weights is not None:
-            sizes = [segment.length, *self.lhs.reduction_sizes[1:]][: len(self.plan.k_axes)]
+            sizes = [segment.length, *self.lhs.reduction_sizes[1:]][: len(self.plan.axes.k)]
             panel = memory.Buffer.whole(self._panel, self.sum_type)
             self.weights.panel(batch, n, vectors, sizes, segment.start, panel)
             return
-        strides = [self.rhs.strides[a.inner] for a in self.plan.k_axes]
+        strides = [self.rhs.strides[a.inner] for a in self.plan.axes.k]
         base = self.rhs.offset(batch | {self.c.n: n})
         if strides:
             base = index.add(base, index.mul(segment.start, strides[0]))
@@ -258,7 +261,7 @@ class TileEmitter:
             if self._panel is None:
                 columns = [index.add(c, index.mul(segment.start, axes[0].rhs_stride)) for c in columns]
         operands = dataclasses.replace(self._operands(masks, len(rows)), ahead=ahead)
-        if self.lhs.padded is not None and not self.plan.pairs:
+        if self.lhs.padded is not None and not self.plan.integers.pairs:
             enter = self._entering(batch, where, segment, operands)
             operands = dataclasses.replace(operands, enter=enter)
         if self.weights is not None and self._panel is None:
@@ -308,10 +311,10 @@ class TileEmitter:
         return enter
 
     def _reduction_axes(self, segment: Segment) -> list[microkernel.ReductionAxis]:
-        if self.plan.pairs:
-            return [microkernel.ReductionAxis(self.plan.steps, 1, self.rhs.strides[self.plan.k_axes[-1].inner])]
+        if self.plan.integers.pairs:
+            return [microkernel.ReductionAxis(self.plan.steps, 1, self.rhs.strides[self.plan.axes.k[-1].inner])]
         axes = []
-        for number, axis in enumerate(self.plan.k_axes):
+        for number, axis in enumerate(self.plan.axes.k):
             lhs, rhs = self.lhs.operand.strides[axis.inner], self.rhs.strides[axis.inner]
             inside = index.product(self.lhs.reduction_sizes[number + 1 :])
             if self._panel is not None:
@@ -337,8 +340,8 @@ class TileEmitter:
             loaded = memory.load(buffer, self._vector_at(offset), self.lanes, mask)
             return loaded if is_computed else factor(kernel, root, product.rhs.value, loaded, self.lanes)
 
-        pairs = self._pairs(flat, masks if guarded else None) if self.plan.pairs else None
-        return microkernel.Operands(lhs, rhs, run=self.plan.run, lhs_run=lhs_run, pairs=pairs)
+        pairs = self._pairs(flat, masks if guarded else None) if self.plan.integers.pairs else None
+        return microkernel.Operands(lhs, rhs, run=self.plan.lhs.run, lhs_run=lhs_run, pairs=pairs)
 
     def _lhs_reads(
         self, flats: Sequence[ir.Value]
@@ -357,11 +360,11 @@ class TileEmitter:
             value = factor(self.kernel, self.c.root, self.c.product.lhs.value, loaded, self.lanes)
             return [vector.ExtractOp(value, [], [n]).result for n in range(self.lanes)]
 
-        return one, several if self.plan.run else None
+        return one, several if self.plan.lhs.run else None
 
     def _pairs(self, flat: ir.Value, masks: Sequence[ir.Value | None] | None) -> microkernel.Pairs:
-        assert self.plan.pairs is not None and self.lhs.panel is not None
-        panel, factor_ = self.lhs.panel, self.plan.pairs[1]
+        assert self.plan.integers.pairs is not None and self.lhs.panel is not None
+        panel, factor_ = self.lhs.panel, self.plan.integers.pairs[1]
         buffer = memory.Buffer.whole(flat, element(self.c, self.c.roles.rhs))
 
         def lhs(offset: Index, number: int) -> ir.Value:
@@ -430,7 +433,7 @@ class TileEmitter:
         for number, value in enumerate(sums):
             self._store_sum(*divmod(number, len(masks)), value)
         with self.kernel.loop(0, count if isinstance(valid, int) else valid) as loop:
-            row = coordinates(self.plan.m_axes, index.delinearize(index.add(m, loop.iv), self.lhs.row_sizes))
+            row = coordinates(self.plan.axes.m, index.delinearize(index.add(m, loop.iv), self.lhs.row_sizes))
             self.store_row([self._load_sum(loop.iv, j) for j in range(len(masks))], batch, row, n, masks)
 
     def _sum_at(self, row: Index, number: int, shift: Index) -> list[Coordinate]:

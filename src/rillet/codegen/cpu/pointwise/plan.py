@@ -63,14 +63,14 @@ class TilesPlan:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PointwisePlan:
     """A point-wise kernel: its workgroups take the blocks of one group of results after the other."""
 
     shape: Shape
     groups: tuple[RowsPlan | TilesPlan, ...]
 
 
-def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
+def make_plan(function: KernelFunction, target: CpuTarget) -> PointwisePlan | None:
     """The plan for a kernel without reductions; None for any other."""
     if not function.is_parallel:
         return None
@@ -79,7 +79,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     dimensions = Dimensions(function)
     ahead = _worth_reading_ahead(function, dimensions, target) if costly else {}
     groups = _groups(function, dimensions)
-    return Plan(shape, tuple(_cut(function, dimensions, group, shape, ahead) for group in groups))
+    return PointwisePlan(shape, tuple(_cut(function, dimensions, group, shape, ahead) for group in groups))
 
 
 def _groups(function: KernelFunction, dimensions: Dimensions) -> list[Group]:

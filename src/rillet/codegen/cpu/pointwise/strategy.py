@@ -15,7 +15,7 @@ from torch_mlir.dialects import arith
 from rillet.codegen import index
 from rillet.codegen.cpu.caches import streaming
 from rillet.codegen.cpu.machine import CpuTarget
-from rillet.codegen.cpu.pointwise.plan import Plan, RowsPlan, TilesPlan, make_plan
+from rillet.codegen.cpu.pointwise.plan import PointwisePlan, RowsPlan, TilesPlan, make_plan
 from rillet.codegen.cpu.pointwise.rows import Rows
 from rillet.codegen.cpu.pointwise.tiles import Tiles
 from rillet.codegen.emit.kernel import KernelBuilder
@@ -30,11 +30,11 @@ class ElementwiseStrategy:
     vectorize_loops = False
     collapses = True
 
-    def plan(self, function: KernelFunction, target: CpuTarget) -> Plan | None:
+    def plan(self, function: KernelFunction, target: CpuTarget) -> PointwisePlan | None:
         """A plan for a kernel without reductions."""
         return make_plan(function, target)
 
-    def emit(self, plan: Plan, kernel: KernelBuilder) -> None:
+    def emit(self, plan: PointwisePlan, kernel: KernelBuilder) -> None:
         """Emit the kernel as planned."""
         groups = [_emitter(kernel, group) for group in plan.groups]
 

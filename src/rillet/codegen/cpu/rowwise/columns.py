@@ -15,7 +15,7 @@ from torch_mlir import ir
 from rillet.codegen import coordinates as coords
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
-from rillet.codegen.cpu.rowwise.plan import Plan
+from rillet.codegen.cpu.rowwise.plan import RowwisePlan
 from rillet.codegen.cpu.rowwise.reduction import Reduction, Row, Scratch, is_unit, with_coordinate
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.accumulators import combiners_of
@@ -40,7 +40,7 @@ class Columns:
     def __init__(
         self,
         kernel: KernelBuilder,
-        plan: Plan,
+        plan: RowwisePlan,
         fixed: dict[Dimension, Coordinate],
         span: tuple[Index, Index],
         width: int,

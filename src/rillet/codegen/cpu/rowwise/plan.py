@@ -28,7 +28,7 @@ _MOST_TOGETHER = 8  # that can be asked for: each is a copy of the code
 
 
 @dataclass(frozen=True)
-class Plan:
+class RowwisePlan:
     function: KernelFunction
     dimensions: Dimensions
     outer: tuple[Dimension, ...]  # fixed one point at a time
@@ -55,7 +55,7 @@ class Plan:
         return Choice(made.problem, dataclasses.replace(made.knobs, tile_rows=self.together))
 
 
-def make_plan(function: KernelFunction, target: CpuTarget) -> Plan:
+def make_plan(function: KernelFunction, target: CpuTarget) -> RowwisePlan:
     dimensions = Dimensions(function)
     shared = dimensions.shared()
     stages = Stages(function, dimensions, set(shared))
@@ -71,7 +71,19 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan:
         together = min(function.knobs.tile_rows, _MOST_TOGETHER)
     long = across is not None and _has_long_columns(function, dimensions, set(outer), across, lanes, target)
     ahead = along is not None and len(function.reductions) > 1 and read_ahead.is_beyond_l2(function, target)
-    return Plan(function, dimensions, outer, across, along, lanes, shape, together, ahead, long, stages)
+    return RowwisePlan(
+        function=function,
+        dimensions=dimensions,
+        outer=outer,
+        across=across,
+        along=along,
+        lanes=lanes,
+        shape=shape,
+        together=together,
+        fetches_ahead=ahead,
+        has_long_columns=long,
+        stages=stages,
+    )
 
 
 def intermediates_are_static(function: KernelFunction) -> bool:
@@ -172,13 +184,13 @@ def _lanes_across(function: KernelFunction, dimensions: Dimensions, across: Dime
     return wide
 
 
-def extent_of(kernel: KernelBuilder, plan: Plan, dimension: Dimension) -> Index:
+def extent_of(kernel: KernelBuilder, plan: RowwisePlan, dimension: Dimension) -> Index:
     """The extent of a shared dimension."""
     result = plan.function.results[0]
     return kernel.extents(result.value)[plan.dimensions.axes(result.value).index(dimension)]
 
 
-def _row_elements(kernel: KernelBuilder, plan: Plan) -> Index:
+def _row_elements(kernel: KernelBuilder, plan: RowwisePlan) -> Index:
     """Elements of the largest argument within one row."""
     fixed = plan.fixed
     largest: Index = 1
@@ -189,12 +201,12 @@ def _row_elements(kernel: KernelBuilder, plan: Plan) -> Index:
     return largest
 
 
-def _element_bytes(plan: Plan) -> int:
+def _element_bytes(plan: RowwisePlan) -> int:
     ports = (*plan.function.arguments, *plan.function.results)
     return max(storage_bytes(p.type.element_type) for p in ports)
 
 
-def blocking(kernel: KernelBuilder, plan: Plan) -> tuple[Index, Index]:
+def blocking(kernel: KernelBuilder, plan: RowwisePlan) -> tuple[Index, Index]:
     """Rows of a workgroup: along the outer dimensions and across the lanes (a multiple of the lanes)."""
     budget = max(1, _BLOCK_BYTES // _element_bytes(plan))
     per_row = index.maximum(1, index.floordiv(budget, index.maximum(1, _row_elements(kernel, plan))))
@@ -208,7 +220,7 @@ def blocking(kernel: KernelBuilder, plan: Plan) -> tuple[Index, Index]:
     return index.maximum(1, index.floordiv(per_row, index.mul(vectors, plan.lanes))), index.mul(vectors, plan.lanes)
 
 
-def grid(kernel: KernelBuilder, plan: Plan) -> list[Index]:
+def grid(kernel: KernelBuilder, plan: RowwisePlan) -> list[Index]:
     rows, columns = blocking(kernel, plan)
     total = index.product([extent_of(kernel, plan, d) for d in plan.outer])
     across = 1 if plan.across is None else extent_of(kernel, plan, plan.across)

@@ -10,7 +10,7 @@ from torch_mlir.dialects import arith, vector
 from rillet.codegen import coordinates as coords
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.caches import read_ahead
-from rillet.codegen.cpu.rowwise.plan import Plan
+from rillet.codegen.cpu.rowwise.plan import RowwisePlan
 from rillet.codegen.emit.accumulators import Combiner, combiners_of, fast_extremum, sum_in_parts
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.extents import loop_sizes
@@ -47,7 +47,7 @@ class Row:
     ahead: dict[Dimension, Coordinate] | None = None  # where the next row is, if it is to be fetched meanwhile
 
 
-def reduce(kernel: KernelBuilder, plan: Plan, rows: list[Row], generic: Structured, number: int) -> None:
+def reduce(kernel: KernelBuilder, plan: RowwisePlan, rows: list[Row], generic: Structured, number: int) -> None:
     """One reduction of these rows: its results end up in registers, in scratch, or in the function's results."""
     emitters = [Reduction(kernel, plan, row, generic, number) for row in rows]
     if all(e.is_one_run for e in emitters):
@@ -61,7 +61,7 @@ def reduce(kernel: KernelBuilder, plan: Plan, rows: list[Row], generic: Structur
 
 def _target(
     kernel: KernelBuilder,
-    plan: Plan,
+    plan: RowwisePlan,
     row: Row,
     generic: Structured,
     number: int,
@@ -106,7 +106,7 @@ def _target(
 class Reduction:
     """Emits the loops of one reduction of one row."""
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan, row: Row, generic: Structured, number: int):
+    def __init__(self, kernel: KernelBuilder, plan: RowwisePlan, row: Row, generic: Structured, number: int):
         self.kernel = kernel
         self.plan = plan
         self.row = row
@@ -304,7 +304,7 @@ def _runs(
 
 
 def _fetch_ahead(
-    kernel: KernelBuilder, plan: Plan, point: dict[Dimension, Coordinate], along: Coordinate, lanes: int
+    kernel: KernelBuilder, plan: RowwisePlan, point: dict[Dimension, Coordinate], along: Coordinate, lanes: int
 ) -> None:
     """Start to read what another row has, in every argument, where this one is at ``along``."""
     assert isinstance(along, Lane)

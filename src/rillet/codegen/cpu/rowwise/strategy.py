@@ -25,7 +25,7 @@ from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.caches import streaming
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.rowwise.columns import Columns
-from rillet.codegen.cpu.rowwise.plan import Plan, blocking, extent_of, grid, intermediates_are_static, make_plan
+from rillet.codegen.cpu.rowwise.plan import RowwisePlan, blocking, extent_of, grid, intermediates_are_static, make_plan
 from rillet.codegen.cpu.rowwise.reduction import Row, Scratch, reduce, with_coordinate
 from rillet.codegen.emit.blocks import Span
 from rillet.codegen.emit.elements import Evaluator
@@ -47,13 +47,13 @@ class RowwiseStrategy:
     vectorize_loops = False
     collapses = True
 
-    def plan(self, function: KernelFunction, target: CpuTarget) -> Plan | None:
+    def plan(self, function: KernelFunction, target: CpuTarget) -> RowwisePlan | None:
         """A plan for reductions and point-wise ops in any order."""
         if not function.reductions or not all(op.name in POINTWISE_OPS for op in function.tensor_ops):
             return None
         return make_plan(function, target) if intermediates_are_static(function) else None
 
-    def emit(self, plan: Plan, kernel: KernelBuilder) -> None:
+    def emit(self, plan: RowwisePlan, kernel: KernelBuilder) -> None:
         """Emit the kernel as planned."""
         mark_softmax(plan.function, plan.dimensions, plan.fixed)
         kernel.choice = plan.choice
@@ -65,7 +65,7 @@ class RowwiseStrategy:
                 _emit_block(kernel, plan)
 
 
-def _streams(plan: Plan, target: CpuTarget) -> bool:
+def _streams(plan: RowwisePlan, target: CpuTarget) -> bool:
     """Whether results may be stored past the caches: what a stage keeps for later ones, otherwise in their memory, must
     then have a place in the caches."""
     size = 0
@@ -78,11 +78,11 @@ def _streams(plan: Plan, target: CpuTarget) -> bool:
     return plan.together * size <= target.machine.l2_bytes // 4
 
 
-def _axes_within_row(plan: Plan, value: ir.Value) -> list[int]:
+def _axes_within_row(plan: RowwisePlan, value: ir.Value) -> list[int]:
     return [a for a, d in enumerate(plan.dimensions.axes(value)) if d not in plan.fixed]
 
 
-def _emit_block(kernel: KernelBuilder, plan: Plan) -> None:
+def _emit_block(kernel: KernelBuilder, plan: RowwisePlan) -> None:
     rows, columns = blocking(kernel, plan)
     extents = [extent_of(kernel, plan, d) for d in plan.outer]
     total = index.product(extents)
@@ -103,7 +103,7 @@ def _emit_block(kernel: KernelBuilder, plan: Plan) -> None:
 
 
 def emit_span(
-    kernel: KernelBuilder, plan: Plan, fixed: Mapping[Dimension, Coordinate], dimension: Dimension, span: Span
+    kernel: KernelBuilder, plan: RowwisePlan, fixed: Mapping[Dimension, Coordinate], dimension: Dimension, span: Span
 ) -> None:
     """The rows of ``span`` along one of the outer dimensions, at a point of the others."""
     mark_softmax(plan.function, plan.dimensions, plan.fixed)
@@ -111,7 +111,11 @@ def emit_span(
 
 
 def _emit_rows(
-    kernel: KernelBuilder, plan: Plan, span: Span, point: Callable[[Index], dict[Dimension, Coordinate]], whole: bool
+    kernel: KernelBuilder,
+    plan: RowwisePlan,
+    span: Span,
+    point: Callable[[Index], dict[Dimension, Coordinate]],
+    whole: bool,
 ) -> None:
     """The rows of a span, ``plan.together`` at a time, then one by one unless they are known to come out even
     (``whole``); ``point``: where a row is."""
@@ -132,7 +136,7 @@ def _emit_rows(
 
 def _emit_across(
     kernel: KernelBuilder,
-    plan: Plan,
+    plan: RowwisePlan,
     fixed: dict[Dimension, Coordinate],
     kept: dict[ir.Value, Buffer],
     scratch: Scratch,
@@ -158,7 +162,7 @@ def _emit_across(
         _emit_together(kernel, plan, [Row(Evaluator(kernel, plan.lanes, mask), point, kept, scratch)])
 
 
-def _emit_together(kernel: KernelBuilder, plan: Plan, rows: list[Row]) -> None:
+def _emit_together(kernel: KernelBuilder, plan: RowwisePlan, rows: list[Row]) -> None:
     """All stages of these rows, each stage for all of them before the next."""
     for number, generic in enumerate(plan.function.reductions):
         reduce(kernel, plan, rows, generic, number)
@@ -169,7 +173,7 @@ def _emit_together(kernel: KernelBuilder, plan: Plan, rows: list[Row]) -> None:
     _emit_results(kernel, plan, rows)
 
 
-def _emit_results(kernel: KernelBuilder, plan: Plan, rows: list[Row]) -> None:
+def _emit_results(kernel: KernelBuilder, plan: RowwisePlan, rows: list[Row]) -> None:
     """Store the results that no reduction has stored itself, those of the same row shape in one loop."""
     fixed = rows[0].fixed
     for numbers in _loops(plan, set(fixed)):
@@ -180,7 +184,7 @@ def _emit_results(kernel: KernelBuilder, plan: Plan, rows: list[Row]) -> None:
         _store_results(kernel, plan, rows, numbers, port, inner, wheres)
 
 
-def _loops(plan: Plan, fixed: set[Dimension]) -> list[list[int]]:
+def _loops(plan: RowwisePlan, fixed: set[Dimension]) -> list[list[int]]:
     """The numbers of the results that no reduction stores, by the loop that stores them: in one are those whose axes
     have the same extents and are fixed alike."""
     reduced = {r for g in plan.function.reductions for r in g.results}
@@ -194,7 +198,7 @@ def _loops(plan: Plan, fixed: set[Dimension]) -> list[list[int]]:
 
 def _store_results(
     kernel: KernelBuilder,
-    plan: Plan,
+    plan: RowwisePlan,
     rows: list[Row],
     numbers: list[int],
     port: Port,
@@ -230,7 +234,7 @@ def _store_results(
     vector_loop(kernel, 0, extent, shape, emit)
 
 
-def _scratch_for_costly(kernel: KernelBuilder, plan: Plan) -> dict[ir.Value, Buffer]:
+def _scratch_for_costly(kernel: KernelBuilder, plan: RowwisePlan) -> dict[ir.Value, Buffer]:
     """A buffer for each costly value that several stages read: a result's own memory where it fits, else scratch.
 
     A result's memory is overwritten when the result is stored. That must be the last reader: all results that are

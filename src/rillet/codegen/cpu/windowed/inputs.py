@@ -10,7 +10,7 @@ from torch_mlir.dialects import vector
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.windowed.padding import Base, PaddedInput, Places, Range, range_of
-from rillet.codegen.cpu.windowed.plan import Plan
+from rillet.codegen.cpu.windowed.plan import WindowedPlan
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.memory import Buffer, reshape_memref
@@ -32,7 +32,7 @@ class Input:
     addresses are recognized.
     """
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan, which: Access):
+    def __init__(self, kernel: KernelBuilder, plan: WindowedPlan, which: Access):
         port = argument_of(kernel.function, which.value)
         assert port is not None
         column, lanes = plan.column_loop, plan.tile.lanes

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.codegen import index
-from rillet.codegen.cpu.windowed.plan import Plan
+from rillet.codegen.cpu.windowed.plan import WindowedPlan
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import Padded, Place
 from rillet.codegen.index import Index
@@ -45,7 +45,7 @@ class Base:
 class PaddedInput:
     """An operand under its padding; ``flat`` is the tensor. Create it at the start of the kernel's body."""
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan, which: Access, flat: ir.Value, strides: list[Index]):
+    def __init__(self, kernel: KernelBuilder, plan: WindowedPlan, which: Access, flat: ir.Value, strides: list[Index]):
         self._strides = strides
         self._extents = which.shape
         step = which.static_stride(plan.column_loop) or 0
@@ -107,7 +107,7 @@ def _is_inside(coordinate: Index) -> bool:
     return isinstance(coordinate, int) and coordinate == _INSIDE
 
 
-def _line_axis(plan: Plan, which: Access) -> int | None:
+def _line_axis(plan: WindowedPlan, which: Access) -> int | None:
     """The axis along which tiles read neighbouring rows."""
     row = plan.row_loop
     axes = [n for n, form in enumerate(which.axes) if row is not None and form.coefficients[row]]
@@ -116,7 +116,7 @@ def _line_axis(plan: Plan, which: Access) -> int | None:
     return axes[0]
 
 
-def _reach(plan: Plan, which: Access, axis: int) -> int:
+def _reach(plan: WindowedPlan, which: Access, axis: int) -> int:
     """How far the last position that a tile reads along an axis is from the first."""
     form, extents = which.axes[axis], plan.root.extents
     steps = {n: extents[n] - 1 for n in plan.unrolled} | {plan.row_loop: plan.tile.rows - 1}
@@ -138,7 +138,7 @@ def range_of(form: Linear, position: Mapping[int, Index], ranges: Mapping[int, R
     return low, high
 
 
-def borders(plan: Plan) -> list[int]:
+def borders(plan: WindowedPlan) -> list[int]:
     """Where a line of results is divided, in whole tiles, so that it is known within each part which positions of the
     window exist along the line; 0 comes first, and the end of the last whole tile last."""
     row, rows, extents = plan.row_loop, plan.tile.rows, plan.root.extents
@@ -158,7 +158,7 @@ def borders(plan: Plan) -> list[int]:
     return sorted(found)
 
 
-def _offsets(plan: Plan, form: Linear) -> set[int]:
+def _offsets(plan: WindowedPlan, form: Linear) -> set[int]:
     """Where the first result of a line reads along an axis, at all positions of the window."""
     extents = plan.root.extents
     loops = [n for n, c in enumerate(form.coefficients) if c and n in plan.root.reduction_loops]

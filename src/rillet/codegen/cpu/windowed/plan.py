@@ -34,7 +34,7 @@ _MOST_OFFSETS = 64  # along one axis; nobody shares what longer windows read, as
 
 
 @dataclass(frozen=True)
-class Plan:
+class WindowedPlan:
     """One windowed kernel. Loops are those of ``root``: the tile lies along ``line_loop``, ``row_loop`` and
     ``column_loop``, and ``outer_loops`` are the other parallel ones."""
 
@@ -53,7 +53,7 @@ class Plan:
     pairs: tuple[NarrowFactor, ...]  # factors whose products go two positions of the window at a time
 
 
-def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
+def make_plan(function: KernelFunction, target: CpuTarget) -> WindowedPlan | None:
     """The plan for a kernel of one reduction along loops that move no operand along its vectorized axis; None for any
     other."""
     if len(function.reductions) != 1:
@@ -91,7 +91,21 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
     )
     unrolled = _unrolled(root, accesses, tile, cost_model.unrolled_operations(target))
     split = cost_model.choose_blocks(target, window, tile).overruled(tile, knobs)
-    return Plan(root, after, product, accesses, window, column, row, line, tuple(outer), tile, unrolled, split, pairs)
+    return WindowedPlan(
+        root=root,
+        epilogue=after,
+        product=product,
+        accesses=accesses,
+        window=window,
+        column_loop=column,
+        row_loop=row,
+        line_loop=line,
+        outer_loops=tuple(outer),
+        tile=tile,
+        unrolled=unrolled,
+        blocks=split,
+        pairs=pairs,
+    )
 
 
 def _window(
@@ -147,7 +161,7 @@ def _reach(which: Access, reduction: dict[int, int], loop: int | None) -> tuple[
     return Reach(coefficients[loop or 0], tuple(sorted(offsets))), together
 
 
-def choice(plan: Plan) -> Choice:
+def choice(plan: WindowedPlan) -> Choice:
     """What was decided, for a tuner."""
     window = plan.window
     problem = {

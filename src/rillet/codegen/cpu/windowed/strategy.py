@@ -21,7 +21,7 @@ from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.windowed import pairs as window_pairs
 from rillet.codegen.cpu.windowed.inputs import Input, Loaded
 from rillet.codegen.cpu.windowed.padding import Base, Range, borders
-from rillet.codegen.cpu.windowed.plan import Plan, choice, make_plan
+from rillet.codegen.cpu.windowed.plan import WindowedPlan, choice, make_plan
 from rillet.codegen.emit import blocks, epilogue, memory
 from rillet.codegen.emit.accumulators import sum_in_parts
 from rillet.codegen.emit.blocks import Span, column_masks, workgroup_span
@@ -49,11 +49,11 @@ class WindowedStrategy:
     vectorize_loops = False
     collapses = False
 
-    def plan(self, function: KernelFunction, target: CpuTarget) -> Plan | None:
+    def plan(self, function: KernelFunction, target: CpuTarget) -> WindowedPlan | None:
         """A plan for one reduction of arguments along loops that move no operand along its vectorized axis only."""
         return make_plan(function, target)
 
-    def emit(self, plan: Plan, kernel: KernelBuilder) -> None:
+    def emit(self, plan: WindowedPlan, kernel: KernelBuilder) -> None:
         """Emit the kernel as planned."""
 
         def grid() -> list[Index]:
@@ -69,7 +69,7 @@ class WindowedStrategy:
             _Emitter(kernel, plan).emit()
 
 
-def _positions(plan: Plan, sizes: Sequence[Index]) -> list[Index]:
+def _positions(plan: WindowedPlan, sizes: Sequence[Index]) -> list[Index]:
     """Extents of the space that workgroups divide: the outer loops, then tiles of lines."""
     lines = 1 if plan.line_loop is None else index.ceildiv(sizes[plan.line_loop], plan.tile.lines)
     return [*(sizes[n] for n in plan.outer_loops), lines]
@@ -78,7 +78,7 @@ def _positions(plan: Plan, sizes: Sequence[Index]) -> list[Index]:
 class _Emitter:
     """Emits the tiles that one workgroup owns."""
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan):
+    def __init__(self, kernel: KernelBuilder, plan: WindowedPlan):
         self.kernel = kernel
         self.plan = plan
         self.root = plan.root

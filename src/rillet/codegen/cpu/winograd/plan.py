@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.codegen.cpu import cost_model
-from rillet.codegen.cpu.contraction import plan as contraction_plan
-from rillet.codegen.cpu.contraction.plan import guess_extent
+from rillet.codegen.cpu.contraction.axes import guess_extent
+from rillet.codegen.cpu.contraction.plan import ContractionPlan, LhsSupply
+from rillet.codegen.cpu.contraction.planner import plan_for
 from rillet.codegen.cpu.machine import SCRATCH_BYTES, CpuTarget
 from rillet.codegen.emit.blocks import Tile
 from rillet.codegen.knobs import Choice, Knobs
@@ -28,13 +29,13 @@ _BYTES_PER_CYCLE = 48  # of weights that are fetched ahead: what is not hidden
 
 
 @dataclass(frozen=True)
-class Plan:
+class WinogradPlan:
     """How a convolution goes in tiles of two results along each of ``lines``, image loops with windows of three.
 
     Tiles are counted row-major over ``others``, loops of single results, and ``lines``.
     """
 
-    direct: contraction_plan.Plan  # of a result at a time, for tiles with results that are not finite
+    direct: ContractionPlan  # of a result at a time, for tiles with results that are not finite
     transforms: Port
     others: tuple[int, ...]
     lines: tuple[int, ...]
@@ -60,7 +61,7 @@ class Plan:
         return WINOGRAD_INPUTS ** len(self.lines)
 
 
-def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
+def make_plan(function: KernelFunction, target: CpuTarget) -> WinogradPlan | None:
     """The plan for a convolution that has its weights' transforms; None for any other kernel."""
     if WINOGRAD not in function.function.attributes:
         return None
@@ -80,10 +81,10 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> Plan | None:
         return None
     tile, block, wide = tiling
     after = epilogue_of(function, c.root)
-    direct = None if after is None else contraction_plan.plan_for(function, c, after, target, cache_blocks=True)
+    direct = None if after is None else plan_for(function, c, after, target, cache_blocks=True)
     if direct is None:
         return None
-    return Plan(
+    return WinogradPlan(
         direct=_row_by_row(direct, tile.lanes, wide),
         transforms=transforms,
         others=others,
@@ -123,12 +124,18 @@ def _tiling(
     return tile, block, wide
 
 
-def _row_by_row(direct: contraction_plan.Plan, lanes: int, columns: int) -> contraction_plan.Plan:
+def _row_by_row(direct: ContractionPlan, lanes: int, columns: int) -> ContractionPlan:
     """The plan of single rows of blocks of ``columns``."""
     vectors = next(v for v in range(_ROW_VECTORS, 0, -1) if columns % (v * lanes) == 0)
     tile = Tile(1, vectors, lanes)
     return dataclasses.replace(
-        direct, tile=tile, reduction_block=0, run=0, prefetch=False, spread=False, residuals=(), few=()
+        direct,
+        tile=tile,
+        reduction_block=0,
+        lhs=LhsSupply(),
+        rhs=dataclasses.replace(direct.rhs, prefetch=False),
+        residuals=(),
+        few=(),
     )
 
 
@@ -179,7 +186,7 @@ def _blocks(
     return rows * tile.rows, wide * tile.columns
 
 
-def choice(plan: Plan, knobs: Knobs, target: CpuTarget) -> Choice:
+def choice(plan: WinogradPlan, knobs: Knobs, target: CpuTarget) -> Choice:
     """What the plan decides, and for what extents."""
     c = plan.direct.contraction
     extents = c.extents

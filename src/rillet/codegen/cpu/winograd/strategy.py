@@ -26,7 +26,7 @@ from rillet.codegen.cpu.caches.prefetch import fetch_ahead
 from rillet.codegen.cpu.contraction import microkernel
 from rillet.codegen.cpu.contraction.strategy import Workgroup
 from rillet.codegen.cpu.machine import CpuTarget
-from rillet.codegen.cpu.winograd.plan import Plan, choice, make_plan
+from rillet.codegen.cpu.winograd.plan import WinogradPlan, choice, make_plan
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.blocks import Span, Tile, column_masks, each_column_tile, each_row_tile, workgroup_span
 from rillet.codegen.emit.extents import loop_sizes
@@ -49,11 +49,11 @@ class WinogradStrategy:
     vectorize_loops = False
     collapses = False
 
-    def plan(self, function: KernelFunction, target: CpuTarget) -> Plan | None:
+    def plan(self, function: KernelFunction, target: CpuTarget) -> WinogradPlan | None:
         """A plan for a convolution that has its weights' transforms."""
         return make_plan(function, target)
 
-    def emit(self, plan: Plan, kernel: KernelBuilder) -> None:
+    def emit(self, plan: WinogradPlan, kernel: KernelBuilder) -> None:
         """Emit the kernel as planned."""
         kernel.choice = choice(plan, kernel.function.knobs, kernel.target)
 
@@ -71,7 +71,7 @@ class WinogradStrategy:
             _Block(kernel, plan).emit()
 
 
-def _counts(plan: Plan, sizes: Sequence[Index]) -> list[Index]:
+def _counts(plan: WinogradPlan, sizes: Sequence[Index]) -> list[Index]:
     """How many tiles there are along each of the loops they are counted over."""
     return [*(sizes[n] for n in plan.others), *(index.ceildiv(sizes[n], WINOGRAD_OUTPUTS) for n in plan.lines)]
 
@@ -79,7 +79,7 @@ def _counts(plan: Plan, sizes: Sequence[Index]) -> list[Index]:
 class _Block:
     """Emits what one workgroup does."""
 
-    def __init__(self, kernel: KernelBuilder, plan: Plan):
+    def __init__(self, kernel: KernelBuilder, plan: WinogradPlan):
         self.kernel = kernel
         self.plan = plan
         self.c = plan.direct.contraction
