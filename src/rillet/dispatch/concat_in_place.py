@@ -17,6 +17,7 @@ from torch_mlir import ir
 from rillet.dispatch.regions.groups import Group, outputs, reads_only_within
 from rillet.dispatch.regions.nodes import Kind, Node, argument
 from rillet.ir import builders, dtypes
+from rillet.ir.extents import joined_axis
 from rillet.ir.rewrite import users
 
 _LEAST_BYTES = 16 * 1024  # a smaller one costs less to copy than to have its parts made one after the other
@@ -130,7 +131,7 @@ class _Planner:
     def _last_reader(self, outer: Node, inner: Node) -> int | None:
         """Where ``inner``, the first part of ``outer``, is last read; None if it cannot be the start of its memory."""
         value = inner.op.results[0]
-        if not self.share or not _is_concat(inner) or _axis(inner.op) != _axis(outer.op):
+        if not self.share or not _is_concat(inner) or joined_axis(inner.op) != joined_axis(outer.op):
             return None
         readers = [self.by_op.get(op) for op in users(value) if op != outer.op]
         if list(outer.op.operands).count(value) != 1:
@@ -150,21 +151,17 @@ def _is_concat(node: Node) -> bool:
     return math.prod(tensor.shape) * dtypes.storage_bytes(tensor.element_type) >= _LEAST_BYTES
 
 
-def _axis(op: ir.Operation) -> int:
-    return ir.IntegerAttr(op.attributes["dim"]).value
-
-
 def _operands(op: ir.Operation) -> Iterator[tuple[ir.Value, int]]:
     """The parts and where they start."""
     start = 0
     for value in op.operands:
         yield value, start
-        start += ir.RankedTensorType(value.type).shape[_axis(op)]
+        start += ir.RankedTensorType(value.type).shape[joined_axis(op)]
 
 
 def _rewrite(plan: _Plan) -> None:
     op = plan.concat.op
-    axis, type_ = _axis(op), ir.RankedTensorType(op.results[0].type)
+    axis, type_ = joined_axis(op), ir.RankedTensorType(op.results[0].type)
     steps: list[_Part | _Shared] = [*plan.parts, *plan.shared]
     steps.sort(key=lambda step: step.place)
     with ir.InsertionPoint(_anchor(steps[0])):

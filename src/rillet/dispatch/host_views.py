@@ -13,11 +13,9 @@ from rillet.errors import CompileError
 from rillet.ir import Program, builders
 from rillet.ir.builders import Extent
 from rillet.ir.constants import scalar_attr
-from rillet.ir.extents import add, box, extents, multiply, same
+from rillet.ir.extents import RESHAPES, add, box, extents, multiply, same
 from rillet.ir.rewrite import erase_dead, run_upstream
 from rillet.ir.structured import DYNAMIC
-
-_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast")
 
 
 def run(program: Program, options: None) -> None:
@@ -32,7 +30,7 @@ def run(program: Program, options: None) -> None:
 
 
 def _convert(op: ir.Operation) -> None:
-    if op.name in _RESHAPES:
+    if op.name in RESHAPES:
         value = reshape(op.operands[0], op.results[0].type, extents(op.results[0]))
     elif op.name == "tensor.extract_slice":
         found = _contiguous_slice(op)

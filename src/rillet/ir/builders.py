@@ -14,13 +14,11 @@ from typing import TypeAlias
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
-from rillet.ir.structured import DYNAMIC
+from rillet.ir.structured import DYNAMIC, iterators_attr
 
 Extent: TypeAlias = int | ir.Value
 Expr: TypeAlias = ir.AffineExpr | int
 Body: TypeAlias = Callable[..., ir.Value | Sequence[ir.Value]]
-
-_ITERATORS = {"p": "#linalg.iterator_type<parallel>", "r": "#linalg.iterator_type<reduction>"}
 
 
 def dims(count: int) -> list[ir.AffineExpr]:
@@ -93,7 +91,7 @@ def generic(
         [value for value, _ in inputs],
         [value for value, _ in outputs],
         ir.ArrayAttr.get(maps),
-        ir.ArrayAttr.get([ir.Attribute.parse(_ITERATORS[letter]) for letter in iterators]),
+        iterators_attr([letter == "p" for letter in iterators]),
     )
     elements = [ir.RankedTensorType(value.type).element_type for value, _ in operands]
     block = ir.Block.create_at_start(op.operation.regions[0], elements)

@@ -14,6 +14,9 @@ from rillet.ir.builders import Extent
 from rillet.ir.rewrite import defining, int_constant
 from rillet.ir.structured import DYNAMIC, structured
 
+# Ops that give the same elements in the same order another shape.
+RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast")
+
 Known = Mapping[ir.Value, Sequence[Extent]]
 
 
@@ -50,6 +53,16 @@ def margins(pad: ir.Operation) -> tuple[list[Extent], list[Extent]]:
     """How far a ``tensor.pad`` extends each axis, before and after."""
     _, low, high = segments(pad)
     return mixed(pad, "static_low", low), mixed(pad, "static_high", high)
+
+
+def has_unit_strides(op: ir.Operation) -> bool:
+    """Whether a ``tensor.extract_slice`` or ``tensor.insert_slice`` takes neighbours along every axis."""
+    return all(stride == 1 for stride in ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+
+
+def joined_axis(concat: ir.Operation) -> int:
+    """The axis along which a ``tensor.concat`` puts its operands one behind the other."""
+    return ir.IntegerAttr(concat.attributes["dim"]).value
 
 
 def kept_axes(op: ir.Operation) -> list[int]:
@@ -198,7 +211,7 @@ def _pad(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
 
 
 def _concat(op: ir.Operation, value: ir.Value, axis: int, sizes: Sizes) -> Extent:
-    if ir.IntegerAttr(op.attributes["dim"]).value != axis:
+    if joined_axis(op) != axis:
         static = [ir.RankedTensorType(v.type).shape[axis] for v in op.operands]
         return next((e for e in static if e != DYNAMIC), None) or sizes.extent(op.operands[0], axis)
     total: Extent = 0

@@ -10,7 +10,7 @@ from torch_mlir.passmanager import PassManager
 
 from rillet.errors import CompileError
 from rillet.ir.program import Program
-from rillet.ir.structured import Expr, Structured, iterators_attr, maps_attr, walk
+from rillet.ir.structured import Expr, Structured, index_loop, iterators_attr, maps_attr, walk
 
 # Folding a pad of a filled tensor makes its extents by ``affine.apply``, which is not part of the tensor form.
 CLEANUP = "builtin.module(func.func(canonicalize,lower-affine,cse))"
@@ -181,24 +181,37 @@ def rebuild_generic(
 
     ``linalg.index`` in the body is not adapted: see ``renumber_index``.
     """
-    loops = len(parallel)
-    with ir.InsertionPoint(op):
-        new = ir.Operation.create(
-            "linalg.generic",
-            results=list(result_types),
-            operands=list(operands),
-            attributes={
-                "indexing_maps": maps_attr(loops, maps),
-                "iterator_types": iterators_attr(parallel),
-                "operandSegmentSizes": op.attributes["operandSegmentSizes"],
-            },
-            regions=1,
-            loc=op.location,
-        )
+    count = len(operands) - len(result_types)
+    with ir.InsertionPoint(op), op.location:
+        new, block = empty_generic(operands[:count], operands[count:], maps, parallel, result_types)
     old = op.regions[0].blocks[0]
-    block = new.regions[0].blocks.append(*[a.type for a in old.arguments], arg_locs=[op.location] * len(old.arguments))
     clone_body(old, block, dict(zip(old.arguments, block.arguments, strict=True)))
     return new
+
+
+def empty_generic(
+    inputs: Sequence[ir.Value],
+    inits: Sequence[ir.Value],
+    maps: Sequence[Sequence[Expr]],
+    parallel: Sequence[bool],
+    result_types: Sequence[ir.Type] | None = None,
+) -> tuple[ir.Operation, ir.Block]:
+    """A ``linalg.generic`` at the insertion point, and its body, which has nothing in it yet. Results have the types of
+    the ``inits`` where no others are given.
+    """
+    op = ir.Operation.create(
+        "linalg.generic",
+        results=[init.type for init in inits] if result_types is None else list(result_types),
+        operands=[*inputs, *inits],
+        attributes={
+            "indexing_maps": maps_attr(len(parallel), maps),
+            "iterator_types": iterators_attr(parallel),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), len(inits)]),
+        },
+        regions=1,
+    )
+    elements = [getattr(v.type, "element_type", v.type) for v in (*inputs, *inits)]
+    return op, op.regions[0].blocks.append(*elements, arg_locs=[op.location] * len(elements))
 
 
 def generic_like(
@@ -229,19 +242,7 @@ def generic_with(
 
     ``body`` is called with the block's scalars (inputs, then inits) and returns those to yield.
     """
-    op = ir.Operation.create(
-        "linalg.generic",
-        results=[init.type for init in inits],
-        operands=[*inputs, *inits],
-        attributes={
-            "indexing_maps": maps_attr(len(parallel), maps),
-            "iterator_types": iterators_attr(parallel),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), len(inits)]),
-        },
-        regions=1,
-    )
-    elements = [ir.RankedTensorType(v.type).element_type for v in op.operands]
-    block = op.regions[0].blocks.append(*elements, arg_locs=[op.location] * len(elements))
+    op, block = empty_generic(inputs, inits, maps, parallel)
     with ir.InsertionPoint(block):
         linalg.YieldOp(list(body(list(block.arguments))))
     return op
@@ -251,8 +252,8 @@ def renumber_index(op: ir.Operation, new: Sequence[int]) -> None:
     """Make every ``linalg.index`` in the body of ``op`` read loop ``new[i]`` instead of loop ``i``."""
     for inner in walk(op):
         if inner.name == "linalg.index":
-            old = ir.IntegerAttr(inner.attributes["dim"]).value
-            inner.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), new[old])
+            i64 = ir.IntegerType.get_signless(64)
+            inner.attributes["dim"] = ir.IntegerAttr.get(i64, new[index_loop(inner)])
 
 
 def replace(op: ir.Operation, values: Iterable[ir.Value]) -> None:

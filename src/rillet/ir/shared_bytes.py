@@ -6,7 +6,7 @@ from torch_mlir import ir
 
 from rillet.ir.panels import packed_axes, unshared
 from rillet.ir.rewrite import defining, int_constant
-from rillet.ir.structured import Structured
+from rillet.ir.structured import Structured, index_loop
 
 _WIDENED_AS_SIGNED = {"arith.extsi": True, "arith.sitofp": True, "arith.extui": False, "arith.uitofp": False}
 
@@ -55,4 +55,4 @@ def _is_place(view: Structured, shift: ir.Value, number: int, bits: int) -> bool
     if rest is None or int_constant(rest.operands[1]) != shared:
         return False
     loop = defining(rest.operands[0], "linalg.index")
-    return loop is not None and ir.IntegerAttr(loop.attributes["dim"]).value == packed[0][1]
+    return loop is not None and index_loop(loop) == packed[0][1]

@@ -197,6 +197,11 @@ def copy_permutation(op: ir.Operation | ir.OpView) -> tuple[int, ...] | None:
     return tuple(source.index(e) for e in target)
 
 
+def index_loop(op: ir.Operation) -> int:
+    """The loop whose position a ``linalg.index`` gives."""
+    return ir.IntegerAttr(op.attributes["dim"]).value
+
+
 def captures(op: ir.Operation | ir.OpView) -> list[ir.Value]:
     """The values from outside that the regions of ``op`` read, in order of first use, without repetition."""
     inside: set[ir.Value] = set()

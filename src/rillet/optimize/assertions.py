@@ -16,7 +16,7 @@ from rillet.ir import Program, builders, locations
 from rillet.ir import polynomials as poly
 from rillet.ir.attributes import DIMS
 from rillet.ir.builders import Extent
-from rillet.ir.extents import box, extents, margins
+from rillet.ir.extents import box, extents, joined_axis, margins
 from rillet.ir.polynomials import Polynomial, Polynomials
 from rillet.ir.rewrite import erase_dead
 from rillet.ir.structured import DYNAMIC, Expr, Structured, structured
@@ -152,7 +152,7 @@ class _Asserter:
             self._at_most(op, {}, self.polynomials.of(amount), "padding by {1} is less than {0}")
 
     def _concat(self, op: ir.Operation) -> None:
-        along = ir.IntegerAttr(op.attributes["dim"]).value
+        along = joined_axis(op)
         shapes = [extents(v) for v in op.operands]
         for axis, column in enumerate(zip(*shapes, strict=True)):
             known = next((e for e in column if isinstance(e, int)), column[0])

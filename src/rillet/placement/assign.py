@@ -15,6 +15,7 @@ from torch_mlir import ir
 from rillet.dialects import flow
 from rillet.errors import CompileError
 from rillet.ir import Program, dtypes
+from rillet.ir.kernels import declarations
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import DYNAMIC, walk
 from rillet.placement import homes
@@ -33,12 +34,7 @@ def run(program: Program, options: Options) -> None:
     """Set ``flow.devices`` on the module and ``flow.device`` on every dispatch and fill."""
     with program.context, ir.Location.unknown():
         program.module.operation.attributes[flow.DEVICES] = ir.ArrayAttr.get(list(map(_described, options.devices)))
-        callees = {
-            ir.StringAttr(op.operation.attributes["sym_name"]).value: op.operation
-            for op in program.module.body.operations
-            if "flow.kernel" in op.operation.attributes
-        }
-        _Assignment(options.devices, callees).block(program.main().regions[0].blocks[0])
+        _Assignment(options.devices, declarations(program)).block(program.main().regions[0].blocks[0])
         _place_fills(program.main())
 
 

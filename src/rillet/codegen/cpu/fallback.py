@@ -20,7 +20,7 @@ from rillet.errors import CompileError
 from rillet.ir import builders
 from rillet.ir.extents import extents, margins, padding_value
 from rillet.ir.rewrite import defining, int_constant, is_defined_by, remap
-from rillet.ir.structured import DYNAMIC
+from rillet.ir.structured import DYNAMIC, structured
 
 _BUFFERIZE = (
     "canonicalize",
@@ -76,14 +76,13 @@ def _separate_starts(function: KernelFunction) -> None:
 def _update_in_place(function: KernelFunction) -> None:
     """Elementwise results take the memory of an operand that is read for the last time, at the same element."""
     for op in function.ops:
-        if op.name != "linalg.generic" or len(op.results) != 1 or not _is_empty(op.operands[len(op.operands) - 1]):
+        view = structured(op)
+        if view is None or len(view.results) != 1 or not view.is_parallel or not _is_empty(view.inits[0]):
             continue
-        iterators = [str(i) for i in ir.ArrayAttr(op.attributes["iterator_types"])]
-        *maps, target = list(ir.ArrayAttr(op.attributes["indexing_maps"]))
-        for value, map_ in zip(list(op.operands), maps, strict=False):
+        for value, map_ in zip(view.inputs, view.input_maps, strict=True):
             made_here = is_defined_by(value, "linalg.generic")
-            last = len(list(value.uses)) == 1 and value.type == op.results[0].type and map_ == target
-            if made_here and last and all("parallel" in i for i in iterators):
+            last = len(list(value.uses)) == 1 and value.type == view.results[0].type and map_ == view.init_maps[0]
+            if made_here and last:
                 op.operands[len(op.operands) - 1] = value
                 break
 

@@ -16,7 +16,7 @@ from rillet.codegen.coordinates import Coordinate, is_uniform, to_vector
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast
 from rillet.ir.rewrite import create_like
-from rillet.ir.structured import Structured
+from rillet.ir.structured import Structured, index_loop
 
 # Reads element ``coordinates`` of a tensor that the body captures; the tensor is a value of the kernel.
 Reader = Callable[[ir.Value, list[Coordinate]], ir.Value]
@@ -64,7 +64,7 @@ class _Inliner:
 
     def operation(self, op: ir.Operation) -> None:
         if op.name == "linalg.index":
-            position = ir.IntegerAttr(op.attributes["dim"]).value
+            position = index_loop(op)
             self.values[op.results[0]] = self._coordinate(self.coordinates[position])
         elif op.name == "tensor.extract":
             assert self.read is not None, "the body reads a captured tensor but no reader was given"

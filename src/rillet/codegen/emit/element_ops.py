@@ -17,7 +17,7 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast, constant
 from rillet.codegen.index import Index
 from rillet.errors import CompileError
-from rillet.ir.extents import kept_axes, reassociation
+from rillet.ir.extents import joined_axis, kept_axes, reassociation
 
 
 class Elements(Protocol):
@@ -153,7 +153,7 @@ def _pad(elements: Elements, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
 
 
 def _concat(elements: Elements, op: ir.Operation, c: list[Coordinate]) -> ir.Value:
-    axis = ir.IntegerAttr(op.attributes["dim"]).value
+    axis = joined_axis(op)
     starts = views.concat_starts(elements.kernel, op)
     if op in elements.parts:
         number, _ = elements.parts[op]

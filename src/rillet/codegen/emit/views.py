@@ -11,6 +11,7 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 from rillet.ir import extents
 from rillet.ir.builders import Extent
+from rillet.ir.extents import joined_axis
 
 PAD_INTERIOR = 1  # the number of a pad's part, of ``parts``, that is not padding
 
@@ -44,7 +45,7 @@ def parts(kernel: KernelBuilder, op: ir.Operation, axis: int) -> list[Index]:
 
 def concat_starts(kernel: KernelBuilder, op: ir.Operation) -> list[Index]:
     """Where each operand of a ``tensor.concat`` starts along the concatenated axis, and the end."""
-    axis = ir.IntegerAttr(op.attributes["dim"]).value
+    axis = joined_axis(op)
     starts: list[Index] = [0]
     for operand in op.operands:
         starts.append(index.add(starts[-1], kernel.extents(operand)[axis]))

@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.linear_access import Access, argument_of
-from rillet.ir.extents import reassociation, segments
+from rillet.ir.extents import RESHAPES, box, has_unit_strides, margins, reassociation, segments
 from rillet.ir.linear import Linear, identity, substitute_all
 from rillet.ir.rewrite import defining, is_defined_by
 from rillet.ir.structured import DYNAMIC, Structured
@@ -206,7 +206,7 @@ def _output(function: KernelFunction, number: int, known: dict[ir.Value, Forms])
         op = defining(value)
         if op is None:
             return None
-        if op.name not in ("tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"):
+        if op.name not in RESHAPES:
             return None
         value = op.operands[0]
     return Output(number, value, known[value], None)
@@ -232,7 +232,7 @@ def insertion(function: KernelFunction, number: int) -> ir.Operation | None:
     if op is None:
         return None
     same_rank = ir.RankedTensorType(op.operands[0].type).rank == ir.RankedTensorType(op.operands[1].type).rank
-    unit_strides = all(x == 1 for x in ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+    unit_strides = has_unit_strides(op)
     destination = op.operands[1]
     if number in function.tied:
         in_place = destination == function.arguments[function.tied[number]].value
@@ -247,12 +247,12 @@ def _written(output: Output, function: KernelFunction) -> Access | None:
     """
     if output.frame is None:
         return Access(output.value, output.forms)
-    low = list(ir.DenseI64ArrayAttr(output.frame.attributes["static_low" if output.is_padded else "static_offsets"]))
-    if not output.is_padded:
-        low = [0 if x == DYNAMIC else x for x in low]
-    if any(x < 0 for x in low):
+    before = margins(output.frame)[0] if output.is_padded else box(output.frame)[0]
+    low = [x if isinstance(x, int) else None if output.is_padded else 0 for x in before]
+    if any(x is None or x < 0 for x in low):
         return None
-    shifted = tuple(Linear(f.coefficients, f.constant + x) for f, x in zip(output.forms, low, strict=True))
+    places = zip(output.forms, low, strict=True)
+    shifted = tuple(Linear(f.coefficients, f.constant + x) for f, x in places if x is not None)
     return Access(function.results[output.number].value, shifted, partial=_partial(output, function))
 
 
@@ -262,8 +262,7 @@ def _partial(output: Output, function: KernelFunction) -> frozenset[int]:
     assert frame is not None
     dynamic = [axis for axis in range(port.type.rank) if port.type.is_dynamic_dim(axis)]
     if output.is_padded:
-        margins = (list(ir.DenseI64ArrayAttr(frame.attributes[name])) for name in ("static_low", "static_high"))
-        whole = [axis for axis, (low, high) in enumerate(zip(*margins, strict=True)) if low == high == 0]
+        whole = [axis for axis, (low, high) in enumerate(zip(*margins(frame), strict=True)) if low == high == 0]
         return frozenset(dynamic) - set(whole)
     *_, sizes, _ = segments(frame)
     extents = dict(zip(dynamic, (function.block.arguments[n] for n in port.dims), strict=True))

@@ -13,13 +13,11 @@ from torch_mlir import ir
 
 from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.dialects import flow
-from rillet.ir.extents import padding_value
+from rillet.ir.extents import RESHAPES, margins, padding_value
 from rillet.ir.linear import Linear, constant, identity, substitute, substitute_all
 from rillet.ir.panels import packed_axes, turned, unshared
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import DYNAMIC, Map
-
-_RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast"})
 
 
 def argument_of(function: KernelFunction, value: ir.Value) -> Port | None:
@@ -28,8 +26,8 @@ def argument_of(function: KernelFunction, value: ir.Value) -> Port | None:
         port = next((p for p in function.arguments if p.value == value), None)
         if port is not None:
             return port
-        op = defining(value)
-        if op is None or op.name not in _RESHAPES:
+        op = defining(value, *RESHAPES)
+        if op is None:
             return None
         value = op.operands[0]
 
@@ -56,7 +54,7 @@ def padding_of(function: KernelFunction, value: ir.Value) -> Padding | None:
     filler = defining(padding_value(pad))
     if filler is None or filler.name != "arith.constant":
         return None
-    low = tuple(ir.DenseI64ArrayAttr(pad.attributes["static_low"]))
+    low = tuple(n for n in margins(pad)[0] if isinstance(n, int))
     axes = tuple(n for n, (a, b) in enumerate(zip(source.shape, result.shape, strict=True)) if a != b)
     nothing = flow.ADDS_NOTHING in pad.attributes
     return Padding(pad.operands[0], low, axes, filler.attributes["value"], nothing)

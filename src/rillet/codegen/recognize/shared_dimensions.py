@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from torch_mlir import ir
 
 from rillet.codegen.recognize.kernel_function import KernelFunction
-from rillet.ir.extents import reassociation
+from rillet.ir.extents import box, joined_axis, margins, reassociation
 from rillet.ir.structured import DYNAMIC, Structured, captures
 
 Dimension = int
@@ -21,7 +21,7 @@ class Dimensions:
     """``axis(value, n)`` and ``loop(generic, n)`` name a dimension; equal numbers are the same dimension."""
 
     def __init__(self, function: KernelFunction):
-        self._dispatch = function
+        self._function = function
         self._parent: list[int] = []
         self._axes: dict[tuple[ir.Value, int], int] = {}
         self._loops: dict[tuple[int, int], int] = {}
@@ -55,13 +55,13 @@ class Dimensions:
 
         Fixing them makes the rest of the kernel independent of all other points.
         """
-        candidates = self.axes(self._dispatch.results[0].value)
+        candidates = self.axes(self._function.results[0].value)
         excluded = {self._find(d) for d in self._shifted}
-        for generic in self._dispatch.reductions:
+        for generic in self._function.reductions:
             excluded |= {self.loop(generic, n) for n in generic.reduction_loops}
             present = {self.loop(generic, n) for n in generic.parallel_loops}
             candidates = [d for d in candidates if d in present]
-        for port in self._dispatch.results:
+        for port in self._function.results:
             axes = self.axes(port.value)
             candidates = [d for d in candidates if axes.count(d) == 1]
         return [d for d in candidates if d not in excluded]
@@ -90,7 +90,7 @@ class Dimensions:
                     self._mark_shifted(operand, axis)
 
     def _unify_generic(self, op: ir.Operation) -> None:
-        generic = self._dispatch.generic_of(op.results[0])
+        generic = self._function.generic_of(op.results[0])
         assert generic is not None
         for operand, map_ in (*generic.operands, *zip(generic.results, generic.init_maps, strict=True)):
             shape = ir.RankedTensorType(operand.type).shape
@@ -106,15 +106,15 @@ class Dimensions:
 
     def _unify_free(self) -> None:
         """A result that no tensor goes into (what it was made of folded away) shares the axes of another like it."""
-        bound = [p for p in self._dispatch.results if not self._is_free(p.value)]
-        for port in self._dispatch.results:
+        bound = [p for p in self._function.results if not self._is_free(p.value)]
+        for port in self._function.results:
             alike = next((p for p in bound if p.type.shape == port.type.shape and p.dims == port.dims), None)
             if alike is not None and self._is_free(port.value):
                 for a, b in zip(self.axes(port.value), self.axes(alike.value), strict=True):
                     self._union(a, b)
 
     def _is_free(self, value: ir.Value) -> bool:
-        generic = self._dispatch.generic_of(value)
+        generic = self._function.generic_of(value)
         if generic is None or generic.reduction_loops:
             return False
         return not any(isinstance(v.type, ir.RankedTensorType) for v in (*generic.inputs, *captures(generic.op)))
@@ -152,10 +152,10 @@ def _same_axes(op: ir.Operation) -> Iterator[tuple[tuple[int, int], int]]:
             if len(real) == 1:
                 yield ((0, narrow_axis if expands else real[0]), real[0] if expands else narrow_axis)
     elif op.name == "tensor.pad":
-        low, high = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_low", "static_high"))
+        low, high = margins(op)
         yield from (((0, a), a) for a in range(len(low)) if low[a] == 0 and high[a] == 0)
     elif op.name == "tensor.concat":
-        axis = ir.IntegerAttr(op.attributes["dim"]).value
+        axis = joined_axis(op)
         rank = ir.RankedTensorType(op.results[0].type).rank
         yield from (((n, a), a) for n in range(len(op.operands)) for a in range(rank) if a != axis)
     elif op.name == "tensor.extract_slice":
@@ -166,7 +166,7 @@ def _same_slice_axes(op: ir.Operation) -> Iterator[tuple[tuple[int, int], int]]:
     source, result = ir.RankedTensorType(op.operands[0].type), ir.RankedTensorType(op.results[0].type)
     if source.rank != result.rank:
         return
-    offsets, strides = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_strides"))
+    offsets, _, strides = box(op)
     for axis in range(source.rank):
         same = source.shape[axis] == result.shape[axis] != DYNAMIC
         if same and offsets[axis] == 0 and strides[axis] == 1:

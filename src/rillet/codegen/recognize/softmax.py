@@ -30,7 +30,7 @@ class SoftmaxRows:
     """What holds within a row: at a point of the ``fixed`` dimensions."""
 
     def __init__(self, function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension]):
-        self._dispatch = function
+        self._function = function
         self._dimensions = dimensions
         self._fixed = fixed
 
@@ -72,31 +72,31 @@ class SoftmaxRows:
         if len(arguments) != 1 or not once or difference.owner.operands[1] != arguments[0]:
             return None
         powers = generic.results[0]
-        readers = self._dispatch.uses.get(powers, ())
-        inside = not self._dispatch.is_result(powers) and all(self._sums_or_divides(r, value) for r in readers)
+        readers = self._function.uses.get(powers, ())
+        inside = not self._function.is_result(powers) and all(self._sums_or_divides(r, value) for r in readers)
         return exponential if inside else None
 
     def _only_reader(self, value: ir.Value) -> Structured | None:
-        readers = self._dispatch.uses.get(value, ())
-        if self._dispatch.is_result(value) or len(readers) != 1 or readers[0].name != "linalg.generic":
+        readers = self._function.uses.get(value, ())
+        if self._function.is_result(value) or len(readers) != 1 or readers[0].name != "linalg.generic":
             return None
-        generic = self._dispatch.generic_of(readers[0].results[0])
+        generic = self._function.generic_of(readers[0].results[0])
         return generic if generic is not None and generic.is_parallel and value in generic.inputs else None
 
     def _sums_or_divides(self, reader: ir.Operation, exponential: ir.Value) -> bool:
-        generic = self._dispatch.generic_of(reader.results[0]) if reader.name == "linalg.generic" else None
+        generic = self._function.generic_of(reader.results[0]) if reader.name == "linalg.generic" else None
         if generic is None:
             return False
         if not generic.is_parallel:
             total = generic.results[0]
             sums = self._reduced(total, "arith.addf") == exponential and _starts_at_zero(generic)
-            divides = (self._only_divides(r, total) for r in self._dispatch.uses.get(total, ()))
-            return sums and not self._dispatch.is_result(total) and all(divides)
+            divides = (self._only_divides(r, total) for r in self._function.uses.get(total, ()))
+            return sums and not self._function.is_result(total) and all(divides)
         return self._only_divides(reader, exponential)
 
     def _only_divides(self, reader: ir.Operation, value: ir.Value) -> bool:
         """Whether a generic reads a value (a tensor, or what computes it) in marked divisions only."""
-        generic = self._dispatch.generic_of(reader.results[0]) if reader.name == "linalg.generic" else None
+        generic = self._function.generic_of(reader.results[0]) if reader.name == "linalg.generic" else None
         if generic is None or not generic.is_parallel:
             return False
         read = [a for a in generic.body.arguments if self._origin(generic, a) == value]
@@ -104,7 +104,7 @@ class SoftmaxRows:
 
     def _reduced(self, value: ir.Value, op: str) -> ir.Value | None:
         """What ``value``, a tensor, is the reduction of a row of; None when it is no such reduction."""
-        generic = self._dispatch.generic_of(value)
+        generic = self._function.generic_of(value)
         if generic is None or generic.is_parallel or len(generic.results) != 1:
             return None
         loops = {self._dimensions.loop(generic, n) for n in generic.parallel_loops}
@@ -123,7 +123,7 @@ class SoftmaxRows:
             if number >= len(generic.inputs):
                 return value
             tensor = generic.inputs[number]
-            producer = self._dispatch.generic_of(tensor)
+            producer = self._function.generic_of(tensor)
             if producer is None or not producer.is_parallel:
                 return tensor
             value = producer.yielded()[producer.results.index(tensor)]
@@ -132,7 +132,7 @@ class SoftmaxRows:
 
     def _generic_of(self, value: ir.Value) -> Structured:
         """The generic in whose body an op's result is computed."""
-        return next(g for g in self._dispatch.generics if g.op == value.owner.parent)
+        return next(g for g in self._function.generics if g.op == value.owner.parent)
 
 
 def combining(reduction: Structured) -> ir.Operation:

@@ -20,10 +20,10 @@ Coordinate = TypeVar("Coordinate")
 
 
 class Stages:
-    """Stage ``n`` is ``dispatch.reductions[n]``; stage ``len(dispatch.reductions)`` stores the results."""
+    """Stage ``n`` is ``function.reductions[n]``; stage ``len(function.reductions)`` stores the results."""
 
     def __init__(self, function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension]):
-        self._dispatch = function
+        self._function = function
         self._dimensions = dimensions
         self._fixed = fixed
 
@@ -45,7 +45,7 @@ class Stages:
     def _first(self) -> dict[ir.Value, int]:
         candidates = [
             r
-            for g in self._dispatch.generics
+            for g in self._function.generics
             if g.is_parallel and self._is_costly(g)
             for r in g.results
             if self._has_row(r)
@@ -60,7 +60,7 @@ class Stages:
     @property
     def are_costly(self) -> bool:
         """Whether there is more to compute along a row than memory keeps pace with."""
-        return any(map(self._is_costly, self._dispatch.generics))
+        return any(map(self._is_costly, self._function.generics))
 
     def _is_costly(self, generic: Structured) -> bool:
         return is_costly(generic, {v for v in generic.inputs if not self._has_row(v)})
@@ -71,11 +71,11 @@ class Stages:
     def _roots(self) -> list[list[ir.Value]]:
         """For each stage, the tensors it reads directly."""
         roots = []
-        for generic in self._dispatch.reductions:
+        for generic in self._function.reductions:
             captured = [v for v in captures(generic.op) if isinstance(v.type, ir.RankedTensorType)]
             roots.append([*generic.inputs, *generic.inits, *captured])
-        reduced = {r for g in self._dispatch.reductions for r in g.results}
-        roots.append([p.value for p in self._dispatch.results if p.value not in reduced])
+        reduced = {r for g in self._function.reductions for r in g.results}
+        roots.append([p.value for p in self._function.results if p.value not in reduced])
         return roots
 
     def _reads(self, roots: list[ir.Value], value: ir.Value, stop: set[ir.Value]) -> bool:
@@ -90,7 +90,7 @@ class Stages:
             if v in seen or v in stop or op is None:
                 continue
             seen.add(v)
-            generic = self._dispatch.generic_of(v)
+            generic = self._function.generic_of(v)
             if generic is not None and not generic.is_parallel:
                 continue
             pending += [o for o in reads(op) if isinstance(o.type, ir.RankedTensorType)]
@@ -98,9 +98,9 @@ class Stages:
 
     def _covers(self, stage: int, value: ir.Value) -> bool:
         """True when the stage's loops, or the fixed dimensions, run over every axis of ``value`` exactly once."""
-        if stage >= len(self._dispatch.reductions):
+        if stage >= len(self._function.reductions):
             return False
-        generic = self._dispatch.reductions[stage]
+        generic = self._function.reductions[stage]
         loops = [self._dimensions.loop(generic, n) for n in range(generic.loops)]
         axes = self._dimensions.axes(value)
         return sorted(loops) == sorted(axes) and len(set(axes)) == len(axes)

@@ -15,7 +15,7 @@ from torch_mlir import ir
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.ir import builders
-from rillet.ir.extents import padding_value
+from rillet.ir.extents import margins, padding_value
 from rillet.ir.structured import DYNAMIC, is_projected, iterators_attr, maps_attr
 
 ROW_MAJOR_OPS = frozenset({"linalg.generic", "linalg.fill", "tensor.empty", "arith.constant"})
@@ -53,7 +53,7 @@ def _collapse_pad(function: KernelFunction) -> bool:
     if others or pad.operands[0] != argument.value or [p.value for p in function.results] != list(pad.results):
         return False
     source, result = (ir.RankedTensorType(v.type) for v in (argument.value, pad.results[0]))
-    low, high = (list(ir.DenseI64ArrayAttr(pad.attributes[name])) for name in ("static_low", "static_high"))
+    low, high = margins(pad)
     if not source.has_static_shape or not result.has_static_shape:
         return False
     groups: list[list[int]] = []

@@ -10,6 +10,7 @@ from torch_mlir import ir
 
 from rillet.dialects import flow
 from rillet.ir import builders
+from rillet.ir.extents import has_unit_strides
 from rillet.ir.rewrite import blocks, defining
 from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, captures, is_projected, structured, walk
 from rillet.ir.tensor_form import is_device_loop
@@ -119,9 +120,8 @@ def is_insertion(op: ir.Operation) -> bool:
     types = [ir.RankedTensorType(v.type) for v in list(op.operands)[:2]]
     owner = defining(op.operands[1])
     is_made_here = is_source(owner) and owner is not None and owner.name != "tensor.empty"
-    strides = ir.DenseI64ArrayAttr(op.attributes["static_strides"])
     same_rank = types[0].rank == types[1].rank and types[0].rank > 0
-    return same_rank and not is_made_here and all(s == 1 for s in strides)
+    return same_rank and not is_made_here and has_unit_strides(op)
 
 
 def node(op: ir.Operation, index: int) -> Node | None:

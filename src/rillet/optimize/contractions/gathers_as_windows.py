@@ -17,8 +17,8 @@ import numpy as np
 from torch_mlir import ir
 
 from rillet.ir import Program, builders, constants
-from rillet.ir.rewrite import blocks, clone_body, erase_dead
-from rillet.ir.structured import DYNAMIC, Expr, Structured, iterators_attr, maps_attr, structured
+from rillet.ir.rewrite import blocks, clone_body, empty_generic, erase_dead
+from rillet.ir.structured import DYNAMIC, Expr, Structured, index_loop, structured
 from rillet.optimize.folding import evaluate
 
 _MOST_EDGES = 4  # copies of an edge
@@ -99,7 +99,7 @@ def _known(view: Structured) -> dict[ir.Value, _Known]:
     found: dict[ir.Value, _Known] = {}
     for op in view.body_ops():
         if op.name == "linalg.index":
-            loop = ir.IntegerAttr(op.attributes["dim"]).value
+            loop = index_loop(op)
             if sizes[loop] != DYNAMIC and sizes[loop] <= _LONGEST:
                 found[op.results[0]] = _Known(loop, np.arange(sizes[loop], dtype=np.int64))
             continue
@@ -210,19 +210,9 @@ def _rewrite(program: Program, view: Structured, known: Mapping[ir.Value, _Known
         operands.append(constants.constant(program, table.values, "table"))
         maps.append((table.loop,))  # type: ignore[arg-type]
         stands_for.append(value)
-    new = ir.Operation.create(
-        "linalg.generic",
-        results=[r.type for r in view.op.results],
-        operands=[*operands, *view.inits],
-        attributes={
-            "indexing_maps": maps_attr(view.loops, [*maps, *view.init_maps]),
-            "iterator_types": iterators_attr(view.parallel),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), len(view.inits)]),
-        },
-        regions=1,
+    new, block = empty_generic(
+        operands, view.inits, [*maps, *view.init_maps], view.parallel, [r.type for r in view.results]
     )
-    elements = [getattr(v.type, "element_type", v.type) for v in (*operands, *view.inits)]
-    block = new.regions[0].blocks.append(*elements, arg_locs=[ir.Location.unknown()] * len(elements))
     count, old = len(view.inputs), view.body.arguments
     mapping = dict(zip(list(old)[:count], list(block.arguments)[:count], strict=True))
     mapping |= dict(zip(list(old)[count:], list(block.arguments)[len(operands) :], strict=True))

@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from rillet.ir import dtypes
 from rillet.ir.rewrite import defining
-from rillet.ir.structured import DYNAMIC, Structured, is_projected
+from rillet.ir.structured import DYNAMIC, Structured, index_loop, is_projected
 
 
 def along(array: np.ndarray, source: Sequence[object], target: Sequence[object]) -> np.ndarray:
@@ -61,7 +61,7 @@ def evaluate_body(
     """
     for op in view.body_ops():
         if op.name == "linalg.index":
-            result = _positions(view, ir.IntegerAttr(op.attributes["dim"]).value)
+            result = _positions(view, index_loop(op))
         elif op.name == "tensor.extract":
             table = (tables or {}).get(op.operands[0])
             result = None if table is None else _element(table, [known(v, values) for v in list(op.operands)[1:]])

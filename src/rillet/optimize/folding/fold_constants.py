@@ -14,7 +14,7 @@ import numpy as np
 from torch_mlir import ir
 
 from rillet.ir import Program, constants, dtypes
-from rillet.ir.extents import box, margins, padding_value
+from rillet.ir.extents import box, joined_axis, margins, padding_value
 from rillet.ir.rewrite import defining, erase_dead, sweep_constants
 from rillet.ir.structured import captures, copy_permutation, structured, walk
 from rillet.optimize.folding.evaluate import evaluate
@@ -103,7 +103,7 @@ def _pad(op: ir.Operation, arrays: list[np.ndarray]) -> np.ndarray | None:
 
 
 def _concat(op: ir.Operation, arrays: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(arrays, ir.IntegerAttr(op.attributes["dim"]).value)
+    return np.concatenate(arrays, joined_axis(op))
 
 
 _FOLDS: dict[str, Callable[[ir.Operation, list[np.ndarray]], np.ndarray | None]] = {

@@ -14,7 +14,7 @@ from torch_mlir import ir
 from rillet.ir import Program, builders, constants
 from rillet.ir.builders import Extent
 from rillet.ir.contraction import Contraction
-from rillet.ir.extents import box, extents, margins, mixed, padding_value, reassociation
+from rillet.ir.extents import box, extents, joined_axis, margins, mixed, padding_value, reassociation
 from rillet.ir.rewrite import (
     CLEANUP,
     blocks,
@@ -216,7 +216,7 @@ class _Rewriter:
         return builders.pad(self.get(op.operands[0], layout), low, high, shape, padding_value(op))
 
     def _concat(self, op: ir.Operation, layout: Layout) -> ir.Value:
-        axis = layout.index(ir.IntegerAttr(op.attributes["dim"]).value)
+        axis = layout.index(joined_axis(op))
         shape = _permuted_type(op.results[0].type, layout).shape
         return builders.concat([self.get(v, layout) for v in op.operands], axis, shape)
 

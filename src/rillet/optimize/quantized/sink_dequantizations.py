@@ -19,7 +19,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from rillet.ir import Program, builders, constants
-from rillet.ir.extents import box, extents, margins, mixed, padding_value, reassociation
+from rillet.ir.extents import box, extents, joined_axis, margins, mixed, padding_value, reassociation
 from rillet.ir.linear import linear
 from rillet.ir.rewrite import blocks, clone_operations, defining, erase_dead, generic_like, rebuild_generic
 from rillet.ir.structured import (
@@ -28,6 +28,7 @@ from rillet.ir.structured import (
     Structured,
     captures,
     copy_permutation,
+    index_loop,
     is_permutation,
     structured,
 )
@@ -204,7 +205,7 @@ def _kept_axes(view: Structured, extraction: ir.Operation, value: Dequantization
         if extent == 1:
             continue
         owner = defining(place)
-        loop = ir.IntegerAttr(owner.attributes["dim"]).value if owner and owner.name == "linalg.index" else None
+        loop = index_loop(owner) if owner and owner.name == "linalg.index" else None
         if loop not in view.init_maps[0] or any(a.shape[axis] not in (1, extent) for a in arrays):
             return None
         kept[axis] = view.init_maps[0].index(loop)
@@ -228,7 +229,7 @@ def _concat(program: Program, op: ir.Operation) -> Dequantization | None:
         return None
     if any(v is None or not same_parameters(v, first) for v in values):
         return None
-    axis = ir.IntegerAttr(op.attributes["dim"]).value
+    axis = joined_axis(op)
     return _uniform(first, builders.concat([v.source for v in values if v is not None], axis, _shape(op)))
 
 
@@ -256,7 +257,7 @@ def _quantized_parts(program: Program, view: Structured) -> ir.Value | None:
         own = structured(part)
         same = clamped(program, own) if own is not None else None
         parts.append(part.results[0] if same is None else same)
-    return builders.concat(parts, ir.IntegerAttr(joined.attributes["dim"]).value, _shape(view.op))
+    return builders.concat(parts, joined_axis(joined), _shape(view.op))
 
 
 def _expand(program: Program, op: ir.Operation) -> Dequantization | None:

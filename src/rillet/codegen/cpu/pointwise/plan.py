@@ -15,6 +15,7 @@ from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.codegen.recognize.lanes import is_costly
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
 from rillet.ir.dtypes import storage_bytes
+from rillet.ir.extents import joined_axis, margins
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import DYNAMIC
 
@@ -167,11 +168,11 @@ def _rows(
 
 def _padded_across(value: ir.Value) -> ir.Operation | None:
     """The pad that makes a result, where it pads along the last axis but one."""
-    op = defining(value)
-    if op is None or op.name != "tensor.pad" or ir.RankedTensorType(value.type).rank < 2:
+    op = defining(value, "tensor.pad")
+    if op is None or ir.RankedTensorType(value.type).rank < 2:
         return None
-    low, high = (ir.DenseI64ArrayAttr(op.attributes[n])[-2] for n in ("static_low", "static_high"))
-    return op if low != 0 or high != 0 else None
+    low, high = margins(op)
+    return op if low[-2] != 0 or high[-2] != 0 else None
 
 
 def _put_together(function: KernelFunction, dimensions: Dimensions, value: ir.Value) -> ir.Operation | None:
@@ -187,10 +188,10 @@ def _put_together(function: KernelFunction, dimensions: Dimensions, value: ir.Va
         last = ir.RankedTensorType(result.type).rank - 1
         if last < 0 or dimensions.axis(result, last) != axes[-1]:
             continue
-        if op.name == "tensor.concat" and ir.IntegerAttr(op.attributes["dim"]).value == last:
+        if op.name == "tensor.concat" and joined_axis(op) == last:
             return op
         if op.name == "tensor.pad":
-            low, high = (ir.DenseI64ArrayAttr(op.attributes[n])[last] for n in ("static_low", "static_high"))
-            if low != 0 or high != 0:
+            low, high = margins(op)
+            if low[last] != 0 or high[last] != 0:
                 return op
     return None
