@@ -28,7 +28,8 @@ _TENSOR_OPS = frozenset(
 )
 _LINALG_OPS = frozenset(("linalg.generic", "linalg.fill", "linalg.yield", "linalg.index"))
 _OTHER_OPS = frozenset(("ml_program.global_load_const", "func.return", "cf.assert"))
-_SCALAR_DIALECTS = frozenset(("arith", "math", "scf", "complex"))
+_SCF_OPS = frozenset(f"scf.{n}" for n in ("if", "for", "while", "condition", "yield"))
+_SCALAR_DIALECTS = frozenset(("arith", "math", "complex"))
 # Structured or moving ops: no loop that holds one of them is device code.
 _MOVING_OPS = frozenset(
     f"tensor.{n}"
@@ -40,7 +41,7 @@ _WIDEST_INTEGER = 64
 
 def has_op(name: str) -> bool:
     """Whether the operation ``name`` is part of the tensor form."""
-    known = name in _TENSOR_OPS or name in _LINALG_OPS or name in _OTHER_OPS
+    known = name in _TENSOR_OPS or name in _LINALG_OPS or name in _SCF_OPS or name in _OTHER_OPS
     return known or name.partition(".")[0] in _SCALAR_DIALECTS
 
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from torch_mlir import ir
+from torch_mlir.passmanager import PassManager
 
 from rillet.frontends.mlir import tosa
+from rillet.frontends.mlir.stablehlo.prepare import prepare
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,19 @@ _TOSA = Conversion(
 _STABLEHLO = Conversion(
     frozenset({"stablehlo", "chlo"}),
     (
+        "func.func(stablehlo-legalize-quant-to-math)",
         "func.func(chlo-legalize-to-stablehlo)",
         "func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false})",
         "func.func(stablehlo-canonicalize-dynamism)",
         "func.func(stablehlo-legalize-to-linalg)",
     ),
+    prepare,
 )
 _COMPLEX = Conversion(
     frozenset({"complex", "stablehlo", "chlo"}),
     ("func.func(linalg-generalize-named-ops)", "convert-complex-to-standard"),
 )
+_NEEDS_CHLO = "builtin.module(func.func(stablehlo-legalize-quant-to-math))"  # nothing else loads the dialect chlo
 _CONVERSIONS = (_TOSA, _STABLEHLO, _COMPLEX)
 
 
@@ -65,5 +70,6 @@ def load(context: ir.Context) -> None:
     from torch_mlir._mlir_libs import _stablehlo
 
     _stablehlo.register_stablehlo_passes()
-    with context:
+    with context, ir.Location.unknown():
         _stablehlo.register_dialect(context)
+        PassManager.parse(_NEEDS_CHLO).run(ir.Module.create().operation)

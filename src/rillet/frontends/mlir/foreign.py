@@ -7,7 +7,8 @@ from torch_mlir import ir
 from rillet.errors import UnsupportedError, UnsupportedNode
 from rillet.frontends.mlir import conversion
 from rillet.ir import locations, tensor_form
-from rillet.ir.structured import walk
+from rillet.ir.rewrite import defining
+from rillet.ir.structured import dims_in, structured, walk
 
 _UNKNOWN_OP = "no conversion to linalg on tensors is known for it"
 _UNKNOWN_TYPE = "{} is no type that Rillet computes with"
@@ -16,6 +17,13 @@ _TYPE_ADVICE = "convert to a numpy type before"
 _STATE = "it keeps state between calls"
 _STATE_ADVICE = "make the state an argument and a result of the function"
 _STATE_OPS = ("tosa.variable_read", "tosa.variable_write", "ml_program.global_load", "ml_program.global_store")
+_UNKNOWN_TARGET = "no implementation of the call target @{} is known"
+_HOST_COMPLEX = "the host reads a complex number, which it can do nothing with"
+_HOST_COMPLEX_ADVICE = "pad or fill by a constant"
+_PAD = "it pads by a value that depends on the position"
+_PAD_ADVICE = "pad by one value, and compute the others by a linalg.generic"
+_SCAN = "a result of it has a dimension that the op reduces"
+_SCAN_ADVICE = "compute that result by an op of its own"
 _CALL = "it calls a function that cannot be inlined"
 _CALL_ADVICE = "give the function a body that does not call itself"
 
@@ -33,7 +41,8 @@ def refuse(module: ir.Module) -> None:
     nodes = []
     for op in walk(module.operation):
         is_frame = op.name in ("func.func", "ml_program.global") and op.parent == module.operation
-        if not is_frame and (node := _unsupported(op)):
+        is_end = op.name.endswith((".return", ".yield"))  # of a region whose op is refused
+        if not (is_frame or is_end) and (node := _unsupported(op)):
             nodes.append(node)
     if nodes:
         raise UnsupportedError(list(dict.fromkeys(nodes)))
@@ -51,9 +60,24 @@ def _unsupported(op: ir.Operation) -> UnsupportedNode | None:
         return node_of(op, _STATE, _STATE_ADVICE)
     if op.name == "func.call":
         return node_of(op, _CALL, _CALL_ADVICE)
+    if op.name == "stablehlo.custom_call":
+        return node_of(op, _UNKNOWN_TARGET.format(ir.StringAttr(op.attributes["call_target_name"]).value), _ADVICE)
+    if op.name == "tensor.extract" and _is_of_host(op) and isinstance(op.results[0].type, ir.ComplexType):
+        return node_of(op, _HOST_COMPLEX, _HOST_COMPLEX_ADVICE)
     if not tensor_form.has_op(op.name):
         return node_of(op, _UNKNOWN_OP, _ADVICE)
+    if op.name == "tensor.pad" and defining(op.regions[0].blocks[0].operations[-1].operands[0]) in list(walk(op)):
+        return node_of(op, _PAD, _PAD_ADVICE)
+    if (view := structured(op)) and any(not view.parallel[d] for m in view.init_maps for e in m for d in dims_in(e)):
+        return node_of(op, _SCAN, _SCAN_ADVICE)
     values = [*op.results, *(a for region in op.regions for block in region.blocks for a in block.arguments)]
     if strange := next((v.type for v in values if not tensor_form.has_type(v.type)), None):
         return node_of(op, _UNKNOWN_TYPE.format(strange), _TYPE_ADVICE)
     return None
+
+
+def _is_of_host(op: ir.Operation) -> bool:
+    around = op.parent.operation
+    while around.name.startswith("scf.") and not tensor_form.is_device_loop(around):
+        around = around.parent.operation
+    return around.name == "func.func"

@@ -14,7 +14,10 @@ from rillet.frontends.mlir import (
     foreign,
     index_arithmetic,
     narrow_floats,
+    scalar_operands,
+    stablehlo,
     static_results,
+    whole_tensors,
 )
 from rillet.frontends.mlir.conversion import convert
 from rillet.ir import Constants, Program
@@ -23,7 +26,8 @@ from rillet.ir.structured import walk
 _INLINE = "builtin.module(func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce)"
 # Linalg's ops say themselves whether they are signed, so types need not any more.
 _SIGNLESS = "builtin.module(stablehlo-convert-to-signless,reconcile-unrealized-casts)"
-_CLEANUP = "builtin.module(func.func(linalg-generalize-named-ops),canonicalize,lower-affine,cse,symbol-dce)"
+_STRUCTURED = "builtin.module(func.func(convert-elementwise-to-linalg,linalg-generalize-named-ops))"
+_CLEANUP = "builtin.module(canonicalize,lower-affine,cse,symbol-dce)"
 
 
 def import_module(module: ir.Module, constants: Constants | None = None) -> Program:
@@ -43,12 +47,16 @@ def import_module(module: ir.Module, constants: Constants | None = None) -> Prog
                 conversion.prepare(module)
             convert(module, conversion.pipeline)
         convert(module, _SIGNLESS)
+        whole_tensors.to_structured(module)
+        convert(module, _STRUCTURED)
         convert(module, _CLEANUP)
         index_arithmetic.to_arith(module)
         fills.restore(module)
+        scalar_operands.capture(module)
+        narrow_floats.widen(program.main())
+        stablehlo.lower(program)
         foreign.refuse(module)
         static_results.refine(program.main())
         assertions.hoist(program.main())
-        narrow_floats.widen(program.main())
         external_constants.externalize(program)
     return program

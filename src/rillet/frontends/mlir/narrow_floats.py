@@ -15,7 +15,6 @@ from rillet.ir import builders
 from rillet.ir.rewrite import defining, generic_with, remap
 from rillet.ir.structured import Structured, captures, structured, walk
 
-_FULL = ("f32", "f64")
 _ARITHMETIC = frozenset(
     f"arith.{name}"
     for name in ("addf", "subf", "mulf", "divf", "remf", "negf", "maximumf", "minimumf", "maxnumf", "minnumf")
@@ -118,7 +117,7 @@ class _Body:
 
 
 def _is_narrow(type_: ir.Type) -> bool:
-    return isinstance(type_, ir.FloatType) and str(type_) not in _FULL
+    return isinstance(type_, ir.FloatType) and type_.width < 32
 
 
 def _extended(init: ir.Value) -> ir.Value:
