@@ -47,7 +47,7 @@ class Machine(Protocol):
 
 @dataclass(frozen=True)
 class Packing:
-    """How packed right-hand sides of contractions lie in memory. Targets that share one file agree on ``columns``."""
+    """How packed rhs of contractions lie in memory. Targets that share one file agree on ``columns``."""
 
     columns: int = 16  # of a panel
     steps: int = 1  # of a reduction of 8-bit integers that lie together in a panel

@@ -1,5 +1,5 @@
-"""Packs the constants that contractions compute their right-hand sides of (weights with parameters for each block of
-the sum) into column panels, as ``pack_rhs`` does with right-hand sides that are read as they are.
+"""Packs the constants that contractions compute their rhs of (weights with parameters for each block of
+the sum) into column panels, as ``pack_rhs`` does with rhs that are read as they are.
 
 Integers of 4 bits or less lie in bytes together, the first in the lowest bits, and the body takes its own out of the
 byte: a quarter or half of the memory traffic, which is what a product with few rows waits for.
@@ -31,7 +31,7 @@ class Options:
 
 
 def run(program: Program, options: Options) -> None:
-    """Pack what the contractions of ``@main`` compute their right-hand sides of, where all of it is constant."""
+    """Pack what the contractions of ``@main`` compute their rhs of, where all of it is constant."""
     with program.context, ir.Location.unknown():
         for op in list(walk(program.main())):
             view = structured(op)

@@ -1,4 +1,4 @@
-"""Packs the right-hand sides of contractions into column panels (docs/reference/flow-form.md, "Packed right-hand
+"""Packs the rhs of contractions into column panels (docs/reference/flow-form.md, "Packed right-hand
 sides").
 
 A constant is packed now, in numpy, once for all its users. A computed one is packed by a dispatch of its own where
@@ -82,14 +82,14 @@ def _is_packable(view: Structured, roles: Contraction) -> bool:
 
 
 def _has_small_groups(view: Structured, roles: Contraction, options: Options) -> bool:
-    """Groups of a power of two of columns, of floats, next to each other in the result; the left operand has them next
+    """Groups of a power of two of columns, of floats, next to each other in the result; the lhs has them next
     to what it is summed over."""
-    extents, result, left = view.extents, view.init_maps[0], view.maps[roles.lhs]
+    extents, result, lhs = view.extents, view.init_maps[0], view.maps[roles.lhs]
     columns = extents[roles.n[0]]
     if len(result) < 2 or result[-2] not in roles.batch or columns > options.side_by_side or columns & (columns - 1):
         return False
     element = ir.RankedTensorType(view.inputs[roles.rhs].type).element_type
-    lies_last = left[-1] in roles.k and left[-2:-1] == (result[-2],)
+    lies_last = lhs[-1] in roles.k and lhs[-2:-1] == (result[-2],)
     return columns > 0 and extents[result[-2]] > 1 and lies_last and isinstance(element, ir.F32Type)
 
 
@@ -119,7 +119,7 @@ def _lay(
 
 
 def _has_few_columns(view: Structured, roles: Contraction, options: Options) -> bool:
-    """A constant, and the left operand has what is summed last in runs that fill at least half of a vector."""
+    """A constant, and the lhs has what is summed last in runs that fill at least half of a vector."""
     value, half = view.inputs[roles.rhs], options.lanes // 2
     return (
         constants.global_name(value) is not None
@@ -131,7 +131,7 @@ def _has_few_columns(view: Structured, roles: Contraction, options: Options) -> 
 
 
 def _run(view: Structured, roles: Contraction) -> int:
-    """How many elements of the left operand that are summed one after the other lie one after the other in memory."""
+    """How many elements of the lhs that are summed one after the other lie one after the other in memory."""
     extents, map_ = view.extents, view.maps[roles.lhs]
     *outer, innermost = sorted((*roles.k, *roles.window))
     if map_[-1] != innermost or extents[innermost] != ir.RankedTensorType(view.inputs[roles.lhs].type).shape[-1]:
@@ -147,14 +147,14 @@ def _lay_in_rows(program: Program, view: Structured, roles: Contraction, packed:
 
 
 def _is_narrow(view: Structured, roles: Contraction) -> bool:
-    """8-bit integers that are summed in 32 bits: the right one as it is, the left one with a zero point or without."""
-    left, right, *_, total = (argument.type for argument in view.body.arguments)
-    types = [str(t) for t in (left, right, total)]
+    """8-bit integers that are summed in 32 bits: the rhs as it is, the lhs with a zero point or without."""
+    lhs, rhs, *_, total = (argument.type for argument in view.body.arguments)
+    types = [str(t) for t in (lhs, rhs, total)]
     return len(view.inputs) == 2 and types == ["i8", "i8", "i32"] and is_extended_product(view, roles)
 
 
 def _has_runs(view: Structured, roles: Contraction, options: Options) -> bool:
-    """Whether the innermost loop of the reduction is one of the left operand's axes and no less than half as long as
+    """Whether the innermost loop of the reduction is one of the lhs's axes and no less than half as long as
     what it is filled up to. Pairs need not be filled up: they are made in registers as well.
     """
     extents, steps = view.extents, options.steps

@@ -22,7 +22,7 @@ from rillet.ir.structured import DYNAMIC
 
 FEWEST_ROWS, MOST_ROWS = 16, 64  # of a block
 MOST_CONTRACTIONS = 4  # of a chain: its kernel holds the code of each, and shorter ones are more often the same
-NEARER = 2  # how much cheaper a byte of a right-hand side is than one of what passes
+NEARER = 2  # how much cheaper a byte of an rhs is than one of what passes
 _UNKNOWN = 128  # what an extent that is not known counts for
 _MOST_LONG = 3  # values that pass with rows of unknown length: each has room for the longest
 _MEMBERS = frozenset((Kind.ROOT, Kind.REDUCTION, Kind.ELEMENTWISE))
@@ -102,8 +102,8 @@ def _pays(passed: int, tiles: int, shared: int, scratch: int, extents: Sequence[
     """Whether a chain reads and writes less than its stages one by one.
 
     They write and read what passes between them, ``passed`` bytes for each row, whereas each block of a chain, of as
-    many rows as ``scratch`` has room for at ``tiles`` bytes each, reads the right-hand sides again, ``shared`` bytes.
-    Those come from a cache more often than what passes. ``extents``: of the loops that only the left-hand side has, the
+    many rows as ``scratch`` has room for at ``tiles`` bytes each, reads the rhs again, ``shared`` bytes.
+    Those come from a cache more often than what passes. ``extents``: of the loops that only the lhs has, the
     last of which a block is a part of.
     """
     total = math.inf if extents[-1] == DYNAMIC else extents[-1]
@@ -115,7 +115,7 @@ def _pays(passed: int, tiles: int, shared: int, scratch: int, extents: Sequence[
 
 
 def _right_bytes(group: Group) -> int:
-    """Bytes of the right-hand side of the group's root at one point of the batch."""
+    """Bytes of the rhs of the group's root at one point of the batch."""
     roles, root = _roles(group), group.root()
     assert roles is not None and root is not None and root.view is not None
     extents = [_UNKNOWN if root.extents[n] == DYNAMIC else root.extents[n] for n in (*roles.n, *roles.k)]
@@ -131,7 +131,7 @@ def _roles(group: Group) -> Contraction | None:
     roles = contraction(root.view)
     if roles is None or roles.is_convolution or len(roles.n) != 1 or root.view.init_maps[0][-1] != roles.n[0]:
         return None
-    # Where steps are multiplied together, rows of the left-hand side are copied to scratch first.
+    # Where steps are multiplied together, rows of the lhs are copied to scratch first.
     return None if is_interleaved(root.view.maps[roles.rhs]) else roles
 
 
@@ -165,7 +165,7 @@ def _extended(union: Group, user: Group, value: ir.Value, graph: Graph) -> Group
 
 
 def _continues(chain: Group, user: Group, value: ir.Value, edges: list[Edge]) -> bool:
-    """Whether a contraction reads the chain's last value as its left operand only, and its rows are the chain's."""
+    """Whether a contraction reads the chain's last value as its lhs only, and its rows are the chain's."""
     roles, root = _roles(user), user.root()
     if roles is None or root is None or root.view is None:
         return False
@@ -176,7 +176,7 @@ def _continues(chain: Group, user: Group, value: ir.Value, edges: list[Edge]) ->
 
 
 def _reads_by_row(user: Group, chain: Group, row: int | None) -> bool:
-    """Whether a contraction's right-hand side is another one for each row of a block: all rows must share it."""
+    """Whether a contraction's rhs is another one for each row of a block: all rows must share it."""
     roles, root = _roles(user), user.root()
     return roles is not None and root is not None and row in [chain.rows[root][n] for n in roles.batch]
 

@@ -5,7 +5,7 @@ within each head. A slice of columns is no run of elements, so each would be a c
 and what lies between the contraction and the slices (a bias, an activation, a reshape, a transposition) is repeated for
 each part; every part can then join, or be read in place by, what uses it.
 
-The left operand is read once for each part instead of once. It pays while that is less than to write and read all
+The lhs is read once for each part instead of once. It pays while that is less than to write and read all
 columns again, and while the parts together fill no more vectors than the whole.
 """
 

@@ -1,7 +1,7 @@
 """Lets contractions read transposed operands in place: a transposition in front of one becomes part of its indexing
 map.
 
-The left operand must keep a reduced axis innermost, because its elements are read in that order; the right operand is
+The lhs must keep a reduced axis innermost, because its elements are read in that order; the rhs is
 packed or small, so any order will do. Convolutions are left alone: their layout has been chosen. Where what a layout
 asks of a result turned rows into columns, the operands change places first.
 """
@@ -30,7 +30,7 @@ def run(program: Program, options: None) -> None:
             operands, maps = list(op.operands), list(view.maps)
             changed = _is_turned(view, roles)
             if changed:
-                # A contraction's columns are the right operand's: now they are those of the result.
+                # A contraction's columns are the rhs's: now they are those of the result.
                 operands[0], operands[1], maps[0], maps[1] = operands[1], operands[0], maps[1], maps[0]
                 roles = dataclasses.replace(roles, m=roles.n, n=roles.m)
             for number in (roles.lhs, roles.rhs):
@@ -44,7 +44,7 @@ def run(program: Program, options: None) -> None:
 
 
 def _is_turned(view: Structured, roles: Contraction) -> bool:
-    """Whether the result is contiguous along a loop of the left operand, where either operand may be the left one, as
+    """Whether the result is contiguous along a loop of the lhs, where either operand may be the lhs, as
     both are computed.
     """
     plain = len(view.body_ops()) == 2 and view.inputs[0].type.element_type == view.inputs[1].type.element_type

@@ -163,8 +163,8 @@ def _rewritten(
         scalars = dict(zip(maker.body.arguments, arguments[1:-1], strict=False))
         clone_operations(maker.body_ops(), scalars)
         weight = maker.yielded()[0]
-        left, right, total = (view.body.arguments[n] for n in (roles.lhs, roles.rhs, 2))
-        scalars |= {left: arguments[0], right: scalars.get(weight, weight), total: arguments[-1]}
+        lhs, rhs, total = (view.body.arguments[n] for n in (roles.lhs, roles.rhs, 2))
+        scalars |= {lhs: arguments[0], rhs: scalars.get(weight, weight), total: arguments[-1]}
         clone_operations(view.body_ops(), scalars)
         return scalars[view.yielded()[0]]
 

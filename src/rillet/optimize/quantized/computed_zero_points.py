@@ -43,10 +43,10 @@ def run(program: Program, options: None) -> None:
             if view is None or roles is None or len(view.inputs) != 2 or not _is_integer(view):
                 continue
             with ir.InsertionPoint(op), op.location:
-                left = _shifted(view.inputs[roles.lhs])
+                lhs = _shifted(view.inputs[roles.lhs])
                 numbers = _numbers(program, view, roles.rhs)
-                if left is not None and numbers is not None:
-                    replace(op, [_apart(program, view, roles.lhs, left, numbers)])
+                if lhs is not None and numbers is not None:
+                    replace(op, [_apart(program, view, roles.lhs, lhs, numbers)])
         erase_dead(program.main())
         sweep_constants(program)
 
@@ -106,31 +106,31 @@ def _numbers(program: Program, view: Structured, number: int) -> np.ndarray | No
     return (signed if uses == ["arith.extsi"] else unsigned)(array, width)
 
 
-def _apart(program: Program, view: Structured, number: int, left: _Shifted, numbers: np.ndarray) -> ir.Value:
+def _apart(program: Program, view: Structured, number: int, lhs: _Shifted, numbers: np.ndarray) -> ir.Value:
     """The contraction of what is not shifted, less the zero point times the sums of the constant factors."""
     other = 1 - number
     reduced = tuple(axis for axis, loop in enumerate(view.maps[other]) if not view.parallel[loop])  # type: ignore[index]
     kept = [loop for axis, loop in enumerate(view.maps[other]) if axis not in reduced]
     sums = signed(along(numbers.sum(reduced), kept, view.init_maps[0]), 32).astype(np.int32)
-    total = _unshifted(view, number, left)
+    total = _unshifted(view, number, lhs)
     loops = builders.dims(len(view.init_maps[0]))
 
     def body(x: ir.Value, zero: ir.Value, sum_: ir.Value, _: ir.Value) -> ir.Value:
-        product = arith.MulIOp(widened(zero, left.zero_is_signed), sum_).result
+        product = arith.MulIOp(widened(zero, lhs.zero_is_signed), sum_).result
         return arith.SubIOp(x, product).result
 
     output = builders.empty(extents(total), ir.IntegerType.get_signless(32))
-    inputs = [(total, loops), (left.zero, []), parameter(program, sums, "sums")]
+    inputs = [(total, loops), (lhs.zero, []), parameter(program, sums, "sums")]
     return builders.generic(inputs, [(output, loops)], "p" * len(loops), body)[0]
 
 
-def _unshifted(view: Structured, number: int, left: _Shifted) -> ir.Value:
+def _unshifted(view: Structured, number: int, lhs: _Shifted) -> ir.Value:
     inputs = list(view.inputs)
-    inputs[number] = left.source
+    inputs[number] = lhs.source
 
     def body(arguments: list[ir.Value]) -> ir.Value:
         mapping: dict[ir.Value, ir.Value] = dict(zip(view.body.arguments, arguments, strict=True))
-        mapping[view.body.arguments[number]] = widened(arguments[number], left.is_signed)
+        mapping[view.body.arguments[number]] = widened(arguments[number], lhs.is_signed)
         clone_operations(view.body_ops(), mapping)
         return mapping[view.yielded()[0]]
 
