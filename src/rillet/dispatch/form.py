@@ -9,6 +9,7 @@ from torch_mlir import ir
 from rillet.dialects import flow
 from rillet.errors import CompileError
 from rillet.ir import Program
+from rillet.ir.kernels import called
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import walk
 
@@ -55,7 +56,7 @@ def _check_host(op: ir.Operation, kernels: dict[str, ir.Operation]) -> None:
         if owner is not None and not owner.name.startswith("scf."):
             raise CompileError(f"internal: tensor.dim of a '{owner.name}' is left in the host program")
     elif op.name == "func.call":
-        name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+        name = called(op)
         if name not in kernels:
             raise CompileError(f"internal: @main calls @{name}, which is no kernel")
     elif has_tensor and op.name not in _HOST_TENSOR_OPS and not op.name.startswith("scf."):

@@ -10,7 +10,7 @@ from torch_mlir import ir
 from rillet.dialects import flow
 from rillet.dispatch.names import name_of
 from rillet.ir import Program
-from rillet.ir.kernels import declarations, functions, modules
+from rillet.ir.kernels import called, declarations, functions, modules
 from rillet.ir.structured import walk
 
 
@@ -36,7 +36,7 @@ def run(program: Program, options: None) -> None:
             declared[old].attributes[flow.KERNEL] = ir.Attribute.parse(f"@kernels::@{name}")
         for op in walk(program.main()):
             if op.name == "func.call":
-                callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+                callee = called(op)
                 op.attributes["callee"] = ir.FlatSymbolRefAttr.get(renamed[callee])
 
 

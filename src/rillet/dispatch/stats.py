@@ -15,7 +15,7 @@ from rillet.dialects import flow
 from rillet.ir import Program, dtypes
 from rillet.ir.attributes import BYTES, DISPATCH_COUNT, MACS, WEIGHT_BYTES
 from rillet.ir.contraction import is_multiply_add
-from rillet.ir.kernels import declarations, functions
+from rillet.ir.kernels import called, declarations, functions
 from rillet.ir.structured import DYNAMIC, structured, walk
 
 _DESTINATION = 1  # of a tensor.insert_slice's operands
@@ -31,7 +31,7 @@ def run(program: Program, options: None) -> None:
             declared[name].attributes[MACS] = _i64(macs[name])
             declared[name].attributes[BYTES] = _i64(_bytes(function))
         calls = [op for op in walk(program.main()) if op.name == "func.call"]
-        total = sum(macs[ir.FlatSymbolRefAttr(op.attributes["callee"]).value] for op in calls)
+        total = sum(macs[called(op)] for op in calls)
         weights = sum(program.constants[name].nbytes for name in program.constants)
         attributes = program.module.operation.attributes
         attributes[MACS] = _i64(total)

@@ -41,6 +41,11 @@ def declarations(program: Program) -> dict[str, ir.Operation]:
     }
 
 
+def called(dispatch: ir.Operation) -> str:
+    """The name of the kernel that a dispatch, a ``func.call``, calls."""
+    return ir.FlatSymbolRefAttr(dispatch.attributes["callee"]).value
+
+
 def name(op: ir.Operation) -> str:
     """The symbol name of ``op``."""
     return ir.StringAttr(op.attributes["sym_name"]).value
@@ -56,7 +61,7 @@ def entry_facts(program: Program) -> tuple[EntryFacts, ...]:
     sources: dict[str, list[str]] = {}
     for op in walk(program.main()):
         if op.name == "func.call":
-            names = sources.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, [])
+            names = sources.setdefault(called(op), [])
             names += [name for name in locations.names(op.location) if name not in names]
     declared = declarations(program)
     return tuple(

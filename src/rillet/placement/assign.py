@@ -15,7 +15,7 @@ from torch_mlir import ir
 from rillet.dialects import flow
 from rillet.errors import CompileError
 from rillet.ir import Program, dtypes
-from rillet.ir.kernels import declarations
+from rillet.ir.kernels import called, declarations
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import DYNAMIC, walk
 from rillet.placement import homes
@@ -89,7 +89,7 @@ class _Assignment:
 
     def _costs(self, op: ir.Operation) -> tuple[float, ...]:
         """The time of a dispatch on each device."""
-        name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+        name = called(op)
         counts = self.callees[name].attributes
         macs, size = (ir.IntegerAttr(counts[f"rillet.{what}"]).value for what in ("macs", "bytes"))
         costs = [d.launch_us + max(macs / d.macs_per_us, size / d.bytes_per_us) for d in self.devices]

@@ -7,6 +7,7 @@ from torch_mlir import ir
 from rillet.dialects import flow
 from rillet.errors import CompileError
 from rillet.ir import Program
+from rillet.ir.kernels import called
 from rillet.ir.structured import walk
 from rillet.placement import homes
 
@@ -18,7 +19,7 @@ def check(program: Program) -> None:
         for op in walk(program.main()):
             wanted = names[0]
             if op.name == "func.call":
-                name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+                name = called(op)
                 given = op.attributes.get(flow.DEVICE, None)
                 wanted = ir.StringAttr(given).value if given is not None else ""
                 if wanted not in names:

@@ -16,7 +16,7 @@ from rillet.dialects import flow, stream
 from rillet.errors import CompileError
 from rillet.ir import Program, dtypes
 from rillet.ir.attributes import DIMS, DTYPE, NAME
-from rillet.ir.kernels import declarations
+from rillet.ir.kernels import called, declarations
 from rillet.ir.rewrite import create_like, int_constant
 from rillet.schedule import host
 from rillet.schedule.carried import carried
@@ -171,7 +171,7 @@ class _Converter:
             user = use.owner.operation
             if user.name != "func.call":
                 continue
-            callee = self.callees[ir.FlatSymbolRefAttr(user.attributes["callee"]).value]
+            callee = self.callees[called(user)]
             if any(tied == use.operand_number for _, tied in flow.pairs(callee, flow.TIED)):
                 return True
         return False
@@ -206,7 +206,7 @@ class _Converter:
         return Range(tensor, alloc.operation.results[0], host.index(0), dims, owned=True)
 
     def _dispatch(self, op: ir.Operation) -> None:
-        callee = self.callees[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
+        callee = self.callees[called(op)]
         arguments = [self.ranges[v] for v in op.operands if v in self.ranges]
         scalars = [v for v in op.operands if v not in self.ranges]
         tied, result_dims = dict(flow.pairs(callee, flow.TIED)), _result_dims(callee, op)

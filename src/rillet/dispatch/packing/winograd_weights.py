@@ -16,7 +16,7 @@ from rillet.dialects import flow
 from rillet.dispatch.packing.winograd import Options, gains, transform
 from rillet.ir import Program, constants
 from rillet.ir.contraction import contraction
-from rillet.ir.kernels import declarations, functions
+from rillet.ir.kernels import called, declarations, functions
 from rillet.ir.structured import structured, walk
 
 
@@ -29,7 +29,7 @@ def run(program: Program, options: Options | None) -> None:
         calls: dict[str, list[ir.Operation]] = {}
         for op in walk(program.main()):
             if op.name == "func.call":
-                calls.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, []).append(op)
+                calls.setdefault(called(op), []).append(op)
         made: dict[str, tuple[str, ir.Type]] = {}
         for name, function in functions(program).items():
             found = _weights(function, options)
