@@ -202,10 +202,10 @@ def _chain(length: int, *ops: str) -> onnx.ModelProto:
 
 
 def test_chain_of_300_elementwise_ops_is_one_dispatch() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     module = agrees(_chain(300, "Neg", "Abs", "Relu", "Floor"), {"t0": f32(3, 16)})
     assert module.stats["dispatch_count"] == 1
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60  # of this process, whatever else the machine does
 
 
 def test_fusion_of_many_paths_is_bounded() -> None:

@@ -106,9 +106,9 @@ def test_weights_that_few_row_tiles_use_are_not_fetched_ahead(m: int, fetched: b
     assert ("prefetch" in kernel.compiled.assembly) == fetched
 
 
-def test_a_long_product_is_split_into_workgroups() -> None:
-    kernel = _check(150, 130, 400, "host")
-    assert np.prod(kernel.grid()) >= 2
+@pytest.mark.parametrize("target", ["host", "x86-64-v2", "x86-64-v3"])
+def test_a_long_product_is_split_into_workgroups(target: str) -> None:
+    assert np.prod(_check(300, 260, 400, target).grid()) >= 2
 
 
 def test_a_short_product_is_one_workgroup() -> None:
