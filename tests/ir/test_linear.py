@@ -50,3 +50,10 @@ def test_a_shifted_or_scaled_loop_is_not_only_that_loop() -> None:
     assert Linear((0, 1), 1).only() is None
     assert Linear((0, 2)).only() is None
     assert [form.only() for form in identity(2)] == [0, 1]
+
+
+def test_which_loops_move_a_coordinate() -> None:
+    form = linear(_d(0) * 2 + _d(2), 4)
+    assert form is not None
+    assert form.among((0, 1)) == [0]
+    assert form.among((3, 2, 0)) == [0, 2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -21,6 +21,10 @@ class Linear:
     def terms(self) -> dict[int, int]:
         """The coefficients that are not zero, by loop."""
         return {loop: c for loop, c in enumerate(self.coefficients) if c}
+
+    def among(self, loops: Collection[int]) -> list[int]:
+        """Those of ``loops`` that move it, ascending."""
+        return [loop for loop in self.terms if loop in loops]
 
     def only(self) -> int | None:
         """The loop this is equal to, or None when it is anything else."""

@@ -66,8 +66,8 @@ def lines(view: Structured, roles: Contraction) -> list[int] | None:
         form = linear(expr, view.loops)
         if isinstance(expr, int) or form is None:
             continue
-        window = [d for d in form.terms if d in roles.window and extents[d] != 1]
-        outer = [d for d in form.terms if d in roles.image]
+        window = [d for d in form.among(roles.window) if extents[d] != 1]
+        outer = form.among(roles.image)
         if not window:
             continue
         if (

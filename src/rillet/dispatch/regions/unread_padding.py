@@ -65,8 +65,7 @@ def _computed(pad: ir.Operation, reader: Structured, operand: int, innermost: in
         if low == 0 or form is None or not isinstance(low, int):
             continue
         coefficients, constant = form.terms, form.constant
-        outer = [d for d in coefficients if reader.parallel[d]]
-        window = [d for d in coefficients if not reader.parallel[d]]
+        outer, window = form.among(reader.parallel_loops), form.among(reader.reduction_loops)
         if len(outer) != 1 or DYNAMIC in (extents[d] for d in (*outer, *window)):
             continue
         (image,) = outer

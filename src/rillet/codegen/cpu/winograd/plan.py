@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -139,15 +139,9 @@ def _row_by_row(direct: ContractionPlan, lanes: int, columns: int) -> Contractio
     )
 
 
-def _lines(image: Access, rows: tuple[int, ...], reductions: tuple[int, ...]) -> tuple[int, ...]:
-    """The row loops that share an axis of the image with a reduction loop."""
-    found = []
-    for form in image.axes:
-        used = [n for n, coefficient in enumerate(form.coefficients) if coefficient]
-        outer = [n for n in used if n in rows]
-        if outer and any(n in reductions for n in used):
-            found.append(outer[0])
-    return tuple(found)
+def _lines(image: Access, m: Collection[int], k: Collection[int]) -> tuple[int, ...]:
+    """The m loops that share an axis of the image with a k loop."""
+    return tuple(form.among(m)[0] for form in image.axes if form.among(m) and form.among(k))
 
 
 def _blocks(
