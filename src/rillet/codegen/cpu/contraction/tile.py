@@ -11,14 +11,14 @@ from torch_mlir.dialects import arith, vector
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu import cost_model
-from rillet.codegen.cpu.caches.prefetch import fetch_ahead, fetch_tile
+from rillet.codegen.cpu.caches.prefetch import fetch_tile
 from rillet.codegen.cpu.contraction import microkernel
-from rillet.codegen.cpu.contraction.axes import element, guess
+from rillet.codegen.cpu.contraction.axes import element
 from rillet.codegen.cpu.contraction.computed_rhs import Weights
 from rillet.codegen.cpu.contraction.groups import GroupReducer
 from rillet.codegen.cpu.contraction.lhs import Batch, LhsRows, coordinates
-from rillet.codegen.cpu.contraction.packing import pack_panel
 from rillet.codegen.cpu.contraction.plan import ContractionPlan
+from rillet.codegen.cpu.contraction.rhs import RhsColumns, vector_at
 from rillet.codegen.cpu.dot_products import pairs as pair_products
 from rillet.codegen.emit import epilogue, memory
 from rillet.codegen.emit.accumulators import sum_of
@@ -27,7 +27,7 @@ from rillet.codegen.emit.blocks import Segment, Span, Tile, column_masks
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.epilogue import Writer
 from rillet.codegen.emit.extents import loop_sizes
-from rillet.codegen.emit.factors import convert, factor, widen
+from rillet.codegen.emit.factors import convert, factor
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.padding import any_of
 from rillet.codegen.emit.values import broadcast
@@ -48,30 +48,21 @@ class TileEmitter:
         self.c = c
         self.lanes = plan.tile.lanes
         self.sizes = loop_sizes(kernel, c.root)
-        self.rhs = bind_argument(kernel, c.rhs)
+        rhs = bind_argument(kernel, c.rhs)
         self.lhs = LhsRows(kernel, plan, bind_argument(kernel, c.lhs), self.sizes)
-        self.weights = Weights(kernel, plan, self.rhs) if plan.rhs.computes else None
+        self.rhs = RhsColumns(kernel, plan, rhs, self.sizes[c.n])
         self.residuals = [bind_argument(kernel, a) for a in plan.residuals]
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
         self.sum_type = c.product.accumulator_type
         self._sum = sum_of(self.sum_type)
-        self._panel: ir.Value | None = None
         self._scratch: memory.Buffer | None = None
         self._pitch = plan.blocks.columns if plan.reduction_block and not plan.rhs.pack else plan.tile.columns
-        if plan.rhs.pack:
-            inner = guess(plan.axes.k[1:])
-            first = plan.axes.k[0].extent if plan.axes.k else 1
-            steps = inner * (plan.reduction_block or first)
-            factors = self.sum_type if plan.rhs.computes else element(c, c.roles.rhs)
-            self._panel = kernel.local([steps * plan.tile.columns], factors)
         if plan.reduction_block:
             self._scratch = self._sums(plan.blocks.rows)
         elif self._is_costly(plan.tile.rows, plan.tile.vectors):
             self._scratch = self._sums(plan.tile.rows)
-        self.groups = (
-            GroupReducer(kernel, plan, plan.integers.groups, self.lhs, self.rhs) if plan.integers.groups else None
-        )
+        self.groups = GroupReducer(kernel, plan, plan.integers.groups, self.lhs, rhs) if plan.integers.groups else None
 
     def _sums(self, rows: int) -> memory.Buffer:
         local = self.kernel.local([rows * self._pitch], self.sum_type)
@@ -104,7 +95,7 @@ class TileEmitter:
             sums = self.groups.shifted(sums, n, columns[0], vectors)
         lhs = self.lhs.starts(batch, where, m, valid)
         number = index.floordiv(index.sub(m, rows[0]), self.plan.tile.rows)
-        ahead = self._ahead(batch, number, n, vectors)
+        ahead = self.rhs.ahead(batch, number, n, vectors)
         whole = Segment.whole(self.lhs.reduction_sizes)
         sums = self._reduce(batch, where, lhs, n, vectors, masks, sums, whole, ahead)
         if self._is_costly(count, vectors):
@@ -122,7 +113,7 @@ class TileEmitter:
     def begin_columns(self, batch: Batch, columns: Span, n: Index, vectors: int) -> None:
         """What a block's column tile needs once, before its row tiles."""
         assert self.groups is not None
-        self.groups.begin_columns(n, columns[0], self._column_offsets(batch, n, vectors))
+        self.groups.begin_columns(n, columns[0], self.rhs.offsets(batch, n, vectors))
 
     def begin_sums(
         self, batch: Batch, rows: Span, n: Index, vectors: int, width: Index, origin: Index | None = None
@@ -181,59 +172,7 @@ class TileEmitter:
 
     def pack(self, batch: Batch, n: Index, vectors: int, width: Index, segment: Segment) -> None:
         """Copy a column tile's panel of the rhs to scratch."""
-        assert self._panel is not None
-        if self.weights is not None:
-            sizes = [segment.length, *self.lhs.reduction_sizes[1:]][: len(self.plan.axes.k)]
-            panel = memory.Buffer.whole(self._panel, self.sum_type)
-            self.weights.panel(batch, n, vectors, sizes, segment.start, panel)
-            return
-        strides = [self.rhs.strides[a.inner] for a in self.plan.axes.k]
-        base = self.rhs.offset(batch | {self.c.n: n})
-        if strides:
-            base = index.add(base, index.mul(segment.start, strides[0]))
-        sizes = [segment.length, *self.lhs.reduction_sizes[1:]][: len(strides)]
-        pack_panel(
-            self.kernel,
-            self.rhs.memref,
-            base,
-            self.rhs.strides[self.c.n],
-            list(zip(sizes, strides, strict=True)),
-            self._panel,
-            columns=vectors * self.lanes,
-            pitch=self.plan.tile.columns,
-            valid=width,
-            lanes=self.lanes,
-        )
-
-    # --- addresses ------------------------------------------------------------------------------------------------
-
-    def _column_offsets(self, batch: Batch, n: Index, vectors: int) -> list[Index]:
-        if self._panel is not None:
-            return [j * self.lanes for j in range(vectors)]
-        if self.weights is not None:
-            return self.weights.offsets(batch, n, vectors)
-        base = self.rhs.offset(batch)
-        panel = self.c.rhs.panel
-        if not panel:
-            return [index.add(base, index.add(n, j * self.lanes)) for j in range(vectors)]
-        width = self.plan.tile.columns
-        if width % panel and panel % width:  # a tile may begin anywhere in a panel
-            return [self._packed_offset(base, index.add(n, j * self.lanes)) for j in range(vectors)]
-        start = index.mul(index.floordiv(n, panel), self.rhs.panel_stride)
-        # Where the number of columns is not known, what does not fill a tile goes vector by vector.
-        starts_panel = width % panel == 0 and isinstance(self.sizes[self.c.n], int)
-        within = 0 if starts_panel else index.mod(n, panel)
-        offsets = []
-        for j in range(vectors):
-            panels, lane = divmod(j * self.lanes, panel)
-            offset = index.add(base, index.add(start, index.mul(self.rhs.panel_stride, panels)))
-            offsets.append(index.add(offset, index.mul(index.add(within, lane), self.c.rhs.together)))
-        return offsets
-
-    def _packed_offset(self, base: Index, n: Index) -> Index:
-        panel, together = self.c.rhs.panel, self.c.rhs.together
-        start = index.mul(index.floordiv(n, panel), self.rhs.panel_stride)
-        return index.add(index.add(base, start), index.mul(index.mod(n, panel), together))
+        self.rhs.pack(batch, n, vectors, width, segment, self.lhs.reduction_sizes)
 
     # --- the reduction --------------------------------------------------------------------------------------------
 
@@ -251,21 +190,23 @@ class TileEmitter:
     ) -> list[ir.Value]:
         """Add a segment of the reduction to ``sums``; ``rows``: where each row of ``where`` starts in the lhs."""
         tile = Tile(len(rows), vectors, self.lanes)
-        columns = self._column_offsets(batch, n, vectors)
+        columns = self.rhs.offsets(batch, n, vectors)
         if self.groups is not None:
             return self.groups.reduce(rows, columns, sums)
         axes = self._reduction_axes(segment)
         if axes:
             if self.lhs.panel is None:
                 rows = [index.add(r, index.mul(segment.start, axes[0].lhs_stride)) for r in rows]
-            if self._panel is None:
+            if self.rhs.panel is None:
                 columns = [index.add(c, index.mul(segment.start, axes[0].rhs_stride)) for c in columns]
         operands = dataclasses.replace(self._operands(masks, len(rows)), ahead=ahead)
         if self.lhs.padded is not None and not self.plan.integers.pairs:
             enter = self._entering(batch, where, segment, operands)
             operands = dataclasses.replace(operands, enter=enter)
-        if self.weights is not None and self._panel is None:
-            operands = dataclasses.replace(operands, enter=self._weighing(self.weights, batch, n, vectors, operands))
+        if self.rhs.weights is not None and self.rhs.panel is None:
+            operands = dataclasses.replace(
+                operands, enter=self._weighing(self.rhs.weights, batch, n, vectors, operands)
+            )
         return microkernel.reduce_tile(self.kernel, tile, axes, operands, rows, columns, sums)
 
     @staticmethod
@@ -282,15 +223,6 @@ class TileEmitter:
             return dataclasses.replace(run, operands=inside, finish=block.finish, chains=chains)
 
         return enter
-
-    def _ahead(self, batch: Batch, number: Index, n: Index, vectors: int) -> Callable[[Index, int], None] | None:
-        """Fetches a part of the next column tile's panels during row tile ``number`` of a block; None: nothing does."""
-        parts, panel = self.plan.prefetch_parts, self.c.rhs.panel
-        if not parts:
-            return None
-        following = self._column_offsets(batch, index.add(n, self.plan.tile.columns), vectors)
-        starts = following[:: max(1, panel // self.lanes)]
-        return fetch_ahead(self.rhs.memref, starts, self.rhs.panel_stride, number, parts, panel)
 
     def _entering(
         self, batch: Batch, where: Sequence[dict[int, Index]], segment: Segment, operands: microkernel.Operands
@@ -312,12 +244,12 @@ class TileEmitter:
 
     def _reduction_axes(self, segment: Segment) -> list[microkernel.ReductionAxis]:
         if self.plan.integers.pairs:
-            return [microkernel.ReductionAxis(self.plan.steps, 1, self.rhs.strides[self.plan.axes.k[-1].inner])]
+            return [microkernel.ReductionAxis(self.plan.steps, 1, self.rhs.operand.strides[self.plan.axes.k[-1].inner])]
         axes = []
         for number, axis in enumerate(self.plan.axes.k):
-            lhs, rhs = self.lhs.operand.strides[axis.inner], self.rhs.strides[axis.inner]
+            lhs, rhs = self.lhs.operand.strides[axis.inner], self.rhs.operand.strides[axis.inner]
             inside = index.product(self.lhs.reduction_sizes[number + 1 :])
-            if self._panel is not None:
+            if self.rhs.panel is not None:
                 rhs = index.mul(inside, self.plan.tile.columns)
             if self.lhs.panel is not None:
                 lhs = index.mul(inside, self.lhs.pitch)
@@ -326,22 +258,9 @@ class TileEmitter:
         return axes
 
     def _operands(self, masks: Sequence[ir.Value | None], rows: int) -> microkernel.Operands:
-        kernel, root, product = self.kernel, self.c.root, self.c.product
-        is_computed = self.weights is not None
-        rhs_element = self.sum_type if is_computed else element(self.c, self.c.roles.rhs)
-        flat = self.rhs.memref if self._panel is None else self._panel
-        # Packed panels are padded, so only an rhs read in place has columns that must not be touched.
-        guarded = self._panel is None and not self.c.rhs.panel
         lhs, lhs_run = self._lhs_reads([self.lhs.operand.memref] * rows)
-
-        def rhs(offset: Index, number: int) -> ir.Value:
-            buffer = memory.Buffer.whole(flat, rhs_element)
-            mask = masks[number] if guarded else None
-            loaded = memory.load(buffer, self._vector_at(offset), self.lanes, mask)
-            return loaded if is_computed else factor(kernel, root, product.rhs.value, loaded, self.lanes)
-
-        pairs = self._pairs(flat, masks if guarded else None) if self.plan.integers.pairs else None
-        return microkernel.Operands(lhs, rhs, run=self.plan.lhs.run, lhs_run=lhs_run, pairs=pairs)
+        pairs = self._pairs(masks) if self.plan.integers.pairs else None
+        return microkernel.Operands(lhs, self.rhs.reads(masks), run=self.plan.lhs.run, lhs_run=lhs_run, pairs=pairs)
 
     def _lhs_reads(
         self, flats: Sequence[ir.Value]
@@ -351,36 +270,26 @@ class TileEmitter:
 
         def one(offset: Index, number: int) -> ir.Value:
             if self.lhs.panel is not None:
-                return memory.load(self.lhs.panel, self._vector_at(offset), self.lanes)
+                return memory.load(self.lhs.panel, vector_at(offset, self.lanes), self.lanes)
             return self.lhs.load(flats[number], offset)
 
         def several(offset: Index, number: int) -> list[ir.Value]:
             buffer = memory.Buffer.whole(flats[number], element(self.c, self.c.roles.lhs))
-            loaded = memory.load(buffer, self._vector_at(offset), self.lanes)
+            loaded = memory.load(buffer, vector_at(offset, self.lanes), self.lanes)
             value = factor(self.kernel, self.c.root, self.c.product.lhs.value, loaded, self.lanes)
             return [vector.ExtractOp(value, [], [n]).result for n in range(self.lanes)]
 
         return one, several if self.plan.lhs.run else None
 
-    def _pairs(self, flat: ir.Value, masks: Sequence[ir.Value | None] | None) -> microkernel.Pairs:
+    def _pairs(self, masks: Sequence[ir.Value | None]) -> microkernel.Pairs:
         assert self.plan.integers.pairs is not None and self.lhs.panel is not None
-        panel, factor_ = self.lhs.panel, self.plan.integers.pairs[1]
-        buffer = memory.Buffer.whole(flat, element(self.c, self.c.roles.rhs))
+        panel = self.lhs.panel
 
         def lhs(offset: Index, number: int) -> ir.Value:
             return pair_products.load_lhs(panel, offset, self.lanes)
 
-        def rhs(offset: Index, following: Index, number: int) -> ir.Value:
-            if self.c.rhs.together > 1:
-                return widen(factor_, memory.load(buffer, [Lane(offset)], 2 * self.lanes))
-            mask = masks[number] if masks else None
-            first, second = (memory.load(buffer, self._vector_at(o), self.lanes, mask) for o in (offset, following))
-            return pair_products.interleave(first, second, factor_)
-
+        rhs = self.rhs.pair_reads(self.plan.integers.pairs[1], masks)
         return microkernel.Pairs(lhs, rhs, pair_products.multiply_add)
-
-    def _vector_at(self, offset: Index) -> list[Coordinate]:
-        return [Lane(offset) if self.lanes > 1 else offset]
 
     # --- in and out of the accumulators ---------------------------------------------------------------------------
 
@@ -437,7 +346,7 @@ class TileEmitter:
             self.store_row([self._load_sum(loop.iv, j) for j in range(len(masks))], batch, row, n, masks)
 
     def _sum_at(self, row: Index, number: int, shift: Index) -> list[Coordinate]:
-        return self._vector_at(index.add(index.add(index.mul(row, self._pitch), shift), number * self.lanes))
+        return vector_at(index.add(index.add(index.mul(row, self._pitch), shift), number * self.lanes), self.lanes)
 
     def _load_sum(self, row: Index, number: int, shift: Index = 0) -> ir.Value:
         assert self._scratch is not None
