@@ -62,3 +62,11 @@ def is_device_loop(op: ir.Operation) -> bool:
     return any(n in ("tensor.extract", "tensor.insert") for n in inner) and not any(
         n.startswith("linalg.") or n in _MOVING_OPS for n in inner
     )
+
+
+def is_of_host(op: ir.Operation) -> bool:
+    """Whether ``op`` stands in host code: not in a structured op or a device loop."""
+    around = op.parent.operation
+    while around.name.startswith("scf.") and not is_device_loop(around):
+        around = around.parent.operation
+    return around.name == "func.func"

@@ -87,6 +87,37 @@ _CASES = {
         [np.float32(3), X],
         3 * X,
     ),
+    "scalars-that-the-host-cannot-compute": (
+        ["tensor<f32>", "tensor<f16>", _T],
+        _T,
+        _ONE
+        + f""" %s = math.exp %v : f32
+ %h0 = tensor.extract %a1[] : tensor<f16>
+ %h1 = arith.addf %h0, %h0 : f16
+ %h = arith.extf %h1 : f16 to f32
+ %e = tensor.empty() : {_T}
+ %f = linalg.fill ins(%s : f32) outs(%e : {_T}) -> {_T}
+ %r = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+   iterator_types = ["parallel", "parallel"]}} ins(%a2 : {_T}) outs(%f : {_T}) {{
+ ^bb0(%x: f32, %o: f32):
+  %1 = arith.addf %x, %o : f32
+  %2 = arith.mulf %1, %h : f32
+  linalg.yield %2 : f32
+ }} -> {_T}""",
+        [np.float32(1), np.array(1.5, np.float16), X],
+        (X + np.exp(np.float32(1))) * 3,
+    ),
+    "padding-that-the-host-cannot-compute": (
+        ["tensor<2xf16>", "tensor<f16>"],
+        "tensor<4xf16>",
+        """ %v = tensor.extract %a1[] : tensor<f16>
+ %r = tensor.pad %a0 low[1] high[1] {
+ ^bb0(%i: index):
+  tensor.yield %v : f16
+ } : tensor<2xf16> to tensor<4xf16>""",
+        [np.array([1, 2], np.float16), np.array(3, np.float16)],
+        np.array([3, 1, 2, 3], np.float16),
+    ),
     "execute-region": (
         [_T],
         _T,
@@ -137,6 +168,13 @@ def test_a_sum_and_its_running_values_are_refused():
  %e = tensor.empty() : tensor<5xf32>
  %r = vector.transfer_write %v, %e[%c] : vector<3xf32>, tensor<5xf32>""",
             "vector.transfer_read 'line 4:7': no conversion to linalg on tensors is known for it",
+        ),
+        (
+            """ %c = arith.constant 0 : index
+ %v = tensor.extract %a0[%c] : tensor<3xf32>
+ %w = math.exp %v : f32
+ %r = tensor.from_elements %w, %w, %w, %w, %w : tensor<5xf32>""",
+            "math.exp 'line 4:7': the host would have to compute a scalar of type f32",
         ),
     ],
 )

@@ -375,9 +375,8 @@ def test_what_has_no_form_is_refused_with_its_place(body, message):
     assert message in str(refused.value)
 
 
-def test_a_complex_number_that_the_host_would_have_to_read_is_refused():
+def test_a_tensor_is_padded_by_a_complex_number_that_is_an_input():
     body = """ %r0 = stablehlo.pad %a0, %a1, low = [1], high = [0], interior = [0]
    : (tensor<3xcomplex<f32>>, tensor<complex<f32>>) -> tensor<4xcomplex<f32>>"""
     text = _function(["tensor<3xcomplex<f32>>", "tensor<complex<f32>>"], ["tensor<4xcomplex<f32>>"], body)
-    with pytest.raises(UnsupportedError, match="the host reads a complex number"):
-        rillet.compile(text)
+    _check(text, [Z[:, 0].copy(), Z[0, 1]], [np.concatenate([[Z[0, 1]], Z[:, 0]])])

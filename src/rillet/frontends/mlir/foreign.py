@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rillet.errors import UnsupportedError, UnsupportedNode
-from rillet.frontends.mlir import conversion
+from rillet.frontends.mlir import conversion, host_scalars
 from rillet.ir import locations, tensor_form
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import dims_in, structured, walk
@@ -18,8 +18,8 @@ _STATE = "it keeps state between calls"
 _STATE_ADVICE = "make the state an argument and a result of the function"
 _STATE_OPS = ("tosa.variable_read", "tosa.variable_write", "ml_program.global_load", "ml_program.global_store")
 _UNKNOWN_TARGET = "no implementation of the call target @{} is known"
-_HOST_COMPLEX = "the host reads a complex number, which it can do nothing with"
-_HOST_COMPLEX_ADVICE = "pad or fill by a constant"
+_HOST_SCALAR = "the host would have to compute a scalar of type {}, which it cannot do like this"
+_HOST_SCALAR_ADVICE = "compute it by a linalg.generic on a tensor without dimensions"
 _PAD = "it pads by a value that depends on the position"
 _PAD_ADVICE = "pad by one value, and compute the others by a linalg.generic"
 _SCAN = "a result of it has a dimension that the op reduces"
@@ -62,8 +62,8 @@ def _unsupported(op: ir.Operation) -> UnsupportedNode | None:
         return node_of(op, _CALL, _CALL_ADVICE)
     if op.name == "stablehlo.custom_call":
         return node_of(op, _UNKNOWN_TARGET.format(ir.StringAttr(op.attributes["call_target_name"]).value), _ADVICE)
-    if op.name == "tensor.extract" and _is_of_host(op) and isinstance(op.results[0].type, ir.ComplexType):
-        return node_of(op, _HOST_COMPLEX, _HOST_COMPLEX_ADVICE)
+    if tensor_form.is_of_host(op) and host_scalars.is_strange(op) and next(iter(op.results[0].uses), None):
+        return node_of(op, _HOST_SCALAR.format(op.results[0].type), _HOST_SCALAR_ADVICE)
     if not tensor_form.has_op(op.name):
         return node_of(op, _UNKNOWN_OP, _ADVICE)
     if op.name == "tensor.pad" and defining(op.regions[0].blocks[0].operations[-1].operands[0]) in list(walk(op)):
@@ -74,10 +74,3 @@ def _unsupported(op: ir.Operation) -> UnsupportedNode | None:
     if strange := next((v.type for v in values if not tensor_form.has_type(v.type)), None):
         return node_of(op, _UNKNOWN_TYPE.format(strange), _TYPE_ADVICE)
     return None
-
-
-def _is_of_host(op: ir.Operation) -> bool:
-    around = op.parent.operation
-    while around.name.startswith("scf.") and not tensor_form.is_device_loop(around):
-        around = around.parent.operation
-    return around.name == "func.func"

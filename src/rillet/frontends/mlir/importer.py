@@ -12,6 +12,7 @@ from rillet.frontends.mlir import (
     external_constants,
     fills,
     foreign,
+    host_scalars,
     index_arithmetic,
     narrow_floats,
     scalar_operands,
@@ -53,6 +54,7 @@ def import_module(module: ir.Module, constants: Constants | None = None) -> Prog
         index_arithmetic.to_arith(module)
         fills.restore(module)
         scalar_operands.capture(module)
+        host_scalars.sink(program.main())
         narrow_floats.widen(program.main())
         stablehlo.lower(program)
         foreign.refuse(module)
