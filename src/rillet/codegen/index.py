@@ -101,7 +101,7 @@ def delinearize(linear: Index, extents: list[Index] | tuple[Index, ...]) -> list
     """The row-major coordinates of position ``linear`` in a space of these extents."""
     coordinates: list[Index] = []
     for extent in reversed(extents[1:]):
-        coordinates.append(mod(linear, extent) if not _is_one(extent) else 0)
+        coordinates.append(mod(linear, extent) if not is_one(extent) else 0)
         linear = floordiv(linear, extent)
     if extents:
         coordinates.append(linear)
@@ -113,7 +113,7 @@ def successor(coordinates: list[Index], extents: list[Index] | tuple[Index, ...]
     following: list[Index] = []
     carry: Index = 1
     for axis in reversed(range(len(extents))):
-        if axis and _is_one(extents[axis]):
+        if axis and is_one(extents[axis]):
             following.append(0)
             continue
         raised = add(coordinates[axis], carry)
@@ -133,5 +133,6 @@ def linearize(coordinates: list[Index] | tuple[Index, ...], extents: list[Index]
     return linear
 
 
-def _is_one(extent: Index) -> bool:
+def is_one(extent: Index) -> bool:
+    """Whether an extent is known to be 1."""
     return isinstance(extent, int) and extent == 1

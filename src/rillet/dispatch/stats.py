@@ -14,6 +14,7 @@ from torch_mlir import ir
 from rillet.dialects import flow
 from rillet.ir import Program, dtypes
 from rillet.ir.attributes import BYTES, DISPATCH_COUNT, MACS, WEIGHT_BYTES
+from rillet.ir.builders import i64_attr
 from rillet.ir.contraction import is_multiply_add
 from rillet.ir.kernels import called, declarations, functions
 from rillet.ir.structured import DYNAMIC, structured, walk
@@ -28,15 +29,15 @@ def run(program: Program, options: None) -> None:
         macs = {}
         for name, function in functions(program).items():
             macs[name] = sum(_macs(op) for op in walk(function))
-            declared[name].attributes[MACS] = _i64(macs[name])
-            declared[name].attributes[BYTES] = _i64(_bytes(function))
+            declared[name].attributes[MACS] = i64_attr(macs[name])
+            declared[name].attributes[BYTES] = i64_attr(_bytes(function))
         calls = [op for op in walk(program.main()) if op.name == "func.call"]
         total = sum(macs[called(op)] for op in calls)
         weights = sum(program.constants[name].nbytes for name in program.constants)
         attributes = program.module.operation.attributes
-        attributes[MACS] = _i64(total)
-        attributes[DISPATCH_COUNT] = _i64(len(calls))
-        attributes[WEIGHT_BYTES] = _i64(weights)
+        attributes[MACS] = i64_attr(total)
+        attributes[DISPATCH_COUNT] = i64_attr(len(calls))
+        attributes[WEIGHT_BYTES] = i64_attr(weights)
 
 
 def _macs(op: ir.Operation) -> int:
@@ -90,7 +91,3 @@ def _size(value: ir.Value) -> int:
 
 def _elements(extents: Iterable[int]) -> int:
     return math.prod(1 if e == DYNAMIC else e for e in extents)
-
-
-def _i64(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

@@ -31,6 +31,11 @@ def affine_map(loops: int, exprs: Sequence[Expr]) -> ir.AffineMap:
     return ir.AffineMap.get(loops, 0, [ir.AffineConstantExpr.get(e) if isinstance(e, int) else e for e in exprs])
 
 
+def i64_attr(value: int) -> ir.IntegerAttr:
+    """An attribute of type ``i64``."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
 def index(value: int) -> ir.Value:
     """An ``index`` constant."""
     return arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr.get(ir.IndexType.get(), value)).result

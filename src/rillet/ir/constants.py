@@ -63,6 +63,11 @@ def global_name(value: ir.Value) -> str | None:
     return ir.FlatSymbolRefAttr(owner.attributes["global"]).value
 
 
+def tensor_array(program: Program, value: ir.Value) -> np.ndarray | None:
+    """``array_of`` a tensor; None for any other value."""
+    return array_of(program, value) if isinstance(value.type, ir.RankedTensorType) else None
+
+
 def array_of(program: Program, value: ir.Value) -> np.ndarray | None:
     """The numpy array a constant tensor value stands for (splats come as zero-stride views), or None."""
     name = global_name(value)

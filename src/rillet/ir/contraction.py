@@ -12,7 +12,7 @@ from torch_mlir import ir
 from rillet.ir.panels import is_packed, is_window
 from rillet.ir.rewrite import defining
 from rillet.ir.shared_bytes import shared_byte
-from rillet.ir.structured import Map, Structured, dims_in
+from rillet.ir.structured import Map, Structured, dims_in, structured
 
 _EXTENSIONS = frozenset(("arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"))
 _PRODUCT_OF_SUM = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
@@ -146,6 +146,13 @@ def contraction(view: Structured) -> Contraction | None:
         return None
     lhs, rhs = (second, first) if windowed == [second] else (first, second)
     return _roles(view, lhs, rhs)
+
+
+def is_convolution(op: ir.Operation) -> bool:
+    """Whether ``op`` is a contraction that reads windows of an image."""
+    view = structured(op)
+    roles = None if view is None else contraction(view)
+    return roles is not None and roles.is_convolution
 
 
 def weighted_contraction(view: Structured) -> tuple[Contraction, tuple[int, ...]] | None:

@@ -12,6 +12,11 @@ from rillet.ir.builders import Extent
 from rillet.ir.extents import Known, extents
 
 
+def shape_of(value: ir.Value) -> list[int]:
+    """The extents in a tensor's type, ``DYNAMIC`` where it leaves one open."""
+    return list(ir.RankedTensorType(value.type).shape)
+
+
 def transpose(value: ir.Value, permutation: Sequence[int], known: Known | None = None) -> ir.Value:
     """``value`` with result axis ``i`` being axis ``permutation[i]``; only a reshape when the axes that move have
     extent 1.

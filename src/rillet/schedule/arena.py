@@ -15,6 +15,7 @@ from torch_mlir import ir
 
 from rillet.dialects import stream
 from rillet.ir import Program
+from rillet.ir.builders import i64_attr
 from rillet.schedule import host, sizes
 from rillet.schedule.packing import Item, Packing, live_at_peak, pack
 
@@ -66,10 +67,10 @@ def run(program: Program, options: Options) -> None:
                 packing = _static(block, members, options.alignment, device)
                 total, bound = total + packing.total, bound + packing.lower_bound
         module = program.module.operation
-        module.attributes["stream.arena_bytes"] = host.i64_attr(total)
-        module.attributes["stream.arena_lower_bound"] = host.i64_attr(bound)
+        module.attributes["stream.arena_bytes"] = i64_attr(total)
+        module.attributes["stream.arena_lower_bound"] = i64_attr(bound)
         module.attributes["stream.arena_peak"] = ir.ArrayAttr.get(peak)
-        module.attributes["stream.arena_is_dynamic"] = host.i64_attr(any(atoms for _, atoms, _ in groups.values()))
+        module.attributes["stream.arena_is_dynamic"] = i64_attr(any(atoms for _, atoms, _ in groups.values()))
 
 
 def _static(block: ir.Block, members: list[_Scratch], alignment: int, device: int) -> Packing:
@@ -91,7 +92,7 @@ def _live_at_peak(members: list[_Scratch], alignment: int) -> list[ir.Attribute]
     return [
         ir.DictAttr.get(
             {
-                "bytes": host.i64_attr(-(-m.factor // alignment) * alignment),
+                "bytes": i64_attr(-(-m.factor // alignment) * alignment),
                 "of": ir.StringAttr.get(str(m.alloc.location)),
             }
         )

@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from rillet.dialects import stream
 from rillet.ir import dtypes, locations
+from rillet.ir.builders import i64_attr
 from rillet.ir.rewrite import defining
 from rillet.schedule import host
 
@@ -60,7 +61,7 @@ class Checks:
             return
         self._known[-1].add(key)
         message = ir.StringAttr.get(locations.label(ir.Location.current))
-        stream.CheckSizeOp(list(dims), host.i64_attr(1 << bits), message)
+        stream.CheckSizeOp(list(dims), i64_attr(1 << bits), message)
 
 
 def _compared(condition: ir.Value) -> tuple[ir.Value, ir.Value] | None:

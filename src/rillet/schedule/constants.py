@@ -13,6 +13,7 @@ from torch_mlir import ir
 
 from rillet.dialects import stream
 from rillet.ir import Program
+from rillet.ir.builders import i64_attr
 from rillet.schedule import host
 
 
@@ -45,14 +46,14 @@ def _segment(
     names = list(dict.fromkeys(ir.StringAttr(op.attributes["symbol"]).value for op in constants))
     offsets, parts, length = _layout(program, names, alignment)
     with ir.InsertionPoint.at_block_begin(program.main().regions[0].blocks[0]):
-        segment = stream.SegmentOp(stream.ResourceType.get(), host.i64_attr(ordinal))
+        segment = stream.SegmentOp(stream.ResourceType.get(), i64_attr(ordinal))
     stream.set_device(segment, device)
     for op in constants:
         name = ir.StringAttr(op.attributes["symbol"]).value
         _replace(op, segment.operation.results[0], offsets[name], program.constants[name].nbytes)
     return ir.DictAttr.get(
         {
-            "length": host.i64_attr(length),
+            "length": i64_attr(length),
             "names": ir.ArrayAttr.get([ir.StringAttr.get(name) for name, _ in parts]),
             "offsets": ir.DenseI64ArrayAttr.get([offset for _, offset in parts]),
         }

@@ -16,6 +16,7 @@ from rillet.dialects import flow, stream
 from rillet.errors import CompileError
 from rillet.ir import Program, dtypes
 from rillet.ir.attributes import DIMS, DTYPE, NAME
+from rillet.ir.builders import i64_attr
 from rillet.ir.kernels import called, declarations
 from rillet.ir.rewrite import create_like, int_constant
 from rillet.schedule import host
@@ -116,11 +117,11 @@ class _Converter:
             for axis, (extent, name) in enumerate(zip(extents, named[DIMS], strict=True)):
                 if extent >= 0:
                     continue
-                actual = stream.ViewDimOp(ir.IndexType.get(), view, host.i64_attr(axis)).operation.results[0]
+                actual = stream.ViewDimOp(ir.IndexType.get(), view, i64_attr(axis)).operation.results[0]
                 symbol = ir.StringAttr(name).value
                 expected = seen.get(symbol)
                 if expected is not None:
-                    stream.CheckDimOp(actual, expected, host.i64_attr(number), host.i64_attr(axis))
+                    stream.CheckDimOp(actual, expected, i64_attr(number), i64_attr(axis))
                 elif symbol != "?":
                     seen[symbol] = actual
                 dims.append(expected if expected is not None else actual)
@@ -284,7 +285,7 @@ class _Converter:
         element = source.type.element_type
         start = host.multiply(self.scalars[op.operands[1]], dtypes.storage_bytes(element))
         offset = host.add(source.offset, start)
-        code = host.i64_attr(host.element_code(element))
+        code = i64_attr(host.element_code(element))
         load = stream.LoadOp(op.results[0].type, source.resource, offset, code)
         self.scalars[op.results[0]] = load.operation.results[0]
 
@@ -294,7 +295,7 @@ class _Converter:
         target = self._alloc(ir.RankedTensorType(op.results[0].type), dims, device)
         size = dtypes.storage_bytes(target.type.element_type)
         pattern = host.to_bits(self.scalars[op.operands[0]])
-        fill = stream.FillOp(pattern, target.resource, target.offset, target.length(), host.i64_attr(size))
+        fill = stream.FillOp(pattern, target.resource, target.offset, target.length(), i64_attr(size))
         stream.set_device(fill, device)
         self.ranges[op.results[0]] = target
 
@@ -318,7 +319,7 @@ class _Converter:
         device = self._device(op)
         target = self._alloc(tensor, [], device)
         pattern = host.i64(int.from_bytes(one.tobytes().ljust(8, b"\0"), "little", signed=True))
-        fill = stream.FillOp(pattern, target.resource, target.offset, target.length(), host.i64_attr(size))
+        fill = stream.FillOp(pattern, target.resource, target.offset, target.length(), i64_attr(size))
         stream.set_device(fill, device)
         self.ranges[op.results[0]] = target
 
@@ -347,7 +348,7 @@ class _Converter:
             exported.add(source.resource)
             source.resource.owner.attributes["lifetime"] = ir.StringAttr.get("external")
             name = _dtype_name(attributes[number] if attributes else None, source.type)
-            dtype = host.i64_attr(dtypes.by_name[name].code)
+            dtype = i64_attr(dtypes.by_name[name].code)
             export = stream.ExportOp(stream.ViewType.get(), source.resource, _extents(source), dtype)
             results.append(export.operation.results[0])
         ir.Operation.create("func.return", operands=results)

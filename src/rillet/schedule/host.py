@@ -11,6 +11,7 @@ from torch_mlir.passmanager import PassManager
 from rillet.dialects import stream
 from rillet.errors import CompileError
 from rillet.ir import Program, dtypes
+from rillet.ir.builders import i64_attr
 from rillet.ir.rewrite import defining, int_constant
 
 # Signless integer types stand for both signs; the host reads them sign-extended, bool and floats as themselves.
@@ -20,10 +21,6 @@ _CODES = {"i8": 3, "i16": 5, "i32": 6, "i64": 7, "i4": 22, "index": 7}
 def simplify(program: Program) -> None:
     """Fold and share the host arithmetic of ``@main``."""
     PassManager.parse("func.func(canonicalize,cse)", program.context).run(program.main())
-
-
-def i64_attr(value: int) -> ir.IntegerAttr:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def index(value: int) -> ir.Value:

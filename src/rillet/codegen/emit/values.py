@@ -13,9 +13,14 @@ def broadcast(value: ir.Value, lanes: int) -> ir.Value:
     return vector.BroadcastOp(ir.VectorType.get([lanes], value.type), value).result
 
 
+def element_type(type_: ir.Type) -> ir.Type:
+    """A scalar type, or the element type of a vector type."""
+    return ir.VectorType(type_).element_type if isinstance(type_, ir.VectorType) else type_
+
+
 def constant(value: int | float, type_: ir.Type) -> ir.Value:
     """A constant of a scalar or vector type (a splat)."""
-    element = ir.VectorType(type_).element_type if isinstance(type_, ir.VectorType) else type_
+    element = element_type(type_)
     scalar = (
         ir.FloatAttr.get(element, float(value))
         if isinstance(element, ir.FloatType)

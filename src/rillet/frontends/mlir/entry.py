@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from torch_mlir import ir
 
 from rillet.errors import CompileError
+from rillet.ir.kernels import name
 
 _VISIBILITY = "sym_visibility"
 
@@ -17,10 +18,10 @@ def entry(module: ir.Module) -> ir.Operation:
     It stands at the top of the module, or of the only module in that, and so on.
     """
     public = [f for f in _functions(_innermost(module.operation)) if _is_public(f)]
-    named = [f for f in public if _name(f) == "main"]
+    named = [f for f in public if name(f) == "main"]
     chosen = named or public
     if len(chosen) != 1:
-        names = ", ".join(_name(f) for f in public) or "none"
+        names = ", ".join(name(f) for f in public) or "none"
         raise CompileError(
             f"the MLIR module needs a public function @main, or exactly one public function; found: {names}"
         )
@@ -65,7 +66,3 @@ def _functions(module: ir.Operation) -> Iterator[ir.Operation]:
 def _is_public(function: ir.Operation) -> bool:
     attributes = function.attributes
     return _VISIBILITY not in attributes or ir.StringAttr(attributes[_VISIBILITY]).value == "public"
-
-
-def _name(function: ir.Operation) -> str:
-    return ir.StringAttr(function.attributes["sym_name"]).value

@@ -27,7 +27,7 @@ from torch_mlir.dialects import arith
 
 from rillet.ir import Program, builders, constants
 from rillet.ir.builders import Extent
-from rillet.ir.contraction import Contraction, contraction
+from rillet.ir.contraction import Contraction, contraction, is_convolution
 from rillet.ir.extents import add, box, extents, margins, multiply, padding_value
 from rillet.ir.linear import linear
 from rillet.ir.polynomials import Polynomials, scaled, subtracted
@@ -111,7 +111,7 @@ def run(program: Program, options: Options) -> None:
     """Rewrite the transposed convolutions of ``@main`` whose weights are known."""
     with program.context, ir.Location.unknown():
         # Rewriting erases the convolution itself and elementwise operations only, never another one of these.
-        for op in [op for op in walk(program.main()) if _is_convolution(op)]:
+        for op in [op for op in walk(program.main()) if is_convolution(op)]:
             with ir.InsertionPoint(op), op.location:
                 spread = _spread(program, op)
                 if spread is None or not all(a.met(r) for a in spread.axes for r in range(a.stride)):
@@ -124,12 +124,6 @@ def run(program: Program, options: Options) -> None:
 
 
 # --- recognition ---
-
-
-def _is_convolution(op: ir.Operation) -> bool:
-    view = structured(op)
-    roles = contraction(view) if view is not None else None
-    return roles is not None and roles.is_convolution
 
 
 def _spread(program: Program, op: ir.Operation) -> _Spread | None:

@@ -35,7 +35,7 @@ def run(program: Program, options: Options) -> None:
             view = structured(op)
             if view is None or not view.inputs or len(op.results) != 1:
                 continue
-            arrays = [_array(program, v) for v in view.inputs]
+            arrays = [constants.tensor_array(program, v) for v in view.inputs]
             if any(a is None for a in arrays) or not _is_bounded(view, arrays, options):  # type: ignore[arg-type]
                 continue
             result = evaluate(view, [a for a in arrays if a is not None])
@@ -46,10 +46,6 @@ def run(program: Program, options: Options) -> None:
                 op.results[0].replace_all_uses_with(constants.constant(program, result, name))
         erase_dead(program.main())
         sweep_constants(program)
-
-
-def _array(program: Program, value: ir.Value) -> np.ndarray | None:
-    return constants.array_of(program, value) if isinstance(value.type, ir.RankedTensorType) else None
 
 
 def _is_bounded(view: Structured, arrays: list[np.ndarray], options: Options) -> bool:

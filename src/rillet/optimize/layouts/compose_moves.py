@@ -16,7 +16,7 @@ from torch_mlir import ir
 from rillet.ir import Program, builders
 from rillet.ir.extents import box, reassociation
 from rillet.ir.rewrite import CLEANUP, blocks, defining, erase_dead, run_upstream, users
-from rillet.ir.shapes import runs, transpose
+from rillet.ir.shapes import runs, shape_of, transpose
 from rillet.ir.structured import DYNAMIC, copy_permutation
 from rillet.optimize.layouts.factor_reshapes import common_axes
 from rillet.optimize.layouts.layouts import is_flexible
@@ -45,7 +45,7 @@ class _Move:
     @staticmethod
     def of(source: ir.Value) -> _Move:
         """The value itself."""
-        parts = tuple((_Part(extent, 0, extent),) for extent in _shape(source))
+        parts = tuple((_Part(extent, 0, extent),) for extent in shape_of(source))
         return _Move(source, parts, parts, 0)
 
 
@@ -63,10 +63,6 @@ def run(program: Program, options: None) -> None:
         run_upstream(program.module.operation, CLEANUP)
 
 
-def _shape(value: ir.Value) -> list[int]:
-    return list(ir.RankedTensorType(value.type).shape)
-
-
 def _copies(op: ir.Operation) -> bool:
     return op.name == "tensor.extract_slice" or copy_permutation(op) is not None
 
@@ -78,7 +74,7 @@ def _is_move(op: ir.Operation) -> bool:
 def _move(value: ir.Value) -> _Move:
     """``value`` as a rearrangement of the earliest value of its chain."""
     op = defining(value)
-    if op is None or not _is_move(op) or DYNAMIC in (*_shape(value), *_shape(op.operands[0])):
+    if op is None or not _is_move(op) or DYNAMIC in (*shape_of(value), *shape_of(op.operands[0])):
         return _Move.of(value)
     source = op.operands[0]
     maker = defining(source)
@@ -111,7 +107,7 @@ def _after(move: _Move, op: ir.Operation) -> _Move | None:
 
 def _sliced(move: _Move, op: ir.Operation) -> _Move | None:
     """A slice along an axis takes some of the outermost part of it."""
-    if len(_shape(op.results[0])) != len(move.axes):
+    if len(shape_of(op.results[0])) != len(move.axes):
         return None
     taken: dict[_Part, _Part] = {}
     for parts, start, size, step in zip(move.axes, *box(op), strict=True):
@@ -130,7 +126,7 @@ def _sliced(move: _Move, op: ir.Operation) -> _Move | None:
 
 def _expanded(move: _Move, op: ir.Operation) -> _Move | None:
     """An expansion splits the parts of an axis where its own boundaries lie."""
-    shape, axes = _shape(op.results[0]), []
+    shape, axes = shape_of(op.results[0]), []
     replaced: dict[_Part, tuple[_Part, ...]] = {}
     for parts, group in zip(move.axes, reassociation(op), strict=True):
         common = common_axes([p.size for p in parts], [shape[axis] for axis in group])

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 
 from rillet.ir import Program, builders
-from rillet.ir.contraction import contraction
+from rillet.ir.contraction import contraction, is_convolution
 from rillet.ir.extents import reassociation
 from rillet.ir.rewrite import CLEANUP, blocks, defining, erase_dead, run_upstream, users
+from rillet.ir.shapes import shape_of
 from rillet.ir.structured import DYNAMIC, Structured, is_projected, structured, walk
 from rillet.optimize.layouts.sink_reshapes import captures_tensor, expand_below
 
@@ -41,7 +42,7 @@ def run(program: Program, options: None) -> None:
     """Factor in ``@main`` and its control flow, where there are convolutions, whose layout is what this is for."""
     with program.context, ir.Location.unknown():
         for block in blocks(program.main()):
-            if not any(_is_convolution(view.operation) for view in block.operations):
+            if not any(is_convolution(view.operation) for view in block.operations):
                 continue
             for op in [view.operation for view in block.operations if _expands(view.operation)]:
                 region = _region(op)
@@ -49,16 +50,6 @@ def run(program: Program, options: None) -> None:
                     _factor(region)
         erase_dead(program.main())
         run_upstream(program.module.operation, CLEANUP)
-
-
-def _is_convolution(op: ir.Operation) -> bool:
-    view = structured(op)
-    roles = contraction(view) if view is not None else None
-    return roles is not None and roles.is_convolution
-
-
-def _shape(value: ir.Value) -> list[int]:
-    return list(ir.RankedTensorType(value.type).shape)
 
 
 def common_axes(a: list[int], b: list[int]) -> tuple[list[int], Groups, Groups] | None:
@@ -96,9 +87,9 @@ def _region(entry: ir.Operation) -> _Region | None:
     if collapse is None or collapse.name != "tensor.collapse_shape":
         return None
     source = collapse.operands[0]
-    if DYNAMIC in _shape(source) or DYNAMIC in _shape(entry.results[0]):
+    if DYNAMIC in shape_of(source) or DYNAMIC in shape_of(entry.results[0]):
         return None
-    found = common_axes(_shape(source), _shape(entry.results[0]))
+    found = common_axes(shape_of(source), shape_of(entry.results[0]))
     if found is None:
         return None
     region = _Region(entry, source, *found)
@@ -106,7 +97,7 @@ def _region(entry: ir.Operation) -> _Region | None:
 
 
 def _grow(region: _Region) -> bool:
-    whole = _shape(region.entry.results[0])
+    whole = shape_of(region.entry.results[0])
     pending, seen = [region.entry.results[0]], set()
     while pending:
         value = pending.pop()
@@ -116,7 +107,7 @@ def _grow(region: _Region) -> bool:
             seen.add(user)
             if user.name == "tensor.collapse_shape":
                 back = users(user.results[0])
-                if not back or any(_shape(b.results[0]) != _shape(region.source) for b in back if _expands(b)):
+                if not back or any(shape_of(b.results[0]) != shape_of(region.source) for b in back if _expands(b)):
                     return False
                 if not all(map(_expands, back)):
                     return False
@@ -126,7 +117,7 @@ def _grow(region: _Region) -> bool:
             if view is None or user.block != region.entry.block or not _is_plain(view, whole):
                 return False
             region.members[user] = None
-            pending += [r for r in user.results if _shape(r) == whole]
+            pending += [r for r in user.results if shape_of(r) == whole]
     order = {op.operation: n for n, op in enumerate(region.entry.block.operations)}
     region.members = dict.fromkeys(sorted(region.members, key=order.__getitem__))
     reduces = any(not all(v.parallel) for op in region.members if (v := structured(op)) is not None)
@@ -150,7 +141,7 @@ def _is_plain(view: Structured, whole: list[int]) -> bool:
 def _factor(region: _Region) -> None:
     with ir.InsertionPoint(region.entry), region.entry.location:
         fine = builders.expand_shape(region.source, region.outer, region.shape)
-        whole = builders.collapse_shape(fine, region.inner, _shape(region.entry.results[0]))
+        whole = builders.collapse_shape(fine, region.inner, shape_of(region.entry.results[0]))
         region.entry.results[0].replace_all_uses_with(whole)
     for op in region.members:
         view = structured(op)
@@ -170,4 +161,4 @@ def _factor(region: _Region) -> None:
             flat = defining(op.operands[0])
             assert flat is not None
             fine = builders.expand_shape(flat.operands[0], region.inner, region.shape)
-            op.results[0].replace_all_uses_with(builders.collapse_shape(fine, region.outer, _shape(op.results[0])))
+            op.results[0].replace_all_uses_with(builders.collapse_shape(fine, region.outer, shape_of(op.results[0])))

@@ -19,7 +19,7 @@ from rillet.ir.builders import Extent
 from rillet.ir.contraction import contraction
 from rillet.ir.extents import extents, multiply, reassociation
 from rillet.ir.rewrite import blocks, defining, rebuild_generic
-from rillet.ir.shapes import runs
+from rillet.ir.shapes import runs, shape_of
 from rillet.ir.structured import (
     DYNAMIC,
     Map,
@@ -178,7 +178,7 @@ def _axis_groups(map_: Map, new_loop: dict[int, int]) -> list[list[int]]:
 def _collapsed(value: ir.Value, axes: list[list[int]], is_init: bool) -> ir.Value:
     if not isinstance(value.type, ir.RankedTensorType) or len(axes) == ir.RankedTensorType(value.type).rank:
         return value
-    shape = _static(value)
+    shape = shape_of(value)
     source = defining(value)
     if is_init and source is not None and source.name in ("tensor.empty", "linalg.fill"):
         element = ir.RankedTensorType(value.type).element_type
@@ -229,7 +229,7 @@ def _expand(plan: _Plan) -> None:
     rebuilt = rebuild_generic(view.op, operands, types, maps, parallel)
     for old, result, map_ in zip(view.op.results, rebuilt.results, view.init_maps, strict=True):
         same = result.type == old.type
-        whole = result if same else builders.collapse_shape(result, _axis_runs(map_, plan), _static(old))
+        whole = result if same else builders.collapse_shape(result, _axis_runs(map_, plan), shape_of(old))
         old.replace_all_uses_with(whole)
     view.op.erase()
 
@@ -252,10 +252,6 @@ def _expanded(value: ir.Value, map_: Map, plan: _Plan, is_init: bool) -> ir.Valu
 
 
 # --- shapes ---
-
-
-def _static(value: ir.Value) -> list[int]:
-    return list(ir.RankedTensorType(value.type).shape)
 
 
 def _static_product(parts: Sequence[int]) -> int:

@@ -82,7 +82,7 @@ def dequantization(program: Program, value: ir.Value) -> Dequantization | None:
     if view is None or not _is_plain(view):
         return None
     wide = [i for i, m in enumerate(view.input_maps) if is_permutation(m, view.loops)]
-    arrays = {i: _parameter(program, v) for i, v in enumerate(view.inputs)}
+    arrays = {i: constants.tensor_array(program, v) for i, v in enumerate(view.inputs)}
     variables = [i for i in wide if arrays[i] is None] or wide
     if len(variables) != 1 or view.maps[variables[0]] != view.init_maps[0]:
         return None
@@ -103,11 +103,12 @@ def dequantization(program: Program, value: ir.Value) -> Dequantization | None:
     if found is None or found.source.type == view.op.results[0].type:
         return None
     rank = ir.RankedTensorType(value.type).rank
-    scale = None if found.scale is None else _ranked(found.scale, rank)
-    return replace(found, zero=_ranked(found.zero, rank), scale=scale)
+    scale = None if found.scale is None else ranked(found.scale, rank)
+    return replace(found, zero=ranked(found.zero, rank), scale=scale)
 
 
-def _ranked(array: np.ndarray, rank: int) -> np.ndarray:
+def ranked(array: np.ndarray, rank: int) -> np.ndarray:
+    """``array`` with axes of extent 1 in front, up to ``rank``."""
     return array.reshape((1,) * (rank - array.ndim) + array.shape)
 
 
@@ -118,10 +119,6 @@ def _is_plain(view: Structured) -> bool:
         return False
     element = ir.RankedTensorType(view.op.results[0].type).element_type
     return isinstance(element, ir.F32Type) or element == ir.IntegerType.get_signless(32)
-
-
-def _parameter(program: Program, value: ir.Value) -> np.ndarray | None:
-    return constants.array_of(program, value) if isinstance(value.type, ir.RankedTensorType) else None
 
 
 def _start(program: Program, value: ir.Value) -> Dequantization | None:

@@ -22,7 +22,7 @@ from rillet.ir.rewrite import clone_operations, erase_dead, fused_location, swee
 from rillet.ir.structured import Structured, is_permutation, is_projected, structured, walk
 from rillet.optimize.folding.affine_form import Affine, fits_f32
 from rillet.optimize.folding.evaluate import along, compute, known
-from rillet.optimize.quantized.dequantization import parameter
+from rillet.optimize.quantized.dequantization import parameter, ranked
 from rillet.optimize.sole_user import follower
 
 
@@ -248,17 +248,17 @@ def _made(
     places: dict[ir.Value, int] = {}  # arguments and known values of the old bodies → inputs
     for value, array in _needed(first, prefix, variable, program).items():
         places[value] = len(inputs)
-        inputs.append(parameter(program, _ranked(array, rank), "offset"))
+        inputs.append(parameter(program, ranked(array, rank), "offset"))
     for value, array in last.parameters.items():
         if value in used:
             places[value] = len(inputs)
-            inputs.append(parameter(program, _ranked(array, rank), "parameter"))
+            inputs.append(parameter(program, ranked(array, rank), "parameter"))
     numbers: dict[str, int] = {}
     for (name, _), number in zip(_STEPS, (now.affine.factor, now.affine.offset, now.low, now.high), strict=True):
         if number is None or np.all(number == _NEUTRAL.get(name, np.nan)):
             continue
         numbers[name] = len(inputs)
-        inputs.append(parameter(program, _ranked(np.asarray(number).astype(np.float32), rank), name))
+        inputs.append(parameter(program, ranked(np.asarray(number).astype(np.float32), rank), name))
 
     def body(*arguments: ir.Value) -> ir.Value:
         mapping = {first.body.arguments[variable]: arguments[0]}
@@ -289,7 +289,3 @@ def _needed(
     used = {v for op in prefix for v in op.operands}
     found = _parameters(view, _arrays(program, view), variable)
     return {value: array for value, array in found.items() if value in used}
-
-
-def _ranked(array: np.ndarray, rank: int) -> np.ndarray:
-    return array.reshape((1,) * (rank - array.ndim) + array.shape)

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from torch_mlir.dialects import arith
 
 from rillet.codegen import index
-from rillet.codegen.cpu.contraction.axes import Axis, axis_size
+from rillet.codegen.cpu.contraction.axes import axis_size
+from rillet.codegen.cpu.contraction.lhs import coordinates
 from rillet.codegen.cpu.contraction.narrow import NarrowPlan, NarrowWorkgroup, narrow_plan
 from rillet.codegen.cpu.contraction.plan import ContractionPlan, choice, grid
 from rillet.codegen.cpu.contraction.planner import make_plan
@@ -81,7 +82,7 @@ class Workgroup:
         batches = workgroup_span(kernel, 2, plan.blocks.batches, index.product(batch_sizes))
 
         def batch(position: Index) -> None:
-            self.block(_coordinates(plan.axes.batch, index.delinearize(position, batch_sizes)), rows, columns)
+            self.block(coordinates(plan.axes.batch, index.delinearize(position, batch_sizes)), rows, columns)
 
         each(kernel, batches, 1, batch)
 
@@ -172,7 +173,3 @@ class Workgroup:
 
     def _over_columns(self, span: Span, body: Callable[[Index, int, Index], None]) -> None:
         each_column_tile(self.kernel, span, self.tiles.sizes[self.plan.contraction.n], self.plan.tile, body)
-
-
-def _coordinates(axes: tuple[Axis, ...], positions: list[Index]) -> dict[int, Index]:
-    return {a.inner: p for a, p in zip(axes, positions, strict=True)}

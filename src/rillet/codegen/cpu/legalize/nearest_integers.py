@@ -17,7 +17,7 @@ from torch_mlir.dialects import arith, vector
 
 from rillet.codegen.cpu import intrinsics
 from rillet.codegen.cpu.machine import CpuTarget
-from rillet.codegen.emit.values import constant
+from rillet.codegen.emit.values import constant, element_type
 from rillet.ir.rewrite import defining, float_constant
 
 _LANES = 4  # of an MVE register
@@ -68,7 +68,7 @@ def match_requantization(conversion: ir.Operation) -> Requantization | None:
     """What an ``arith.fptosi`` to 32 bits converts, when that is rounded, shifted by an integer or not and clamped by
     integers."""
     result, value = conversion.results[0].type, conversion.operands[0]
-    if _element(result) != ir.IntegerType.get_signless(32) or not isinstance(_element(value.type), ir.F32Type):
+    if element_type(result) != ir.IntegerType.get_signless(32) or not isinstance(element_type(value.type), ir.F32Type):
         return None
     limits: list[tuple[str, int]] = []
     shift = 0
@@ -151,10 +151,6 @@ def _with_integer(op: ir.Operation) -> tuple[ir.Value, int] | None:
         if number is not None and abs(number) <= _LARGEST and number == int(number):
             return value, int(number)
     return None
-
-
-def _element(type_: ir.Type) -> ir.Type:
-    return ir.VectorType(type_).element_type if isinstance(type_, ir.VectorType) else type_
 
 
 def _suffix(type_: ir.Type) -> str:

@@ -16,7 +16,7 @@ from torch_mlir.dialects import arith
 from rillet.codegen.cpu import intrinsics
 from rillet.codegen.cpu.legalize.nearest_integers import Requantization, match_requantization
 from rillet.codegen.cpu.machine import CpuTarget
-from rillet.codegen.emit.values import constant
+from rillet.codegen.emit.values import constant, element_type
 
 _MOST = 1 << 22  # of limits and zero points
 _LIMITS = ("arith.maximumf", "arith.minimumf")
@@ -65,7 +65,7 @@ def _saturated(value: ir.Value, match: Requantization) -> ir.Value:
     users = [use.owner for use in match.conversion.results[0].uses]
     if len(users) != 1 or users[0].name != "arith.trunci":
         return value
-    width = ir.IntegerType(_element(users[0].results[0].type)).width
+    width = ir.IntegerType(element_type(users[0].results[0].type)).width
     low, high = (dict(match.limits)[name] for name in _LIMITS)
     for least in (-(1 << (width - 1)), 0):
         most = least + (1 << width) - 1
@@ -78,9 +78,5 @@ def _saturated(value: ir.Value, match: Requantization) -> ir.Value:
 def _suffix(type_: ir.Type) -> str:
     """The type in the name of an intrinsic."""
     lanes = f"v{ir.VectorType(type_).shape[0]}" if isinstance(type_, ir.VectorType) else ""
-    element = _element(type_)
+    element = element_type(type_)
     return lanes + (f"i{element.width}" if isinstance(element, ir.IntegerType) else "f32")
-
-
-def _element(type_: ir.Type) -> ir.Type:
-    return ir.VectorType(type_).element_type if isinstance(type_, ir.VectorType) else type_

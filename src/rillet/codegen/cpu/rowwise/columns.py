@@ -16,7 +16,7 @@ from rillet.codegen import coordinates as coords
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.rowwise.plan import RowwisePlan
-from rillet.codegen.cpu.rowwise.reduction import Reduction, Row, Scratch, is_unit, with_coordinate
+from rillet.codegen.cpu.rowwise.reduction import Reduction, Row, Scratch, with_coordinate
 from rillet.codegen.emit import memory
 from rillet.codegen.emit.accumulators import combiners_of
 from rillet.codegen.emit.elements import Evaluator
@@ -67,7 +67,7 @@ class Columns:
     def _reduce(self, generic: Structured, number: int) -> None:
         buffers = [self._accumulators(value) for value in generic.results]
         combiners = combiners_of(generic)
-        (loop,) = [n for n in generic.reduction_loops if not is_unit(loop_sizes(self._kernel, generic)[n])]
+        (loop,) = [n for n in generic.reduction_loops if not index.is_one(loop_sizes(self._kernel, generic)[n])]
 
         def start(row: Row) -> None:
             reduction = Reduction(self._kernel, self._plan, row, generic, number)

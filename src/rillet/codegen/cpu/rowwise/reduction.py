@@ -8,6 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, vector
 
 from rillet.codegen import coordinates as coords
+from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.caches import read_ahead
 from rillet.codegen.cpu.rowwise.plan import RowwisePlan
@@ -115,8 +116,10 @@ class Reduction:
         self.extents = loop_sizes(kernel, generic)
         dims = [plan.dimensions.loop(generic, n) for n in range(generic.loops)]
         self.where: list[Coordinate] = [row.fixed.get(d, 0) for d in dims]
-        self.inner = [n for n in generic.parallel_loops if dims[n] not in row.fixed and not is_unit(self.extents[n])]
-        self.reduction = [n for n in generic.reduction_loops if not is_unit(self.extents[n])]
+        self.inner = [
+            n for n in generic.parallel_loops if dims[n] not in row.fixed and not index.is_one(self.extents[n])
+        ]
+        self.reduction = [n for n in generic.reduction_loops if not index.is_one(self.extents[n])]
         results = range(len(generic.results))
         self.targets = [_target(kernel, plan, row, generic, n, self.extents, self.inner) for n in results]
         self.combiners: list[Combiner] | None = None
@@ -188,7 +191,7 @@ class Reduction:
     def _is_whole_row(self, where: list[Coordinate]) -> bool:
         dims = [self.plan.dimensions.loop(self.generic, n) for n in self.generic.parallel_loops]
         return all(
-            d in self.row.fixed or is_unit(self.extents[n])
+            d in self.row.fixed or index.is_one(self.extents[n])
             for d, n in zip(dims, self.generic.parallel_loops, strict=True)
         )
 
@@ -317,10 +320,6 @@ def _fetch_ahead(
 
 def with_coordinate(where: list[Coordinate], position: int, coordinate: Coordinate) -> list[Coordinate]:
     return [coordinate if n == position else c for n, c in enumerate(where)]
-
-
-def is_unit(extent: Index) -> bool:
-    return isinstance(extent, int) and extent == 1
 
 
 def _splat(value: ir.Value, lanes: int) -> ir.Value:
