@@ -84,7 +84,7 @@ NO_SLICE_DIMS = "operandSegmentSizes = array<i32: 1, 1, 0>"
             "may hold commands and barriers only, not 'arith.constant'",
         ),
         (
-            '%b = "hal.buffer_transient"(%c) : (index) -> !hal.buffer\n%t = arith.constant 7 : i64\n'
+            '%t = arith.constant 7 : i64\n%b = "hal.buffer_transient"(%t, %c) : (i64, index) -> !hal.buffer\n'
             '%v = "hal.buffer_load"(%b, %c, %t) : (!hal.buffer, index, i64) -> !hal.buffer',
             "must produce an integer or a float",
         ),
@@ -106,7 +106,7 @@ def test_every_dialect_prints_what_it_parses() -> None:
         "stream.fill"(%i, %r, %c, %c) {{pattern_size = 4 : i64}} : (i64, !stream.resource, index, index) -> ()
         "stream.barrier"() : () -> ()
       }}) : () -> ()
-      %b = "hal.buffer_allocate"(%c) : (index) -> !hal.buffer
+      %b = "hal.buffer_allocate"(%i, %c) : (i64, index) -> !hal.buffer
       %s = "vm.add"(%i, %i) : (i64, i64) -> i64
       return
     }}

@@ -16,7 +16,7 @@ STATIC = module(
     {"unused": F, "f": F},
     """
     // CHECK-LABEL: func.func @__init()
-    // CHECK: %[[C:.*]] = "hal.cmd_create"(%c3_i64)
+    // CHECK: %[[C:.*]] = "hal.cmd_create"(%c0_i64, %c3_i64)
     // CHECK-NEXT: "hal.cmd_bind"(%[[C]], %c0_i64, %c0_i64, %c0, %c32, %c1_i64)
     // CHECK-NEXT: "hal.cmd_bind"(%[[C]], %c1_i64, %c1_i64, %c0, %c32, %c2_i64)
     // CHECK-NEXT: "hal.cmd_dispatch"(%[[C]], %c1_i64)
@@ -29,8 +29,8 @@ STATIC = module(
     // CHECK-LABEL: func.func @main
     // CHECK: "hal.view_check"(%arg0, %c0_i64, %c1_i64, %c1_i64, %c8_i64)
     // CHECK: %[[X:.*]] = "hal.view_buffer"(%arg0)
-    // CHECK: %[[ARENA:.*]] = "hal.buffer_transient"(%c64)
-    // CHECK: %[[Y:.*]] = "hal.buffer_allocate"(%c32)
+    // CHECK: %[[ARENA:.*]] = "hal.buffer_transient"(%c0_i64, %c64)
+    // CHECK: %[[Y:.*]] = "hal.buffer_allocate"(%c0_i64, %c32)
     // CHECK: %[[G:.*]] = "hal.global_load"() {ordinal = 0 : i64}
     // CHECK: "hal.execute"(%[[G]], %[[X]], %[[ARENA]], %[[Y]])
     func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
@@ -65,7 +65,7 @@ def test_dynamic_regions_are_recorded_where_they_run() -> None:
         // CHECK-NOT: @__init
         // CHECK: %[[N:.*]] = "hal.view_dim"(%arg0, %c0_i64)
         // CHECK: %[[BYTES:.*]] = arith.muli %[[N]], %c4
-        // CHECK: %[[C:.*]] = "hal.cmd_create"(%c2_i64)
+        // CHECK: %[[C:.*]] = "hal.cmd_create"(%c0_i64, %c2_i64)
         // CHECK: "hal.cmd_constants"(%[[C]], %{{.*}})
         // CHECK: "hal.cmd_bind"(%[[C]], %c0_i64, %c0_i64, %c0, %[[BYTES]], %c1_i64)
         // CHECK: "hal.execute"(%[[C]],

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from rillet.errors import LoadError
-from rillet.ir.image import Export, Function, Image, Import, Segment, TensorSpec
+from rillet.ir.image import Export, Function, Image, Import, ProgramDevice, Segment, TensorSpec
 from rillet.module import CompiledLibrary, module_file, read_module, write_module
+from rillet.module.reader import DeviceEntry
 
 
 def test_what_was_written_is_read_back() -> None:
@@ -15,8 +16,14 @@ def test_what_was_written_is_read_back() -> None:
     imports = (Import("hal.execute", "rr*", ""), Import("hal.constant", "i", "r"))
     exports = (Export("main", 1, (spec,), (spec, scalar)),)
     array = np.arange(6, dtype=np.float32)
-    image = Image(functions, imports, exports, 0, 4, (Segment(64, ((0, array),)),), ("f", "g"), {"macs": 1 << 40})
-    libraries = [CompiledLibrary("x86-64-v3", "x86_64", ("avx2", "fma"), 0, b"kernels", ["f", "g"])]
+    devices = (ProgramDevice("here", "cpu-sync"), ProgramDevice("there", "cpu-task", 1))
+    segments, stats = (Segment(64, ((0, array),)),), {"macs": 1 << 40}
+    image = Image(functions, imports, exports, 0, 4, segments, (("f", "g"), ("h",)), stats, devices=devices)
+    libraries = [
+        CompiledLibrary("x86-64-v3", "x86_64", ("avx2", "fma"), 0, b"kernels", ["f", "g"]),
+        CompiledLibrary("x86-64-v2", "x86_64", (), 0, b"kernel", ["h"], 1),
+        CompiledLibrary("x86-64-v2", "x86_64", (), 0, b"kerne", ["f", "g"]),
+    ]
     memory = write_module(image, libraries)
     assert memory is not None
     contents = read_module(memory)
@@ -24,12 +31,14 @@ def test_what_was_written_is_read_back() -> None:
     assert contents.imports == imports
     assert contents.exports == exports
     assert (contents.int_globals, contents.ref_globals) == (0, 4)
-    assert contents.stats == {"macs": 1 << 40, "code_bytes": 7}
-    [library] = contents.libraries
+    assert contents.stats == {"macs": 1 << 40, "code_bytes": 13}
+    library, other, _ = contents.libraries
+    assert other.entries == ("h",)
     assert (library.target, library.arch, library.features) == ("x86-64-v3", "x86_64", ("avx2", "fma"))
     assert library.entries == ("f", "g")
     offset = library.place.offset
     assert bytes(memory[offset : offset + library.place.length]) == b"kernels"
+    assert contents.devices == (DeviceEntry("here", "cpu-sync", (0, 2), 0), DeviceEntry("there", "cpu-task", (1,), 2))
     [segment] = contents.constants
     assert segment.offset == module_file(image, libraries).pieces[-1][0]
     assert bytes(memory[segment.offset : segment.offset + array.nbytes]) == array.tobytes()

@@ -18,7 +18,7 @@ MAIN = Function("main", "r", "r", 0, 1, (8, 0, 1, 0))
 def image(*segments: Segment) -> Image:
     export = Export("main", 0, (SPEC,), (SPEC,))
     imports = (Import("hal.execute", "rr*", ""),)
-    return Image((MAIN,), imports, (export,), 0, 0, segments, ("f",), {"dispatch_count": 1})
+    return Image((MAIN,), imports, (export,), 0, 0, segments, (("f",),), {"dispatch_count": 1})
 
 
 def library(data: bytes = b"kernels", entries: tuple[str, ...] = ("f",)) -> CompiledLibrary:
@@ -35,7 +35,7 @@ def test_header_and_checksums() -> None:
     data = written(image(), [library()])
     magic, version, size, checksum = struct.unpack_from("<4sIII", data)
     table = data[16 : 16 + size]
-    assert (magic, version, checksum) == (b"RLM1", 1, zlib.crc32(table))
+    assert (magic, version, checksum) == (b"RLM1", 2, zlib.crc32(table))
     assert table[4:8] == b"RLM1"
     assert struct.pack("<I", zlib.crc32(b"kernels")) in table
 

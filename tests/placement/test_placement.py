@@ -157,7 +157,8 @@ CALL = f"({T}) -> {T}"
 )
 def test_form(main: str, message: str) -> None:
     text = module(KERNELS, f"func.func @main(%x: {T}) -> {T} {{\n{main}\nreturn %a : {T}\n}}")
-    devices = ", ".join(f'{{name = "{d.name}", driver = "{d.driver}", host_memory = true}}' for d in (SYNC, TASK))
+    facts = "host_memory = true, kernels = 0 : i64"
+    devices = ", ".join(f'{{name = "{d.name}", driver = "{d.driver}", {facts}}}' for d in (SYNC, TASK))
     text = text.replace("module {", f"module attributes {{flow.devices = [{devices}]}} {{", 1)
     with pytest.raises(CompileError, match=message):
         placement.check(Program.parse(text))

@@ -99,8 +99,9 @@ def test_kernels_cannot_write_to_inputs(elf: bytes) -> None:
         "r",
         "r",
         [
+            a.const(a.DEVICE, 0),
             a.const(0, 1),
-            p.call("hal.cmd.create", [0], (), (), [1]),
+            p.call("hal.cmd.create", [a.DEVICE, 0], (), (), [1]),
             a.const(1, 4),
             p.call("hal.cmd.constants", [1], [1]),
             *(a.const(20 + i, v) for i, v in enumerate((0, 0, 0, 4, a.READ_WRITE))),

@@ -16,6 +16,7 @@ from tests.support.paths import RUNTIME
 ENTRIES = ("add", "gather", "grid", "negate")
 ADD, GATHER, GRID, NEGATE = range(len(ENTRIES))
 READ, WRITE, READ_WRITE = 1, 2, 3
+DEVICE = 30  # the register that holds the ordinal of the device, where a function uses one
 F32, I8, I32, I64, BF16 = 1, 3, 6, 7, 16
 
 
@@ -73,7 +74,7 @@ class Program:
             0,
             4,
             tuple(segments),
-            ENTRIES,
+            (ENTRIES,),
             {"macs": 12},
         )
 
@@ -119,8 +120,9 @@ def static_add(n: int) -> Image:
         "",
         "",
         [
+            const(DEVICE, 0),
             const(0, 3),
-            p.call("hal.cmd.create", [0], ref_results=[0]),
+            p.call("hal.cmd.create", [DEVICE, 0], ref_results=[0]),
             const(1, n),
             p.call("hal.cmd.constants", [1], [0]),
             bind(p, 0, 0, 4 * n, READ),
@@ -141,8 +143,9 @@ def static_add(n: int) -> Image:
             [11, 2, 0],
             p.call("hal.view.buffer", (), [0], (), [3]),
             p.call("hal.view.buffer", (), [1], (), [4]),
+            const(DEVICE, 0),
             const(0, 4 * n),
-            p.call("hal.buffer.allocate", [0], (), (), [5]),
+            p.call("hal.buffer.allocate", [DEVICE, 0], (), (), [5]),
             p.call("hal.execute", (), [2, 3, 4, 5]),
             const(1, F32),
             const(2, n),
@@ -165,8 +168,9 @@ def dynamic_add() -> Image:
             p.call("hal.view.dim", [0], [0], [1]),
             const(2, 4),
             [18, 3, 1, 2],
+            const(DEVICE, 0),
             const(4, 3),
-            p.call("hal.cmd.create", [4], (), (), [2]),
+            p.call("hal.cmd.create", [DEVICE, 4], (), (), [2]),
             p.call("hal.cmd.constants", [1], [2]),
             *(
                 [word for r, value in ((8, i), (9, i), (10, 0), (11, access)) for word in const(r, value)]
@@ -178,7 +182,7 @@ def dynamic_add() -> Image:
             p.call("hal.cmd.end", (), [2]),
             p.call("hal.view.buffer", (), [0], (), [3]),
             p.call("hal.view.buffer", (), [1], (), [4]),
-            p.call("hal.buffer.allocate", [3], (), (), [5]),
+            p.call("hal.buffer.allocate", [DEVICE, 3], (), (), [5]),
             p.call("hal.execute", (), [2, 3, 4, 5]),
             const(6, F32),
             p.call("hal.view.create", [6, 1], [5], (), [6]),
@@ -220,7 +224,7 @@ def one_dispatch(
     """One dispatch over its inputs (spec, bytes, access) and then an output of ``size`` bytes that it writes."""
     p = Program()
     count = len(inputs)
-    code = [const(0, count + 1), p.call("hal.cmd.create", [0], (), (), [count])]
+    code = [const(DEVICE, 0), const(0, count + 1), p.call("hal.cmd.create", [DEVICE, 0], (), (), [count])]
     registers = range(8, 8 + len(constants))
     code += [const(r, c) for r, c in zip(registers, constants, strict=True)]
     code.append(p.call("hal.cmd.constants", registers, [count]))
@@ -232,7 +236,7 @@ def one_dispatch(
     code += [const(1, entry), p.call("hal.cmd.dispatch", [1], [count]), p.call("hal.cmd.end", (), [count])]
     code += [p.call("hal.view.buffer", (), [i], (), [b]) for i, b in enumerate(buffers)]
     out = 2 * count + 1
-    code += [const(2, size), p.call("hal.buffer.allocate", [2], (), (), [out])]
+    code += [const(2, size), p.call("hal.buffer.allocate", [DEVICE, 2], (), (), [out])]
     code.append(p.call("hal.execute", (), [count, *buffers, out]))
     dims = range(10, 10 + len(output.dims))
     code += [const(r, d) for r, d in zip(dims, output.dims, strict=True)]

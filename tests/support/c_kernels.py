@@ -58,7 +58,7 @@ __attribute__((visibility("default"))) const rlt_kernel_table_t* rlt_kernel_quer
 def load_program(program: Program, source: str, signatures: Mapping[str, tuple[int, int]], threads: int = 1) -> Module:
     """A lowered program with kernels in C, loaded."""
     image = vm.encode(program)
-    memory = write_module(image, [library(source, image.entries, signatures)])
+    memory = write_module(image, [library(source, image.entries[0], signatures)])
     assert memory is not None
     return load(memory, threads=threads)
 

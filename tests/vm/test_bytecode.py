@@ -47,7 +47,7 @@ def test_static_program() -> None:
         listing(image),
         """
         // CHECK: __init() -> ()
-        // CHECK: r0 = hal.cmd.create(i{{[0-9]+}})
+        // CHECK: r0 = hal.cmd.create(i{{[0-9]+}}, i{{[0-9]+}})
         // CHECK: hal.cmd.dispatch(i{{[0-9]+}}; r0)
         // CHECK: hal.cmd.end(r0)
         // CHECK: global.store.ref 0, r0
@@ -125,10 +125,10 @@ def test_results_that_nobody_needs_are_released() -> None:
     text = encoded(
         """
         func.func @main(%n: i64) -> !vm.ref {
-          %a = "vm.call"(%n) {callee = "hal.buffer.transient", operandSegmentSizes = array<i32: 1, 0>,
-              resultSegmentSizes = array<i32: 0, 1>} : (i64) -> !vm.ref
-          %b = "vm.call"(%n) {callee = "hal.buffer.transient", operandSegmentSizes = array<i32: 1, 0>,
-              resultSegmentSizes = array<i32: 0, 1>} : (i64) -> !vm.ref
+          %a = "vm.call"(%n, %n) {callee = "hal.buffer.transient", operandSegmentSizes = array<i32: 2, 0>,
+              resultSegmentSizes = array<i32: 0, 1>} : (i64, i64) -> !vm.ref
+          %b = "vm.call"(%n, %n) {callee = "hal.buffer.transient", operandSegmentSizes = array<i32: 2, 0>,
+              resultSegmentSizes = array<i32: 0, 1>} : (i64, i64) -> !vm.ref
           return %b : !vm.ref
         }
         """
@@ -136,9 +136,9 @@ def test_results_that_nobody_needs_are_released() -> None:
     check(
         text,
         """
-        // CHECK: r0 = hal.buffer.transient(i0)
+        // CHECK: r0 = hal.buffer.transient(i0, i0)
         // CHECK-NEXT: null.ref r0
-        // CHECK-NEXT: r0 = hal.buffer.transient(i0)
+        // CHECK-NEXT: r0 = hal.buffer.transient(i0, i0)
         // CHECK-NEXT: return r0
         """,
     )

@@ -23,6 +23,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     """The model argument, which may be a module file, and the options of commands that may compile it first."""
     parser.add_argument("model", help="a model to compile (.onnx, .mlir) or a compiled module (.rlm)")
     add_targets(parser)
+    add_devices(parser)
     add_shapes(parser)
     add_compiling(parser)
     add_tuning(parser)
@@ -32,6 +33,11 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 def add_targets(parser: argparse.ArgumentParser) -> None:
     """The targets of commands that can compile for several."""
     parser.add_argument("--target", action="append", help="target name, repeatable (default: host)")
+
+
+def add_devices(parser: argparse.ArgumentParser) -> None:
+    """The devices that a program is divided over."""
+    parser.add_argument("--device", action="append", help="a device of the program, repeatable (default: any one CPU)")
 
 
 def add_shapes(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +75,7 @@ def open_module(options: argparse.Namespace) -> Module:
     if options.model.endswith(".rlm"):
         given = {
             "--target": options.target,
+            "--device": options.device,
             "--shape": options.shape,
             "--dim": options.dim,
             "--jobs": options.jobs,
@@ -93,6 +100,7 @@ def open_module(options: argparse.Namespace) -> Module:
         target=options.target or "host",
         inputs=parse_shapes(options.shape),
         dims=parse_sizes("--dim", options.dim),
+        device=options.device,
         threads=options.threads,
         jobs=options.jobs,
         cache=not options.no_cache,

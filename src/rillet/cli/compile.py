@@ -9,6 +9,7 @@ from typing import Any
 
 from rillet.cli.common import (
     add_compiling,
+    add_devices,
     add_shapes,
     add_targets,
     add_tuning,
@@ -26,6 +27,7 @@ def register(commands: Any) -> None:
     parser = commands.add_parser("compile", help="compile a model into a .rlm file")
     parser.add_argument("model", help="a model to compile (.onnx, .mlir)")
     add_targets(parser)
+    add_devices(parser)
     add_shapes(parser)
     parser.add_argument("-o", "--output", help="the file to write (default: the model's name with .rlm)")
     parser.add_argument("--dump-ir", metavar="DIR", help="write the module after every stage and the kernels into DIR")
@@ -46,7 +48,8 @@ def handle(options: argparse.Namespace) -> int:
     targets = resolve_targets(target)
     if options.until:
         _refuse_beside_until(options)
-        print(print_stage(model_path(options.model), options.until, target=targets[0], inputs=shapes, dims=dims))
+        where = {"target": targets[0], "device": options.device}
+        print(print_stage(model_path(options.model), options.until, inputs=shapes, dims=dims, **where))
         return 0
     if not targets[0].deployment.has_loader:
         raise CompileError(
@@ -61,6 +64,7 @@ def handle(options: argparse.Namespace) -> int:
         target=target,
         inputs=shapes,
         dims=dims,
+        device=options.device,
         threads=1,  # nothing is called
         jobs=options.jobs,
         cache=not options.no_cache,

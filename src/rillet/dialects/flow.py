@@ -134,11 +134,14 @@ class TransferOp(Flow.Operation, name="transfer", traits=[ext.Pure]):
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """One of a program's devices; ``host_memory``: whether it works in the host's memory."""
+    """One of a program's devices; ``host_memory``: whether it works in the host's memory; ``kernels``: the number of
+    the set of kernels that it runs, which devices of one target share.
+    """
 
     name: str
     driver: str
     host_memory: bool
+    kernels: int = 0
 
 
 def devices(module: ir.Module) -> tuple[DeviceFacts, ...]:
@@ -150,6 +153,7 @@ def devices(module: ir.Module) -> tuple[DeviceFacts, ...]:
             ir.StringAttr(facts["name"]).value,
             ir.StringAttr(facts["driver"]).value,
             bool(ir.BoolAttr(facts["host_memory"]).value),
+            int(ir.IntegerAttr(facts["kernels"]).value),
         )
         for facts in map(ir.DictAttr, ir.ArrayAttr(module.operation.attributes[DEVICES]))
     )

@@ -61,11 +61,13 @@ class ConstantOp(Hal.Operation, name="constant"):
 
 class BufferAllocateOp(Hal.Operation, name="buffer_allocate"):
     out: Result[BufferType]
+    device: Operand[I64]
     size: Operand[Index]
 
 
 class BufferTransientOp(Hal.Operation, name="buffer_transient"):
     out: Result[BufferType]
+    device: Operand[I64]
     size: Operand[Index]
 
 
@@ -138,6 +140,7 @@ class CheckSizeOp(Hal.Operation, name="check_size"):
 
 class CmdCreateOp(Hal.Operation, name="cmd_create"):
     out: Result[CommandsType]
+    device: Operand[I64]
     slot_count: Operand[I64]
 
 

@@ -27,6 +27,8 @@ from rillet.module import CompiledLibrary, write_module
 from rillet.runtime.module import thread_count
 from rillet.support.files import check_folder, path_text
 from rillet.targets import Packing, Target, get
+from rillet.targets import devices as device_descriptions
+from rillet.targets.devices import CPU, Device
 from rillet.tuning import record as tuning_record
 from rillet.vm import encode
 
@@ -45,12 +47,14 @@ class CompileOptions:
     dump_ir: Path | None = None  # write the module after every stage here
     optimize_for_size: bool = False
     tuning: tuning_record.Record | None = None  # choices that overrule the cost model's
+    devices: tuple[Device, ...] = (CPU,)  # that the program runs on, by ordinal
 
 
 class _Keywords(TypedDict, total=False):
     inputs: Mapping[str, Shape] | None
     dims: Mapping[str, int] | None
     values: Mapping[str, np.ndarray] | None
+    device: str | Sequence[str] | None
     threads: int | None
     jobs: int | None
     cache: bool | str | os.PathLike[str]
@@ -77,6 +81,7 @@ def compile(
     inputs: Mapping[str, Shape] | None = None,
     dims: Mapping[str, int] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
+    device: str | Sequence[str] | None = None,
     threads: int | None = None,
     jobs: int | None = None,
     cache: bool | str | os.PathLike[str] = True,
@@ -97,6 +102,9 @@ def compile(
         dims: sizes by name of a dynamic dimension, which pin it in all inputs.
         values: inputs by name whose value the code may rely on (axes, shapes, ... that shape it). They stay inputs,
             but are not read: a call with another value gives the results for this one.
+        device: the devices that the program is divided over, by name: "cpu-sync" (one core), "cpu-task" (a pool of
+            threads). The first holds inputs and results. One that is missing where the program is loaded is replaced by
+            the first. None: one device, any CPU.
         threads: threads a call uses; None: one a core.
         jobs: processes that compile; None: one a core.
         cache: reuse compiled kernels: True for the default directory, a path, or False.
@@ -110,7 +118,7 @@ def compile(
         CompileError: the source is invalid.
         SaveError: ``dump_ir`` cannot be written into.
     """
-    options = _options(jobs, cache, dump_ir, optimize_for_size, tuning)
+    options = _options(jobs, cache, dump_ir, optimize_for_size, tuning, device)
     if progress is not None and not callable(progress):
         raise CompileError(f"progress must be a function of (finished, total), not {progress!r}")
     _check_threads(threads)
@@ -130,6 +138,7 @@ def cross_compile(
     inputs: Mapping[str, Shape] | None = None,
     dims: Mapping[str, int] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
+    device: str | Sequence[str] | None = None,
     jobs: int | None = None,
     cache: bool | str | os.PathLike[str] = True,
     dump_ir: str | os.PathLike[str] | None = None,
@@ -138,7 +147,7 @@ def cross_compile(
     progress: Progress | None = None,
 ) -> CrossModule:
     """Compile a model in order to export it, whatever the machine it is for. See ``compile``."""
-    options = _options(jobs, cache, dump_ir, optimize_for_size, tuning)
+    options = _options(jobs, cache, dump_ir, optimize_for_size, tuning, device)
     with turn:
         model = open_model(source, inputs, dims)
         return _cross_compile(model, resolve_targets(target), values, options, progress)
@@ -150,6 +159,7 @@ def _options(
     dump_ir: str | os.PathLike[str] | None,
     optimize_for_size: bool,
     tuning: bool | str | os.PathLike[str],
+    device: str | Sequence[str] | None,
 ) -> CompileOptions:
     check_jobs(jobs)
     if not isinstance(dump_ir, str | os.PathLike | None):
@@ -162,6 +172,7 @@ def _options(
         dump_ir=Path(dump_ir) if dump_ir is not None else None,
         optimize_for_size=optimize_for_size,
         tuning=None if optimize_for_size else tuning_record.resolve(tuning),
+        devices=device_descriptions.resolve(device),
     )
 
 
@@ -232,10 +243,29 @@ def _compile_image(
     options: CompileOptions,
     progress: Progress | None,
 ) -> tuple[Image, list[CompiledLibrary]]:
-    image, parts = lower(model, _packing_of_all(targets), values, options)
+    sets = _targets_of_devices(options.devices, targets)
+    every = [target for those in sets for target in those]
+    image, parts = lower(model, _packing_of_all(every), values, options)
     if options.tuning:
-        options.tuning.warn_unless_used(parts, targets)
-    return image, [_compile_for(target, parts, options, progress) for target in targets]
+        options.tuning.warn_unless_used(parts, every)
+    libraries = []
+    for kernels, (those, names) in enumerate(zip(sets, image.entries, strict=True)):
+        own = [(name, text) for name, text in parts if name in names]
+        libraries += [_compile_for(target, own, kernels, options, progress) for target in those]
+    return image, libraries
+
+
+def _targets_of_devices(devices: Sequence[Device], targets: Sequence[Target]) -> list[list[Target]]:
+    """The targets of each set of kernels: devices of one target share a set, those without use ``targets``."""
+    names = dict.fromkeys(device.target for device in devices)
+    sets = [list(targets) if name is None else [get(name)] for name in names]
+    if len({target.packing.columns for those in sets for target in those}) > 1:
+        shown = ", ".join(dict.fromkeys(target.name for those in sets for target in those))
+        raise CompileError(
+            f"targets {shown} of devices {', '.join(device.name for device in devices)} cannot share constants, since "
+            "they differ in packing: choose another target"
+        )
+    return sets
 
 
 def _packing_of_all(targets: Sequence[Target]) -> Target:
@@ -253,13 +283,16 @@ def lower(
     options: CompileOptions | None = None,
 ) -> tuple[Image, list[tuple[str, str]]]:
     """Everything but code generation: what goes into the module file, and its kernels (name, module text)."""
-    trace = pipeline.Trace(options.dump_ir if options else None)
+    options = options or CompileOptions()
+    trace = pipeline.Trace(options.dump_ir)
     program = import_model(model, trace, values)
-    stages = pipeline.options_for(target, optimize_for_size=options is not None and options.optimize_for_size)
+    stages = pipeline.options_for(target, optimize_for_size=options.optimize_for_size, devices=options.devices)
     pipeline.run(program, stages, until="dispatch", trace=trace)
-    facts, parts = entry_facts(program), kernel_texts(program)
+    parts = kernel_texts(program)
+    facts = dict(zip((name for name, _ in parts), entry_facts(program), strict=True))
     pipeline.run(program, stages, after="dispatch", until="vm", trace=trace)
-    return dataclasses.replace(encode(program), facts=facts), parts
+    image = encode(program)
+    return dataclasses.replace(image, facts=tuple(facts[name] for names in image.entries for name in names)), parts
 
 
 def print_stage(
@@ -269,6 +302,7 @@ def print_stage(
     target: Target,
     inputs: Mapping[str, Shape] | None = None,
     dims: Mapping[str, int] | None = None,
+    device: str | Sequence[str] | None = None,
 ) -> str:
     """What ``stage`` makes of ``source``, as text: the module, or every kernel's assembly after stage "codegen"."""
     if stage not in pipeline.STAGES:
@@ -276,16 +310,16 @@ def print_stage(
     with turn:
         model = open_model(source, inputs, dims)
         if stage != "codegen":
-            return str(lower_until(model, stage, target=target).module)
+            return str(lower_until(model, stage, target=target, devices=device_descriptions.resolve(device)).module)
         parts = kernel_texts(lower_until(model, "dispatch", target=target))
         compiled = compile_parts(parts, target, CodegenOptions(keep_intermediates=True))
         return "\n".join(list(kernel.listings.values())[-1] for kernel in compiled)
 
 
-def lower_until(model: Model, stage: str, *, target: Target) -> Program:
+def lower_until(model: Model, stage: str, *, target: Target, devices: Sequence[Device] = (CPU,)) -> Program:
     """Run the pipeline's passes up to and including those of ``stage`` and return the program as it is then."""
     program = import_model(model)
-    pipeline.run(program, pipeline.options_for(target), until=stage)
+    pipeline.run(program, pipeline.options_for(target, devices=devices), until=stage)
     return program
 
 
@@ -317,7 +351,7 @@ def resolve_targets(target: str | Sequence[str]) -> list[Target]:
 
 
 def _compile_for(
-    target: Target, parts: Sequence[tuple[str, str]], options: CompileOptions, progress: Progress | None
+    target: Target, parts: Sequence[tuple[str, str]], kernels: int, options: CompileOptions, progress: Progress | None
 ) -> CompiledLibrary:
     from rillet.support.progress_bar import bar
 
@@ -336,7 +370,7 @@ def _compile_for(
             progress=report,
         )
     pipeline.Trace(options.dump_ir).dump_kernels(target.name, compiled)
-    return CompiledLibrary.of(target, linked.format, linked.data, (kernel.name for kernel in compiled))
+    return CompiledLibrary.of(target, linked.format, linked.data, (kernel.name for kernel in compiled), kernels)
 
 
 def cache_directory(cache: bool | str | os.PathLike[str]) -> Path | None:

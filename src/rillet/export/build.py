@@ -70,6 +70,9 @@ def build(
         raise CompileError(
             f"target {target.name} cannot be exported: its backend '{target.backend}' makes no objects to link with C"
         )
+    if len(options.devices) > 1:
+        names = ", ".join(device.name for device in options.devices)
+        raise CompileError(f"a program for devices {names} cannot be exported: compile it for one device")
     trace = pipeline.Trace(options.dump_ir)
     program = import_model(model, trace, values)
     require_static_inputs(program, target)

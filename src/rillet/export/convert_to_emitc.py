@@ -172,7 +172,7 @@ class _Lowering:
             self._transient(op)
 
     def _transient(self, op: ir.Operation) -> None:
-        size = int_constant(op.operands[0])
+        size = int_constant(op.operands[1])
         if size is None:
             raise CompileError(
                 f"the memory that {source_of(op)} needs depends on the data, so it cannot be reserved at compile time"

@@ -95,7 +95,7 @@ class _Counter:
             )
         )
         addresses = bindings * self.word + 2 * _BUFFER_ALIGNMENT + self.overhead
-        slots = literal(create.operands[0]) * _SLOT
+        slots = literal(create.operands[1]) * _SLOT
         return self.sizes["commands"] + self.overhead + slots + arrays + addresses
 
     def array(self, count: int, size: int) -> int:
@@ -135,7 +135,7 @@ def _output_bytes(main: ir.Operation) -> list[int]:
 
 
 def _size_of(op: ir.Operation) -> int:
-    size = int_constant(op.operands[0])
+    size = int_constant(op.operands[1])
     if size is None:
         raise CompileError("the size of a buffer depends on the data, which needs memory that is not static")
     return size

@@ -105,7 +105,7 @@ def module_bytes(build: Build, name: str) -> bytes:
         features=(),  # the program as a whole needs them
         format=LibraryFormat.STATIC,
         data=b"",
-        entries=list(build.image.entries),
+        entries=list(build.image.entries[0]),
     )
     image = dataclasses.replace(build.image, facts=(), stats={})
     memory = write_module(image, [library], constant_alignment=objects.ALIGNMENT)

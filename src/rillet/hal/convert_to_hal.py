@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rillet.dialects import hal, stream
+from rillet.dialects import flow, hal, stream
 from rillet.hal import record
 from rillet.hal.build import Builder
 from rillet.ir import Program
@@ -44,8 +44,11 @@ class _Converter:
         self.build = Builder()
         self.globals = 0
         self.dispatches = 0
-        entries = module.operation.attributes["stream.entries"]
-        self.entries = {ir.StringAttr(name).value: i for i, name in enumerate(entries)}
+        entries = [list(names) for names in ir.ArrayAttr(module.operation.attributes["stream.entries"])]
+        self.entries = [
+            {ir.StringAttr(name).value: i for i, name in enumerate(entries[device.kernels])}
+            for device in flow.devices(module)
+        ]
         self.types = {
             stream.ResourceType.get(): hal.BufferType.get(),
             stream.ViewType.get(): hal.ViewType.get(),
@@ -183,7 +186,8 @@ class _Converter:
     def _alloc(self, op: ir.Operation) -> None:
         external = ir.StringAttr(op.attributes["lifetime"]).value == "external"
         kind = hal.BufferAllocateOp if external else hal.BufferTransientOp
-        self._replace(op, kind(hal.BufferType.get(), *self._operands(op)))
+        device = self.build.i64(stream.device_of(op))
+        self._replace(op, kind(hal.BufferType.get(), device, *self._operands(op)))
 
     def _subview(self, op: ir.Operation) -> None:
         self._replace(op, hal.BufferSubspanOp(hal.BufferType.get(), *self._operands(op)))
@@ -195,14 +199,15 @@ class _Converter:
     def _execute(self, op: ir.Operation) -> None:
         region = record.Region.of(op)
         self.dispatches += region.dispatch_count
+        entries = self.entries[region.device]
         buffers = [self.values[v] for v in region.slots]
         if self.options.record_once and region.is_static:
             with ir.InsertionPoint(self.init):
-                commands = record.record(region, self.build, self.entries, self.build.copy_constant)
+                commands = record.record(region, self.build, entries, self.build.copy_constant)
                 ordinal = self._store(commands)
             commands = self._global(hal.CommandsType.get(), ordinal)
         else:
-            commands = record.record(region, self.build, self.entries, self.values.__getitem__)
+            commands = record.record(region, self.build, entries, self.values.__getitem__)
         recorded = commands.operation.results[0]
         if not len(op.results):
             hal.ExecuteOp(recorded, buffers)

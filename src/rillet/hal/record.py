@@ -14,8 +14,12 @@ from rillet.ir.rewrite import is_defined_by
 
 @dataclass(frozen=True)
 class Region:
-    """The commands of a region and what they touch. ``slots``: the resources of its binding table, in order."""
+    """The commands of a region and what they touch. ``slots``: the resources of its binding table, in order.
 
+    ``device``: the ordinal of the device that executes them.
+    """
+
+    device: int
     commands: tuple[ir.Operation, ...]
     slots: tuple[ir.Value, ...]
 
@@ -23,7 +27,7 @@ class Region:
     def of(execute: ir.Operation) -> Region:
         commands = tuple(op.operation for op in execute.regions[0].blocks[0].operations)
         resources = (touch.resource for op in commands for touch in stream.touches(op))
-        return Region(commands, tuple(dict.fromkeys(resources)))
+        return Region(stream.device_of(execute), commands, tuple(dict.fromkeys(resources)))
 
     @property
     def is_static(self) -> bool:
@@ -41,7 +45,7 @@ def record(
 ) -> ir.OpView:
     """Emit the recording at the current insertion point; ``value_of`` gives a host value there."""
     slots = {resource: i for i, resource in enumerate(region.slots)}
-    create = hal.CmdCreateOp(hal.CommandsType.get(), build.i64(len(slots)))
+    create = hal.CmdCreateOp(hal.CommandsType.get(), build.i64(region.device), build.i64(len(slots)))
     commands = create.operation.results[0]
     for op in region.commands:
         with op.location:

@@ -75,10 +75,23 @@ class EntryFacts:
 
 
 @dataclass(frozen=True)
-class Image:
-    """A complete host program. ``entries``: kernel entry names in ordinal order; ``facts`` of each, or none.
+class ProgramDevice:
+    """A device of a host program: what the program calls it, and the driver it asks for ("cpu": any CPU driver).
 
-    ``messages``: what the program's checks say when they fail, by the ordinal they pass.
+    ``kernels``: the number of the set of kernels that it runs.
+    """
+
+    name: str
+    driver: str
+    kernels: int = 0
+
+
+@dataclass(frozen=True)
+class Image:
+    """A complete host program. ``entries``: for each set of kernels, entry names in ordinal order; ``facts`` of each
+    entry of all sets, or none.
+
+    ``messages``: what the program's checks say when they fail, by the ordinal they pass. ``devices`` by ordinal.
     """
 
     functions: tuple[Function, ...]
@@ -87,7 +100,8 @@ class Image:
     int_globals: int
     ref_globals: int
     segments: tuple[Segment, ...]
-    entries: tuple[str, ...]
+    entries: tuple[tuple[str, ...], ...]
     stats: dict[str, int] = field(default_factory=dict)
     facts: tuple[EntryFacts, ...] = ()
     messages: tuple[str, ...] = ()
+    devices: tuple[ProgramDevice, ...] = (ProgramDevice("cpu", "cpu"),)

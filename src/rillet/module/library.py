@@ -10,7 +10,10 @@ from rillet.targets import Target
 
 @dataclass(frozen=True)
 class CompiledLibrary:
-    """``features``: CPU features that must be present, by LLVM's names; ``entries``: entry names in ordinal order."""
+    """``features``: CPU features that must be present, by LLVM's names; ``entries``: entry names in ordinal order.
+
+    ``kernels``: the number of the set of kernels that they are.
+    """
 
     target: str
     arch: str
@@ -18,9 +21,10 @@ class CompiledLibrary:
     format: int
     data: bytes
     entries: list[str]
+    kernels: int = 0
 
     @staticmethod
-    def of(target: Target, format: int, data: bytes, entries: Iterable[str]) -> CompiledLibrary:
+    def of(target: Target, format: int, data: bytes, entries: Iterable[str], kernels: int = 0) -> CompiledLibrary:
         """The library of ``target`` that a backend linked."""
         machine = target.machine
-        return CompiledLibrary(target.name, machine.arch, machine.features, format, data, list(entries))
+        return CompiledLibrary(target.name, machine.arch, machine.features, format, data, list(entries), kernels)

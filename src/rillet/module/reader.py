@@ -29,6 +29,19 @@ class LibraryEntry:
 
 
 @dataclass(frozen=True)
+class DeviceEntry:
+    """One device of a file's program. ``libraries``: the variants of its kernels, best first, by number.
+
+    ``first_fact``: which of the file's entry facts belongs to its entry 0.
+    """
+
+    name: str
+    driver: str
+    libraries: tuple[int, ...]
+    first_fact: int
+
+
+@dataclass(frozen=True)
 class Contents:
     """Everything in a module file but the bytes of its segments."""
 
@@ -42,6 +55,7 @@ class Contents:
     libraries: tuple[LibraryEntry, ...]
     stats: dict[str, int]
     messages: tuple[str, ...]
+    devices: tuple[DeviceEntry, ...]
 
 
 def read_module(data: bytes | memoryview) -> Contents:
@@ -63,6 +77,7 @@ def read_module(data: bytes | memoryview) -> Contents:
         libraries=tuple(_library(t) for t in root.tables(8)),
         stats={t.text(0): t.number(1, number_types.Int64Flags) for t in root.tables(9)},
         messages=root.texts(11),
+        devices=tuple(_device(t) for t in root.tables(12)),
     )
 
 
@@ -91,7 +106,8 @@ class _Table:
         offset = self._table.Offset(4 + 2 * slot)
         if not offset or not self._table.VectorLen(offset):
             return ()
-        flags = {"<u2": number_types.Uint16Flags, "<i8": number_types.Int64Flags}[dtype]
+        kinds = {"<u2": number_types.Uint16Flags, "<u4": number_types.Uint32Flags, "<i8": number_types.Int64Flags}
+        flags = kinds[dtype]
         return tuple(int(v) for v in self._table.GetVectorAsNumpy(flags, offset))
 
     def _position(self, slot: int) -> int:
@@ -123,6 +139,10 @@ def _spec(t: _Table) -> TensorSpec:
 def _place(t: _Table) -> Place:
     offset, length = (t.number(slot, number_types.Uint64Flags) for slot in (0, 1))
     return Place(offset, length, t.number(2, number_types.Uint32Flags))
+
+
+def _device(t: _Table) -> DeviceEntry:
+    return DeviceEntry(t.text(0), t.text(1), t.scalars(2, "<u4"), t.number(3, number_types.Uint32Flags))
 
 
 def _library(t: _Table) -> LibraryEntry:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import flatbuffers
 import numpy as np
 
-from rillet.ir.image import EntryFacts, Export, Function, Image, Import, TensorSpec
+from rillet.ir.image import EntryFacts, Export, Function, Image, Import, ProgramDevice, TensorSpec
 from rillet.module.library import CompiledLibrary
 
 IDENTIFIER = b"RLM1"
@@ -55,6 +55,7 @@ def serialize(
         ("offset", _vector(b, [_stat(b, key, value) for key, value in sorted(stats.items())])),
         ("offset", _vector(b, [_facts(b, facts) for facts in image.facts])),
         ("offset", _strings(b, image.messages)),
+        ("offset", _vector(b, [_device(b, device, image, libraries) for device in image.devices])),
     ]
     b.Finish(_table(b, fields), file_identifier=IDENTIFIER)
     return bytes(b.Output())
@@ -135,6 +136,14 @@ def _library(b: flatbuffers.Builder, library: CompiledLibrary, place: Place) -> 
             ("offset", entries),
         ],
     )
+
+
+def _device(b: flatbuffers.Builder, device: ProgramDevice, image: Image, libraries: Sequence[CompiledLibrary]) -> int:
+    name, driver = b.CreateString(device.name), b.CreateString(device.driver)
+    numbers = [number for number, library in enumerate(libraries) if library.kernels == device.kernels]
+    variants = b.CreateNumpyVector(np.array(numbers, dtype="<u4"))
+    first = sum(map(len, image.entries[: device.kernels]))
+    return _table(b, [("offset", name), ("offset", driver), ("offset", variants), ("uint32", first)])
 
 
 def _stat(b: flatbuffers.Builder, key: str, value: int) -> int:

@@ -16,7 +16,7 @@ from rillet.ir.image import Image, Segment
 from rillet.module.library import CompiledLibrary
 from rillet.module.schema import IDENTIFIER, Place, serialize
 
-VERSION = 1
+VERSION = 2
 PRODUCER = "rillet"
 # Magic, version, size and CRC-32 of the FlatBuffer.
 _HEADER = struct.Struct("<4sIII")
@@ -82,9 +82,12 @@ def module_file(
     Raises ``CompileError`` when a library's entries are not those the program dispatches to.
     """
     for library in libraries:
-        if tuple(library.entries) != image.entries:
+        if tuple(library.entries) != image.entries[library.kernels]:
             raise CompileError(f"internal: the library for '{library.target}' does not have the program's entries")
-    code_bytes = max((len(library.data) for library in libraries), default=0)
+    code_bytes = sum(
+        max((len(library.data) for library in libraries if library.kernels == kernels), default=0)
+        for kernels in range(len(image.entries))
+    )
     all_stats = {**image.stats, "code_bytes": code_bytes, **(stats or {})}
     checksums = [zlib.crc32(library.data) for library in libraries]
     # The size of the FlatBuffer does not depend on the offsets in it, so a first one tells where the segments start.

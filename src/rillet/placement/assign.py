@@ -33,17 +33,20 @@ class Options:
 def run(program: Program, options: Options) -> None:
     """Set ``flow.devices`` on the module and ``flow.device`` on every dispatch and fill."""
     with program.context, ir.Location.unknown():
-        program.module.operation.attributes[flow.DEVICES] = ir.ArrayAttr.get(list(map(_described, options.devices)))
+        targets = list(dict.fromkeys(device.target for device in options.devices))
+        described = [_described(device, targets.index(device.target)) for device in options.devices]
+        program.module.operation.attributes[flow.DEVICES] = ir.ArrayAttr.get(described)
         _Assignment(options.devices, declarations(program)).block(program.main().regions[0].blocks[0])
         _place_fills(program.main())
 
 
-def _described(device: Device) -> ir.Attribute:
+def _described(device: Device, kernels: int) -> ir.Attribute:
     return ir.DictAttr.get(
         {
             "name": ir.StringAttr.get(device.name),
             "driver": ir.StringAttr.get(device.driver),
             "host_memory": ir.BoolAttr.get(device.has_host_memory),
+            "kernels": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), kernels),
         }
     )
 

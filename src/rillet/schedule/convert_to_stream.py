@@ -22,6 +22,7 @@ from rillet.ir.rewrite import create_like, int_constant
 from rillet.schedule import host
 from rillet.schedule.carried import carried
 from rillet.schedule.checks import Checks
+from rillet.schedule.entries import entries
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class _Converter:
             new = ir.Operation.create("func.func", attributes=attributes, regions=1, loc=main.location)
         block = new.regions[0].blocks.append(*new_type.inputs)
         old_block = main.regions[0].blocks[0]
-        module.operation.attributes["stream.entries"] = _entries(module)
+        module.operation.attributes["stream.entries"] = entries(self.program)
         with ir.InsertionPoint(block):
             self._arguments(old_block, block, attributes["arg_attrs"])
             self._block(old_block)
@@ -420,14 +421,3 @@ def _dtype_name(attribute: ir.Attribute | None, tensor: ir.RankedTensorType) -> 
     if DTYPE in named:
         return str(ir.StringAttr(named[DTYPE]).value)
     return dtypes.by_code[host.element_code(tensor.element_type)].name
-
-
-def _entries(module: ir.Module) -> ir.ArrayAttr:
-    """Names of the kernels in the order in which their library numbers its entries."""
-    names = []
-    for op in module.body.operations:
-        if op.operation.name == "builtin.module":
-            names = [
-                ir.StringAttr(e.operation.attributes["sym_name"]) for e in op.operation.regions[0].blocks[0].operations
-            ]
-    return ir.ArrayAttr.get(names)

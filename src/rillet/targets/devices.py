@@ -12,7 +12,8 @@ from rillet.errors import CompileError
 class Device:
     """Something that executes command buffers.
 
-    ``driver``: the name of what makes it in the runtime. ``link_bytes_per_us``: how fast the host's memory is copied to
+    ``driver``: the name of what makes it in the runtime. ``target``: the name of the target of its kernels; None: the
+    targets that the program is compiled for. ``link_bytes_per_us``: how fast the host's memory is copied to
     memory of the device's own and back; None where the device works in the host's memory.
 
     The other numbers are what placement compares: multiply-accumulates and bytes of operands a microsecond, the
@@ -26,6 +27,7 @@ class Device:
     launch_us: float = 1.0
     sync_us: float = 10.0
     link_bytes_per_us: float | None = None
+    target: str | None = None
 
     @property
     def has_host_memory(self) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
+from rillet.dialects import flow
 from rillet.ir import Program, dtypes
 from rillet.ir.attributes import DIMS, DTYPE, MACS, NAME
-from rillet.ir.image import Export, Image, Segment, TensorSpec
+from rillet.ir.image import Export, Image, ProgramDevice, Segment, TensorSpec
 from rillet.vm.bytecode import ImportTable, encode_function
 
 _STATS = {
@@ -43,9 +44,15 @@ def encode(program: Program) -> Image:
             int_globals=0,
             ref_globals=int(ir.IntegerAttr(attributes["hal.ref_globals"]).value),
             segments=segments,
-            entries=tuple(ir.StringAttr(name).value for name in ir.ArrayAttr(attributes["stream.entries"])),
+            entries=tuple(
+                tuple(ir.StringAttr(name).value for name in ir.ArrayAttr(names))
+                for names in ir.ArrayAttr(attributes["stream.entries"])
+            ),
             stats=stats,
             messages=tuple(ir.StringAttr(text).value for text in attributes.get("hal.messages", ir.ArrayAttr.get([]))),
+            devices=tuple(
+                ProgramDevice(device.name, device.driver, device.kernels) for device in flow.devices(program.module)
+            ),
         )
 
 

@@ -6,8 +6,8 @@ from rillet.ir.image import Import
 
 _TABLE = (
     ("hal.constant", "i", "r"),
-    ("hal.buffer.allocate", "i", "r"),
-    ("hal.buffer.transient", "i", "r"),
+    ("hal.buffer.allocate", "ii", "r"),
+    ("hal.buffer.transient", "ii", "r"),
     ("hal.buffer.subspan", "rii", "r"),
     ("hal.buffer.load", "rii", "i"),
     ("hal.view.create", "rii*", "r"),
@@ -17,7 +17,7 @@ _TABLE = (
     ("hal.check.dim", "iiii", ""),
     ("hal.check.assert", "iiii", ""),
     ("hal.check.size", "iii*", ""),
-    ("hal.cmd.create", "i", "r"),
+    ("hal.cmd.create", "ii", "r"),
     ("hal.cmd.constants", "ri*", ""),
     ("hal.cmd.bind", "riiiii", ""),
     ("hal.cmd.dispatch", "ri", ""),

@@ -1,0 +1,75 @@
+"""What two devices do at once: kernels that meet, errors in one of them, devices that are missing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from rillet import hal, placement, schedule, vm
+from rillet.errors import RunError
+from rillet.runtime import Module
+from rillet.targets.devices import Device
+from tests.support.c_kernels import load_program
+from tests.support.devices import NPU, SYNC, TASK
+from tests.support.flow_text import FlowKernel, module
+from tests.support.ir_check import lower
+
+T = "tensor<1xi32>"
+FLOW = {name: FlowKernel(T, (T,)) for name in ("left", "right", "fail")} | {"sum": FlowKernel(f"{T}, {T}", (T,))}
+SIGNATURES = {"left": (2, 0), "right": (2, 0), "fail": (2, 0), "sum": (3, 0)}
+# Each of two kernels says that it is here for this call, and gives 1 if the other one comes while it waits.
+SOURCE = """
+static volatile int32_t here[2];
+static int32_t meet(int me, int32_t call) {
+  here[me] = call;
+  for (long i = 0; i < 2000000000; i++) if (here[1 - me] == call) return 1;
+  return 0;
+}
+KERNEL(left) { BINDING(int32_t, 1)[0] = meet(0, BINDING(int32_t, 0)[0]); return 0; }
+KERNEL(right) { BINDING(int32_t, 1)[0] = meet(1, BINDING(int32_t, 0)[0]); return 0; }
+KERNEL(fail) { return 1; }
+KERNEL(sum) { BINDING(int32_t, 2)[0] = BINDING(int32_t, 0)[0] + BINDING(int32_t, 1)[0]; return 0; }
+"""
+
+
+def built(devices: Sequence[Device], first: str, second: str, other: int = 1) -> Module:
+    """The sum of what a kernel on the first device and one on the device ``other`` give."""
+    main = f"""
+    func.func @main(%x: {T} {{rillet.name = "x", rillet.dtype = "int32"}}) -> {T} {{
+      %0 = func.call @{first}(%x) {{flow.device = "{devices[0].name}"}} : ({T}) -> {T}
+      %1 = func.call @{second}(%x) {{flow.device = "{devices[other].name}"}} : ({T}) -> {T}
+      %2 = func.call @sum(%0, %1) {{flow.device = "{devices[0].name}"}} : ({T}, {T}) -> {T}
+      return %2 : {T}
+    }}
+    """
+    passes = [*placement.passes(devices), *schedule.passes(), *hal.passes(), *vm.passes()]
+    return load_program(lower(module(FLOW, main), passes), SOURCE, SIGNATURES, threads=2)
+
+
+@pytest.mark.parametrize("devices", [(SYNC, TASK), (TASK, SYNC)], ids=["sync-task", "task-sync"])
+def test_two_devices_work_at_once(devices: tuple[Device, ...]) -> None:
+    run = built(devices, "left", "right")
+    for call in range(1, 6):
+        assert run(np.array([call], np.int32)) == [2]
+
+
+def test_one_device_does_one_after_the_other() -> None:
+    """Which shows that the kernels above met because they ran at once."""
+    assert built((SYNC, TASK), "left", "right", other=0)(np.array([1], np.int32)) == [1]
+
+
+@pytest.mark.parametrize("kernels", [("fail", "left"), ("left", "fail")])
+def test_an_error_on_either_device_fails_the_call(kernels: tuple[str, str]) -> None:
+    """The other device's work ends first, and the next call finds everything in order."""
+    run = built((SYNC, TASK), *kernels)
+    for _ in range(3):
+        with pytest.raises(RunError, match=r"an index in the data is out of bounds \(in kernel 'fail'\)"):
+            run(np.array([0], np.int32))
+
+
+@pytest.mark.parametrize("missing", [NPU, dataclasses.replace(SYNC, name="dsp", driver="dsp")])
+def test_a_missing_device_is_replaced_by_the_first(missing: Device) -> None:
+    assert built((SYNC, missing), "right", "right")(np.array([0], np.int32)) == [2]
