@@ -111,9 +111,15 @@ def metadata(constant_offsets: list[int], image_offsets: list[int]) -> bytes:
         library(w, "x86-64-v2", [], image_offsets[1], IMAGES[1]),
     ])  # fmt: skip
     stats = w.offsets([w.table(w.string("arena_bytes"), ("Int64", 4096)), w.table(w.string("macs"), ("Int64", -1))])
+    both, second = w.scalars([0, 1], 4, "PrependUint32"), w.scalars([1], 4, "PrependUint32")
+    devices = w.offsets([
+        w.table(w.string("cpu"), w.string("cpu"), ("offset", both), ("Uint32", 0)),
+        w.table(w.string("other"), w.string("cpu-task"), ("offset", second), ("Uint32", 2)),
+    ])  # fmt: skip
     root = w.table(
         w.string("test writer"), ("offset", imports), ("offset", functions), ("offset", exports), ("offset", code),
         ("Uint32", 0), ("Uint32", 1), ("offset", constants), ("offset", libraries), ("offset", stats),
+        ("offset", 0), ("offset", 0), ("offset", devices),
     )  # fmt: skip
     w.builder.Finish(root, file_identifier=b"RLM1")
     return bytes(w.builder.Output())
@@ -135,7 +141,7 @@ def module() -> bytes:
     table = metadata(offsets[: len(CONSTANTS)], offsets[len(CONSTANTS) :])
     assert len(table) == size
     out = bytearray(end)
-    out[:HEADER_SIZE] = struct.pack("<4sIII", b"RLM1", 1, size, zlib.crc32(table))
+    out[:HEADER_SIZE] = struct.pack("<4sIII", b"RLM1", 2, size, zlib.crc32(table))
     out[HEADER_SIZE : HEADER_SIZE + size] = table
     for offset, data in zip(offsets, CONSTANTS + IMAGES, strict=True):
         out[offset : offset + len(data)] = data

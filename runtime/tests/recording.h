@@ -2,6 +2,7 @@
 #ifndef RILLET_TESTS_RECORDING_H_
 #define RILLET_TESTS_RECORDING_H_
 
+#include "drivers/cpu/library.h"
 #include "harness.h"
 #include "kernels.h"
 #include "rillet/hal.h"
@@ -9,16 +10,31 @@
 static inline rlt_library_t* make_library(void) {
   rlt_error_t error;
   rlt_library_t* library = NULL;
-  CHECK_OK(rlt_library_create(rlt_kernel_query, NULL, NULL, 0, rlt_allocator_system(), &error, &library));
-  CHECK_INT(library->local_memory_size, 4096);
+  CHECK_OK(rlt_cpu_library_create(rlt_kernel_query, NULL, NULL, 0, rlt_allocator_system(), &error, &library));
+  CHECK_INT(library->vtable->facts(library, ENTRY_GRID).local_memory_size, 4096);
   return library;
 }
 
-static inline rlt_command_buffer_t* make_commands(uint32_t slot_count) {
+static inline rlt_device_t* make_sync_device(void) {
+  rlt_error_t error;
+  rlt_device_t* device = NULL;
+  CHECK_OK(rlt_cpu_sync_device_create(&(rlt_device_options_t){0}, rlt_allocator_system(), &error, &device));
+  return device;
+}
+
+static inline rlt_device_t* make_task_device(uint32_t thread_count) {
+  rlt_error_t error;
+  rlt_device_t* device = NULL;
+  const rlt_device_options_t options = {.thread_count = thread_count};
+  CHECK_OK(rlt_cpu_task_device_create(&options, rlt_allocator_system(), &error, &device));
+  return device;
+}
+
+static inline rlt_command_buffer_t* make_commands(rlt_device_t* device, uint32_t slot_count) {
   rlt_error_t error;
   rlt_library_t* library = make_library();
   rlt_command_buffer_t* commands = NULL;
-  CHECK_OK(rlt_command_buffer_create(slot_count, library, rlt_allocator_system(), &error, &commands));
+  CHECK_OK(rlt_command_buffer_create(device, slot_count, library, rlt_allocator_system(), &error, &commands));
   rlt_library_release(library);
   return commands;
 }

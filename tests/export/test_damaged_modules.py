@@ -25,6 +25,7 @@ MUTANTS = 200
 
 # Reads a number of modules, each after its length, and writes the status of loading and running each.
 _MAIN = """#include "rillet/base/arena.h"
+#include "rillet/cpu/kernel_abi.h"
 #include "rillet/session.h"
 #include "semihosting.h"
 extern const rlt_kernel_table_t* dense_kernels(uint32_t abi_version);

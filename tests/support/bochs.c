@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "disk.h"
+#include "drivers/cpu/loaders/loaders.h"
 #include "printer.h"
 #include "rillet/base/arena.h"
-#include "rillet/hal/library.h"
 #include "rillet/session.h"
 
 enum { MODULE, KERNEL };
@@ -76,6 +76,8 @@ static rlt_status_t run_grid(const rlt_kernel_entry_t* entry, rlt_dispatch_state
 
 static rlt_status_t run_kernel(const void* elf, uint64_t length, rlt_error_t* error) {
   rlt_allocator_t allocator = rlt_arena_allocator(&arena);
+  const rlt_module_library_t source = {.image = {(const uint8_t*)elf, length}};
+  const rlt_static_libraries_t none = {0};
   rlt_library_t* library = NULL;
   void *bindings[MOST], *scratch = NULL;
   uint64_t lengths[MOST];
@@ -92,12 +94,12 @@ static rlt_status_t run_kernel(const void* elf, uint64_t length, rlt_error_t* er
     status = rlt_allocator_allocate_aligned(allocator, lengths[i] + 1, 64, error, &bindings[i]);
     if (status == RLT_OK) memcpy(bindings[i], data, lengths[i]);
   }
-  if (status == RLT_OK) status = rlt_embedded_elf_load(elf, length, allocator, error, &library);
+  if (status == RLT_OK) status = rlt_elf_load(&source, none, allocator, error, &library);
   if (status != RLT_OK) return status;
-  state.local_memory_size = library->local_memory_size;
+  state.local_memory_size = rlt_cpu_kernel(library, 0)->local_memory_size;
   status = rlt_allocator_allocate_aligned(allocator, state.local_memory_size + 1, 64, error, &scratch);
   state.local_memory = scratch;
-  if (status == RLT_OK) status = run_grid(library->table->entries, &state);
+  if (status == RLT_OK) status = run_grid(rlt_cpu_kernel(library, 0), &state);
   if (status == RLT_OK) {
     print_number(RLT_OK), print_number(state.binding_count - inputs);
     for (uint32_t i = inputs; i < state.binding_count; ++i) print_part(bindings[i], lengths[i]);

@@ -136,7 +136,7 @@ def _program() -> bytes:
     target, configuration = get("x86-64-v2"), runtime_library.MODULE
     flags = [*target.deployment.c_flags, *objects.C_FLAGS, "-mno-red-zone", "-DCODE_MEMORY_BYTES=8388608"]
     flags += [f"-D{d}" for d in configuration.definitions]
-    flags += ["-I", str(RUNTIME / "include"), "-I", str(_PLATFORM)]
+    flags += ["-I", str(RUNTIME / "include"), "-I", str(RUNTIME / "src"), "-I", str(_PLATFORM)]
     with tempfile.TemporaryDirectory(prefix="rillet-bochs-") as name:
         folder = Path(name)
         (folder / "runtime.a").write_bytes(runtime_library.build(target, configuration, default_directory()))

@@ -5,6 +5,7 @@
 #include "rillet/hal/buffer.h"
 #include "rillet/hal/command_buffer.h"
 #include "rillet/hal/device.h"
+#include "rillet/hal/driver.h"
 #include "rillet/hal/library.h"
 #include "rillet/hal/semaphore.h"
 

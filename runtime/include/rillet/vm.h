@@ -28,6 +28,7 @@ typedef struct rlt_vm_call_t {
   rlt_object_t** ref_results;  // the callee writes references that the caller then owns; NULL on entry from the VM
   uint32_t int_argument_count, ref_argument_count;
   uint32_t int_result_count, ref_result_count;
+  void* context;  // the caller's, handed on to the native functions that the program calls; may be NULL
 } rlt_vm_call_t;
 
 // A function the host offers to programs. The VM has checked the counts in `call` against the signature, but not the
@@ -92,6 +93,7 @@ typedef struct rlt_vm_module_options_t {
   // Ends an invocation with RLT_RESOURCE_EXHAUSTED after this many branches and calls; 0 = no limit.
   uint64_t step_limit;
   rlt_interrupt_t interrupt;  // ends an invocation with RLT_CANCELLED when it is pending
+  void* context;              // of the initializer's call; may be NULL
 } rlt_vm_module_options_t;
 
 typedef struct rlt_vm_module_t rlt_vm_module_t;

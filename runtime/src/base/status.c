@@ -19,6 +19,7 @@ const char* rlt_status_name(rlt_status_t status) {
     case RLT_INTERNAL: return "INTERNAL";
     case RLT_TRAP: return "TRAP";
     case RLT_CANCELLED: return "CANCELLED";
+    case RLT_DEADLINE_EXCEEDED: return "DEADLINE_EXCEEDED";
     case RLT_STATUS_COUNT: break;
   }
   return "UNKNOWN";

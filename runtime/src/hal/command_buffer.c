@@ -2,6 +2,7 @@
 
 #include "base/checked_math.h"
 #include "base/strings.h"
+#include "rillet/hal/device.h"
 
 static void command_buffer_destroy(rlt_object_t* object) {
   rlt_command_buffer_t* commands = (rlt_command_buffer_t*)object;
@@ -9,13 +10,15 @@ static void command_buffer_destroy(rlt_object_t* object) {
   rlt_allocator_free(commands->allocator, commands->commands);
   rlt_allocator_free(commands->allocator, commands->bindings);
   rlt_allocator_free(commands->allocator, commands->constants);
+  rlt_device_release(commands->device);
   rlt_allocator_free(commands->allocator, commands);
 }
 
 const rlt_object_type_t rlt_command_buffer_type = {"hal.cmd", command_buffer_destroy};
 
-rlt_status_t rlt_command_buffer_create(uint32_t slot_count, rlt_library_t* library, rlt_allocator_t allocator,
-                                       rlt_error_t* error, rlt_command_buffer_t** out_commands) {
+rlt_status_t rlt_command_buffer_create(rlt_device_t* device, uint32_t slot_count, rlt_library_t* library,
+                                       rlt_allocator_t allocator, rlt_error_t* error,
+                                       rlt_command_buffer_t** out_commands) {
   *out_commands = NULL;
   if (slot_count > RLT_COMMAND_BUFFER_MAX_SLOTS) {
     return rlt_error_set(error, RLT_INVALID_ARGUMENT, "%u binding slots are above the limit of %d", slot_count,
@@ -29,15 +32,17 @@ rlt_status_t rlt_command_buffer_create(uint32_t slot_count, rlt_library_t* libra
   commands->allocator = allocator;
   commands->slot_count = slot_count;
   commands->slots = (rlt_slot_t*)(commands + 1);
+  rlt_device_retain(device);
+  commands->device = device;
   rlt_library_retain(library);
   commands->library = library;
   *out_commands = commands;
   return RLT_OK;
 }
 
-// Makes room for `more` elements after the first `count`.
+// Makes room for `more` elements after the first `count`, and behind all elements for `apart_size` zeroed bytes for each.
 static rlt_status_t reserve(rlt_allocator_t allocator, void** array, uint32_t count, uint32_t* capacity, uint32_t more,
-                            size_t element_size, rlt_error_t* error) {
+                            size_t element_size, size_t apart_size, rlt_error_t* error) {
   if (more <= *capacity - count) return RLT_OK;
   if (more > UINT32_MAX / 4 || count > UINT32_MAX / 4) {
     return rlt_error_set(error, RLT_RESOURCE_EXHAUSTED, "the command buffer is too long");
@@ -45,7 +50,8 @@ static rlt_status_t reserve(rlt_allocator_t allocator, void** array, uint32_t co
   uint32_t grown_capacity = *capacity ? *capacity * 2 : 8;
   if (grown_capacity < count + more) grown_capacity = count + more;
   void* grown = NULL;
-  RLT_RETURN_IF_ERROR(rlt_allocator_allocate_array(allocator, grown_capacity, element_size, error, &grown));
+  RLT_RETURN_IF_ERROR(
+      rlt_allocator_allocate_array(allocator, grown_capacity, element_size + apart_size, error, &grown));
   if (count) memcpy(grown, *array, count * element_size);
   rlt_allocator_free(allocator, *array);
   *array = grown;
@@ -72,17 +78,19 @@ static rlt_status_t append_binding(rlt_command_buffer_t* commands, rlt_binding_t
   }
   void* bindings = commands->bindings;
   RLT_RETURN_IF_ERROR(reserve(commands->allocator, &bindings, commands->binding_count, &commands->binding_capacity, 1,
-                              sizeof(rlt_binding_t), error));
+                              sizeof(rlt_binding_t), 0, error));
   commands->bindings = (rlt_binding_t*)bindings;
   commands->bindings[commands->binding_count++] = range;
   return RLT_OK;
 }
 
 static rlt_status_t append_command(rlt_command_buffer_t* commands, const rlt_command_t* command, rlt_error_t* error) {
+  // The states follow the commands; before the end of recording there is nothing in them.
   void* array = commands->commands;
   RLT_RETURN_IF_ERROR(reserve(commands->allocator, &array, commands->command_count, &commands->command_capacity, 1,
-                              sizeof(rlt_command_t), error));
+                              sizeof(rlt_command_t), commands->device->vtable->command_state_size, error));
   commands->commands = (rlt_command_t*)array;
+  commands->states = commands->commands + commands->command_capacity;
   commands->commands[commands->command_count++] = *command;
   commands->pending_binding = commands->binding_count;
   commands->pending_constant = commands->constant_count;
@@ -95,7 +103,7 @@ rlt_status_t rlt_command_buffer_constants(rlt_command_buffer_t* commands, uint32
   if (count == 0) return RLT_OK;
   void* constants = commands->constants;
   RLT_RETURN_IF_ERROR(reserve(commands->allocator, &constants, commands->constant_count, &commands->constant_capacity,
-                              count, sizeof(int64_t), error));
+                              count, sizeof(int64_t), 0, error));
   commands->constants = (int64_t*)constants;
   memcpy(commands->constants + commands->constant_count, values, count * sizeof(int64_t));
   commands->constant_count += count;
@@ -112,19 +120,19 @@ rlt_status_t rlt_command_buffer_bind(rlt_command_buffer_t* commands, uint32_t bi
   return append_binding(commands, range, error);
 }
 
-rlt_status_t rlt_command_buffer_dispatch(rlt_command_buffer_t* commands, uint32_t entry_ordinal, rlt_error_t* error) {
+rlt_status_t rlt_command_buffer_dispatch(rlt_command_buffer_t* commands, uint32_t entry, rlt_error_t* error) {
   RLT_RETURN_IF_ERROR(check_recording(commands, error));
-  const uint32_t entry_count = commands->library ? commands->library->table->entry_count : 0;
-  if (entry_ordinal >= entry_count) {
-    return rlt_error_set(error, RLT_OUT_OF_RANGE, "dispatch entry %u is not below %u", entry_ordinal, entry_count);
+  const uint32_t entry_count = commands->library ? commands->library->entry_count : 0;
+  if (entry >= entry_count) {
+    return rlt_error_set(error, RLT_OUT_OF_RANGE, "dispatch entry %u is not below %u", entry, entry_count);
   }
-  const rlt_kernel_entry_t* entry = &commands->library->table->entries[entry_ordinal];
+  const rlt_kernel_facts_t kernel = commands->library->vtable->facts(commands->library, entry);
   const uint32_t binding_count = commands->binding_count - commands->pending_binding;
   const uint32_t constant_count = commands->constant_count - commands->pending_constant;
-  if (binding_count != entry->binding_count || constant_count != entry->constant_count) {
+  if (binding_count != kernel.binding_count || constant_count != kernel.constant_count) {
     return rlt_error_set(error, RLT_INVALID_ARGUMENT,
-                         "dispatch '%s' takes %u bindings and %u constants, but %u and %u were recorded", entry->name,
-                         entry->binding_count, entry->constant_count, binding_count, constant_count);
+                         "dispatch '%s' takes %u bindings and %u constants, but %u and %u were recorded", kernel.name,
+                         kernel.binding_count, kernel.constant_count, binding_count, constant_count);
   }
   rlt_command_t command;
   memset(&command, 0, sizeof(command));
@@ -133,15 +141,16 @@ rlt_status_t rlt_command_buffer_dispatch(rlt_command_buffer_t* commands, uint32_
   command.binding_count = binding_count;
   command.dispatch.entry = entry;
   command.dispatch.first_constant = commands->pending_constant;
-  entry->workgroup_count(commands->constants + commands->pending_constant, command.dispatch.workgroup_count);
+  commands->library->vtable->grid(commands->library, entry, commands->constants + commands->pending_constant,
+                                  command.dispatch.workgroup_count);
   const uint32_t* grid = command.dispatch.workgroup_count;
   const uint64_t plane = (uint64_t)grid[0] * grid[1];
   if (plane > UINT32_MAX) {
-    return rlt_error_set(error, RLT_OUT_OF_RANGE, "dispatch '%s' has a grid of %u x %u x %u workgroups", entry->name,
+    return rlt_error_set(error, RLT_OUT_OF_RANGE, "dispatch '%s' has a grid of %u x %u x %u workgroups", kernel.name,
                          grid[0], grid[1], grid[2]);
   }
   command.unit_count = plane * grid[2];
-  if (entry->local_memory_size > commands->local_memory_size) commands->local_memory_size = entry->local_memory_size;
+  if (kernel.local_memory_size > commands->local_memory_size) commands->local_memory_size = kernel.local_memory_size;
   return append_command(commands, &command, error);
 }
 

@@ -1,5 +1,6 @@
 #include "rillet/hal/device.h"
 
+#include "base/strings.h"
 #include "hal/transient_pool.h"
 
 static void device_destroy(rlt_object_t* object) {
@@ -21,27 +22,32 @@ rlt_status_t rlt_device_allocate(rlt_device_t* device, rlt_buffer_params_t param
   return device->vtable->allocate(device, params, length, error, out_buffer);
 }
 
-rlt_status_t rlt_device_execute(rlt_device_t* device, const rlt_command_buffer_t* commands, uint32_t buffer_count,
+rlt_status_t rlt_device_execute(const rlt_command_buffer_t* commands, uint32_t buffer_count,
                                 rlt_buffer_t* const* buffers, rlt_error_t* error) {
   RLT_RETURN_IF_ERROR(rlt_command_buffer_check_table(commands, buffer_count, buffers, error));
-  const rlt_semaphore_list_t none = {NULL, 0};
-  return device->vtable->execute(device, commands, buffers, none, error);
+  return commands->device->vtable->execute(commands->device, commands, buffers, error);
 }
 
-static void fail_all(rlt_semaphore_list_t points, rlt_status_t status) {
-  for (uint32_t i = 0; i < points.count; ++i) rlt_semaphore_fail(points.points[i].semaphore, status);
+#ifndef RLT_FREESTANDING
+
+rlt_status_t rlt_device_submit(rlt_device_t* device, const rlt_submission_t* submission, rlt_error_t* error) {
+  if (submission->commands) {
+    RLT_RETURN_IF_ERROR(rlt_command_buffer_check_table(submission->commands, submission->buffer_count,
+                                                       submission->buffers, error));
+  }
+  return device->vtable->submit(device, submission, error);
 }
 
-rlt_status_t rlt_device_submit(rlt_device_t* device, rlt_semaphore_list_t wait, const rlt_command_buffer_t* commands,
-                               uint32_t buffer_count, rlt_buffer_t* const* buffers, rlt_semaphore_list_t done,
-                               rlt_error_t* error) {
-  rlt_status_t status = rlt_command_buffer_check_table(commands, buffer_count, buffers, error);
-  for (uint32_t i = 0; i < wait.count && status == RLT_OK; ++i) {
-    status = rlt_semaphore_wait(wait.points[i].semaphore, wait.points[i].value, UINT64_MAX, error);
+rlt_status_t rlt_device_read(const rlt_buffer_t* buffer, uint64_t offset, uint64_t length, void* data,
+                             rlt_error_t* error) {
+  if (!buffer->device) {
+    memcpy(data, buffer->data + offset, (size_t)length);
+    return RLT_OK;
   }
-  if (status != RLT_OK) {
-    fail_all(done, status);
-    return status;
-  }
-  return device->vtable->execute(device, commands, buffers, done, error);
+  const rlt_buffer_t source = {
+      .params = buffer->params, .data = buffer->data + offset, .length = length, .device = buffer->device};
+  rlt_buffer_t target = {.params = rlt_buffer_params_default(), .data = (uint8_t*)data, .length = length};
+  return buffer->device->vtable->transfer(buffer->device, &target, &source, error);
 }
+
+#endif  // RLT_FREESTANDING

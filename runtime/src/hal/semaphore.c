@@ -13,7 +13,7 @@ struct rlt_semaphore_t {
   rlt_object_t base;
   rlt_allocator_t allocator;
   uint64_t value;
-  rlt_status_t failure;
+  rlt_error_t failure;  // its status RLT_OK: none
 #ifndef RLT_FREESTANDING
   pthread_mutex_t mutex;
   pthread_cond_t changed;
@@ -72,21 +72,19 @@ rlt_status_t rlt_semaphore_create(uint64_t initial_value, rlt_allocator_t alloca
   return RLT_OK;
 }
 
+void rlt_semaphore_retain(rlt_semaphore_t* semaphore) {
+  if (semaphore) rlt_object_retain(&semaphore->base);
+}
+
 void rlt_semaphore_release(rlt_semaphore_t* semaphore) {
   if (semaphore) rlt_object_release(&semaphore->base);
 }
 
-static rlt_status_t report_failure(rlt_status_t failure, rlt_error_t* error) {
-  if (failure == RLT_OK) return RLT_OK;
-  return rlt_error_set(error, failure, "the work a semaphore stands for failed (%s)", rlt_status_name(failure));
-}
-
-rlt_status_t rlt_semaphore_query(rlt_semaphore_t* semaphore, rlt_error_t* error, uint64_t* out_value) {
+uint64_t rlt_semaphore_query(rlt_semaphore_t* semaphore) {
   lock(semaphore);
-  *out_value = semaphore->value;
-  const rlt_status_t failure = semaphore->failure;
+  const uint64_t value = semaphore->value;
   unlock(semaphore);
-  return report_failure(failure, error);
+  return value;
 }
 
 rlt_status_t rlt_semaphore_signal(rlt_semaphore_t* semaphore, uint64_t value, rlt_error_t* error) {
@@ -102,9 +100,9 @@ rlt_status_t rlt_semaphore_signal(rlt_semaphore_t* semaphore, uint64_t value, rl
                        (unsigned long long)current, (unsigned long long)value);
 }
 
-void rlt_semaphore_fail(rlt_semaphore_t* semaphore, rlt_status_t status) {
+void rlt_semaphore_fail(rlt_semaphore_t* semaphore, const rlt_error_t* failure) {
   lock(semaphore);
-  if (semaphore->failure == RLT_OK) semaphore->failure = status;
+  if (semaphore->failure.status == RLT_OK) semaphore->failure = *failure;
   wake_all(semaphore);
   unlock(semaphore);
 }
@@ -135,17 +133,17 @@ rlt_status_t rlt_semaphore_wait(rlt_semaphore_t* semaphore, uint64_t value, uint
   // Beyond a year a deadline is none.
   const bool bounded = timeout_ns < UINT64_C(31536000) * 1000000000u;
   const struct timespec deadline = deadline_after(bounded ? timeout_ns : 0);
-  while (semaphore->value < value && semaphore->failure == RLT_OK) {
+  while (semaphore->value < value && semaphore->failure.status == RLT_OK) {
     if (!wait_change(semaphore, bounded ? &deadline : NULL)) break;
   }
 #else
   (void)timeout_ns;
 #endif
   const bool reached = semaphore->value >= value;
-  const rlt_status_t failure = semaphore->failure;
+  const rlt_status_t failure = reached ? RLT_OK : semaphore->failure.status;
+  if (failure != RLT_OK && error) *error = semaphore->failure;
   unlock(semaphore);
-  RLT_RETURN_IF_ERROR(report_failure(failure, error));
-  if (reached) return RLT_OK;
-  return rlt_error_set(error, RLT_RESOURCE_EXHAUSTED, "waiting for a semaphore to reach %llu took too long",
+  if (reached || failure != RLT_OK) return failure;
+  return rlt_error_set(error, RLT_DEADLINE_EXCEEDED, "waiting for a semaphore to reach %llu took too long",
                        (unsigned long long)value);
 }

@@ -72,6 +72,7 @@ rlt_status_t rlt_device_acquire_transient(rlt_device_t* device, uint64_t length,
   buffer->params = pooled->storage->params;
   buffer->data = pooled->storage->data;
   buffer->length = length;
+  buffer->device = pooled->storage->device;
   buffer->release = pooled_release;
   buffer->allocator = device->allocator;
   rlt_device_retain(device);

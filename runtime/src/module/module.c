@@ -8,12 +8,18 @@
 
 // The schema, runtime/schema/rillet.fbs: fields in the order of their ids, and the ids by name.
 
-#define SCALAR(name, size) {name, FB_SCALAR, size, NULL}
-#define STRING(name) {name, FB_STRING, 0, NULL}
-#define STRINGS(name) {name, FB_STRING_VECTOR, 0, NULL}
-#define SCALARS(name, size) {name, FB_SCALAR_VECTOR, size, NULL}
-#define TABLES(name, type) {name, FB_TABLE_VECTOR, 0, &type}
-#define TABLE_TYPE(name, fields) {name, fields, sizeof(fields) / sizeof(fields[0])}
+#ifdef RLT_NO_ERROR_MESSAGES  // names are for messages
+#define NAME(name) NULL
+#else
+#define NAME(name) name
+#endif
+#define SCALAR(name, size) {NAME(name), FB_SCALAR, size, NULL}
+#define STRING(name) {NAME(name), FB_STRING, 0, NULL}
+#define STRINGS(name) {NAME(name), FB_STRING_VECTOR, 0, NULL}
+#define SCALARS(name, size) {NAME(name), FB_SCALAR_VECTOR, size, NULL}
+#define TABLES(name, type) {NAME(name), FB_TABLE_VECTOR, 0, &type}
+#define TABLE(name, type) {NAME(name), FB_TABLE, 0, &type}
+#define TABLE_TYPE(name, fields) {NAME(name), fields, sizeof(fields) / sizeof(fields[0])}
 
 enum { TENSOR_NAME, TENSOR_DTYPE, TENSOR_DIMS, TENSOR_DIM_NAMES };
 static const fb_field_t k_tensor_fields[] = {STRING("name"), SCALAR("dtype", 1), SCALARS("dims", 8),
@@ -58,8 +64,13 @@ enum {
 static const fb_field_t k_library_fields[] = {
     STRING("target"),    SCALAR("format", 1),
     STRING("arch"),      STRINGS("features"),
-    {"segment", FB_TABLE, 0, &k_segment}, STRINGS("entries")};
+    TABLE("segment", k_segment), STRINGS("entries")};
 static const fb_table_t k_library = TABLE_TYPE("Library", k_library_fields);
+
+enum { DEVICE_NAME, DEVICE_DRIVER, DEVICE_LIBRARIES, DEVICE_FIRST_FACT };
+static const fb_field_t k_device_fields[] = {STRING("name"), STRING("driver"), SCALARS("libraries", 4),
+                                             SCALAR("first_fact", 4)};
+static const fb_table_t k_device = TABLE_TYPE("Device", k_device_fields);
 
 enum { STAT_KEY, STAT_VALUE };
 static const fb_field_t k_stat_fields[] = {STRING("key"), SCALAR("value", 8)};
@@ -81,13 +92,15 @@ enum {
   MODULE_LIBRARIES,
   MODULE_STATS,
   MODULE_ENTRY_FACTS,
-  MODULE_MESSAGES
+  MODULE_MESSAGES,
+  MODULE_DEVICES
 };
 static const fb_field_t k_module_fields[] = {
     STRING("producer"),        TABLES("imports", k_import),      TABLES("functions", k_function),
     TABLES("exports", k_export), SCALARS("code", 2),             SCALAR("int_globals", 4),
     SCALAR("ref_globals", 4),  TABLES("constants", k_segment),   TABLES("libraries", k_library),
-    TABLES("stats", k_stat),   TABLES("entry_facts", k_facts),   STRINGS("messages")};
+    TABLES("stats", k_stat),   TABLES("entry_facts", k_facts),   STRINGS("messages"),
+    TABLES("devices", k_device)};
 static const fb_table_t k_module = TABLE_TYPE("Module", k_module_fields);
 
 static const char k_magic[4] = {'R', 'L', 'M', '1'};
@@ -163,6 +176,16 @@ rlt_module_library_t rlt_module_library(const rlt_module_view_t* module, uint32_
   return library;
 }
 
+rlt_module_device_t rlt_module_device(const rlt_module_view_t* module, uint32_t index) {
+  const uint8_t* table = get_table(module->devices, index);
+  return (rlt_module_device_t){
+      .name = rlt_fb_string(table, DEVICE_NAME),
+      .driver = rlt_fb_string(table, DEVICE_DRIVER),
+      .libraries = get_vector(table, DEVICE_LIBRARIES),
+      .first_fact = (uint32_t)rlt_fb_scalar(table, DEVICE_FIRST_FACT, 4),
+  };
+}
+
 rlt_module_stat_t rlt_module_stat(const rlt_module_view_t* module, uint32_t index) {
   const uint8_t* table = get_table(module->stats, index);
   return (rlt_module_stat_t){
@@ -190,13 +213,15 @@ rlt_module_tensor_t rlt_module_tensor(rlt_module_vector_t tensors, uint32_t inde
   };
 }
 
-const char* rlt_module_string(rlt_module_vector_t strings, uint32_t index) {
-  return (const char*)get_table(strings, index) + 4;
-}
-
 int64_t rlt_module_dim(rlt_module_vector_t dims, uint32_t index) {
   int64_t value;
   memcpy(&value, dims.elements + (size_t)index * sizeof(value), sizeof(value));
+  return value;
+}
+
+uint32_t rlt_module_uint(rlt_module_vector_t numbers, uint32_t index) {
+  uint32_t value;
+  memcpy(&value, numbers.elements + (size_t)index * sizeof(value), sizeof(value));
   return value;
 }
 
@@ -253,14 +278,37 @@ static rlt_status_t check_functions(const rlt_module_view_t* module, rlt_error_t
   return RLT_OK;
 }
 
-// All libraries are the same program for different processors, so their entries are the same, in the same order.
-static rlt_status_t check_same_entries(rlt_module_vector_t first, const rlt_module_library_t* other,
-                                       rlt_error_t* error) {
-  bool same = first.count == other->entries.count;
-  for (uint32_t i = 0; same && i < first.count; ++i) {
-    same = rlt_string_equal(rlt_module_string(first, i), rlt_module_string(other->entries, i));
+#ifndef RLT_FREESTANDING
+// A device's libraries are the same kernels for different processors: their entries are the same, in the same order.
+static bool same_entries(const uint8_t* one, const uint8_t* other) {
+  const rlt_module_vector_t a = get_vector(one, LIBRARY_ENTRIES), b = get_vector(other, LIBRARY_ENTRIES);
+  bool same = a.count == b.count;
+  for (uint32_t i = 0; same && i < a.count; ++i) {
+    same = rlt_string_equal(rlt_module_string(a, i), rlt_module_string(b, i));
   }
-  return same ? RLT_OK : corrupt(error, "libraries with different entries", other->target);
+  return same;
+}
+#endif
+
+static rlt_status_t check_devices(const rlt_module_view_t* module, rlt_error_t* error) {
+  if (module->devices.count == 0) return corrupt(error, "no device", module->producer);
+  for (uint32_t i = 0; i < module->devices.count; ++i) {
+    const uint8_t* device = get_table(module->devices, i);
+    const rlt_module_vector_t libraries = get_vector(device, DEVICE_LIBRARIES);
+    for (uint32_t k = 0; k < libraries.count; ++k) {
+      const uint32_t ordinal = rlt_module_uint(libraries, k);
+      if (ordinal >= module->libraries.count) {
+        return corrupt(error, "a device without its library", rlt_fb_string(device, DEVICE_NAME));
+      }
+#ifndef RLT_FREESTANDING  // where memory is short the count is compared, when a library is loaded
+      const uint8_t* library = get_table(module->libraries, ordinal);
+      if (!same_entries(get_table(module->libraries, rlt_module_uint(libraries, 0)), library)) {
+        return corrupt(error, "libraries with different entries", rlt_fb_string(library, LIBRARY_TARGET));
+      }
+#endif
+    }
+  }
+  return RLT_OK;
 }
 
 static rlt_status_t check_segments(const rlt_module_view_t* module, uint64_t metadata_end, rlt_error_t* error) {
@@ -284,7 +332,6 @@ static rlt_status_t check_segments(const rlt_module_view_t* module, uint64_t met
     if (library.image.length == 0 && library.format != RLT_LIBRARY_STATIC) {
       return corrupt(error, "a library without its image", library.target);
     }
-    RLT_RETURN_IF_ERROR(check_same_entries(rlt_module_library(module, 0).entries, &library, error));
   }
   return RLT_OK;
 }
@@ -345,11 +392,13 @@ rlt_status_t rlt_module_open(const void* data, size_t length, rlt_error_t* error
       .stats = get_vector(root, MODULE_STATS),
       .entry_facts = get_vector(root, MODULE_ENTRY_FACTS),
       .messages = get_vector(root, MODULE_MESSAGES),
+      .devices = get_vector(root, MODULE_DEVICES),
       .int_globals = (uint32_t)rlt_fb_scalar(root, MODULE_INT_GLOBALS, 4),
       .ref_globals = (uint32_t)rlt_fb_scalar(root, MODULE_REF_GLOBALS, 4),
   };
   RLT_RETURN_IF_ERROR(check_functions(&view, error));
   RLT_RETURN_IF_ERROR(check_segments(&view, HEADER_SIZE + (uint64_t)metadata_size, error));
+  RLT_RETURN_IF_ERROR(check_devices(&view, error));
   *out = view;
   return RLT_OK;
 }

@@ -4,6 +4,10 @@
 #include "hal/element.h"
 #include "program/hal_imports.h"
 
+#ifndef RLT_FREESTANDING
+#include "program/call.h"
+#endif
+
 // Binding tables up to this size need no allocation.
 enum { TABLE_ON_STACK = 64 };
 
@@ -12,8 +16,8 @@ static const int64_t MAX_TENSOR_BYTES = INT64_C(1) << 55;
 
 struct rlt_hal_imports_t {
   rlt_allocator_t allocator;
-  rlt_device_t* device;
-  rlt_library_t* library;
+  const rlt_session_device_t* devices;
+  uint32_t device_count;
   const char* (*input_name)(void* self, int64_t argument);
   const char* (*message)(void* self, int64_t ordinal);
   void* text_self;
@@ -43,6 +47,15 @@ static rlt_status_t out_of_range(const char* what, int64_t value, rlt_error_t* e
     return out_of_range(what, call->int_arguments[index], error);                                       \
   }
 
+// Declares `name`, the program's device with the ordinal in integer argument `index`.
+#ifdef RLT_FREESTANDING
+#define DEVICE_ARGUMENT(name, index) const rlt_session_device_t* name = imports->devices  // the only one
+#else
+#define DEVICE_ARGUMENT(name, index)                         \
+  CHECK_RANGE(index, "a device", imports->device_count - 1); \
+  const rlt_session_device_t* name = &imports->devices[call->int_arguments[index]]
+#endif
+
 static rlt_status_t hal_constant(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
   const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
   const uint64_t ordinal = (uint64_t)call->int_arguments[0];
@@ -57,19 +70,22 @@ static rlt_status_t hal_constant(void* self, const rlt_vm_call_t* call, rlt_erro
 
 static rlt_status_t hal_buffer_allocate(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
   const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
-  CHECK_RANGE(0, "a buffer's size", INT64_MAX);
+  DEVICE_ARGUMENT(device, 0);
+  CHECK_RANGE(1, "a buffer's size", INT64_MAX);
   rlt_buffer_t* buffer = NULL;
-  RLT_RETURN_IF_ERROR(rlt_device_allocate(imports->device, rlt_buffer_params_default(),
-                                          (uint64_t)call->int_arguments[0], error, &buffer));
+  RLT_RETURN_IF_ERROR(rlt_device_allocate(device->device, rlt_buffer_params_default(),
+                                          (uint64_t)call->int_arguments[1], error, &buffer));
   call->ref_results[0] = &buffer->base;
   return RLT_OK;
 }
 
 static rlt_status_t hal_buffer_transient(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
   const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
-  CHECK_RANGE(0, "a buffer's size", INT64_MAX);
+  DEVICE_ARGUMENT(device, 0);
+  CHECK_RANGE(1, "a buffer's size", INT64_MAX);
   rlt_buffer_t* buffer = NULL;
-  RLT_RETURN_IF_ERROR(rlt_device_acquire_transient(imports->device, (uint64_t)call->int_arguments[0], error, &buffer));
+  RLT_RETURN_IF_ERROR(
+      rlt_device_acquire_transient(device->device, (uint64_t)call->int_arguments[1], error, &buffer));
   call->ref_results[0] = &buffer->base;
   return RLT_OK;
 }
@@ -84,16 +100,37 @@ static rlt_status_t hal_buffer_subspan(void* self, const rlt_vm_call_t* call, rl
   return RLT_OK;
 }
 
+static rlt_status_t check_loaded(bool loaded, int64_t element_type, rlt_error_t* error) {
+  if (RLT_LIKELY(loaded)) return RLT_OK;
+  return rlt_error_set(error, RLT_INVALID_ARGUMENT, "cannot load an element of type %s (%lld)",
+                       rlt_element_type_name(element_type), (long long)element_type);
+}
+
+#ifndef RLT_FREESTANDING
+// hal.buffer.load of memory that the host cannot see.
+static rlt_status_t load_from_device(const rlt_buffer_t* buffer, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const int64_t element_type = call->int_arguments[1];
+  const uint64_t offset = (uint64_t)call->int_arguments[0], size = rlt_element_type_size(element_type);
+  if (!rlt_range_fits(offset, size, buffer->length)) return out_of_range("an element's offset", (int64_t)offset, error);
+  uint8_t element[16];
+  RLT_RETURN_IF_ERROR(rlt_device_read(buffer, offset, size, element, error));
+  return check_loaded(rlt_element_load(element_type, element, &call->int_results[0]), element_type, error);
+}
+#endif
+
 static rlt_status_t hal_buffer_load(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
   (void)self;
   REF_ARGUMENT(rlt_buffer_t, buffer, 0, rlt_buffer_type);
   const int64_t element_type = call->int_arguments[1];
   void* data = NULL;
+#ifndef RLT_FREESTANDING
+  rlt_call_t* queued = (rlt_call_t*)call->context;
+  if (queued && queued->first) RLT_RETURN_IF_ERROR(rlt_call_await(queued, UINT64_MAX, error));
+  if (buffer->device) return load_from_device(buffer, call, error);
+#endif
   RLT_RETURN_IF_ERROR(rlt_buffer_map(buffer, (uint64_t)call->int_arguments[0], rlt_element_type_size(element_type),
                                      RLT_ACCESS_READ, error, &data));
-  if (rlt_element_load(element_type, data, &call->int_results[0])) return RLT_OK;
-  return rlt_error_set(error, RLT_INVALID_ARGUMENT, "cannot load an element of type %s (%lld)",
-                       rlt_element_type_name(element_type), (long long)element_type);
+  return check_loaded(rlt_element_load(element_type, data, &call->int_results[0]), element_type, error);
 }
 
 static rlt_status_t hal_view_create(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
@@ -226,9 +263,10 @@ static rlt_status_t hal_check_size(void* self, const rlt_vm_call_t* call, rlt_er
 
 static rlt_status_t hal_cmd_create(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
   const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
-  CHECK_RANGE(0, "the number of slots", UINT32_MAX);
+  DEVICE_ARGUMENT(device, 0);
+  CHECK_RANGE(1, "the number of slots", UINT32_MAX);
   rlt_command_buffer_t* commands = NULL;
-  RLT_RETURN_IF_ERROR(rlt_command_buffer_create((uint32_t)call->int_arguments[0], imports->library,
+  RLT_RETURN_IF_ERROR(rlt_command_buffer_create(device->device, (uint32_t)call->int_arguments[1], device->library,
                                                 imports->allocator, error, &commands));
   call->ref_results[0] = &commands->base;
   return RLT_OK;
@@ -293,6 +331,33 @@ static rlt_status_t hal_cmd_end(void* self, const rlt_vm_call_t* call, rlt_error
   return rlt_command_buffer_end(commands, error);
 }
 
+// Turns the ordinal of the kernel that failed into that of its facts.
+static void blame_entry(const rlt_hal_imports_t* imports, const rlt_command_buffer_t* commands, rlt_error_t* error) {
+#ifdef RLT_FREESTANDING
+  (void)imports, (void)commands, (void)error;  // those of the only device come first
+#else
+  if (!error || error->entry == 0) return;
+  for (uint32_t i = 0; i < imports->device_count; ++i) {
+    if (imports->devices[i].library != commands->library) continue;
+    error->entry += imports->devices[i].first_fact;
+    return;
+  }
+#endif
+}
+
+// In a call that somebody waits for, the commands are executed here and now.
+static rlt_status_t execute_or_queue(const rlt_vm_call_t* call, rlt_command_buffer_t* commands, uint32_t count,
+                                     rlt_buffer_t* const* table, rlt_error_t* error) {
+#ifdef RLT_FREESTANDING
+  (void)call;
+#else
+  rlt_call_t* queued = (rlt_call_t*)call->context;
+  if (queued && queued->asynchronous) return rlt_call_execute(queued, commands, count, table, error);
+  if (queued && queued->first) RLT_RETURN_IF_ERROR(rlt_call_await(queued, UINT64_MAX, error));
+#endif
+  return rlt_device_execute(commands, count, table, error);
+}
+
 static rlt_status_t hal_execute(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
   const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
   REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
@@ -308,15 +373,92 @@ static rlt_status_t hal_execute(void* self, const rlt_vm_call_t* call, rlt_error
   }
   rlt_buffer_t** table = block ? (rlt_buffer_t**)block : on_stack;
   for (uint32_t i = 0; i < count; ++i) table[i] = (rlt_buffer_t*)call->ref_arguments[1 + i];
-  const rlt_status_t status = rlt_device_execute(imports->device, commands, count, table, error);
+  const rlt_status_t status = execute_or_queue(call, commands, count, table, error);
   rlt_allocator_free(imports->allocator, block);
+  if (RLT_UNLIKELY(status == RLT_TRAP)) blame_entry(imports, commands, error);
   return status;
 }
 
+#ifndef RLT_FREESTANDING
+
+static rlt_status_t hal_fence_create(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  rlt_fence_t* fence = NULL;
+  RLT_RETURN_IF_ERROR(rlt_fence_create(imports->allocator, error, &fence));
+  call->ref_results[0] = &fence->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_fence_join(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  for (uint32_t i = 0; i < call->ref_argument_count; ++i) {
+    if (!rlt_object_is(call->ref_arguments[i], &rlt_fence_type)) {
+      return wrong_type(call->ref_arguments[i], &rlt_fence_type, error);
+    }
+  }
+  rlt_fence_t* fence = NULL;
+  RLT_RETURN_IF_ERROR(
+      rlt_fence_join(call->ref_argument_count, call->ref_arguments, imports->allocator, error, &fence));
+  call->ref_results[0] = &fence->base;
+  return RLT_OK;
+}
+
+static rlt_status_t hal_fence_await(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_fence_t, fence, 0, rlt_fence_type);
+  return rlt_fence_await(fence, error);
+}
+
+// commands, wait, done, buffers
+static rlt_status_t hal_queue(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  (void)self;
+  REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
+  REF_ARGUMENT(rlt_fence_t, wait, 1, rlt_fence_type);
+  REF_ARGUMENT(rlt_fence_t, done, 2, rlt_fence_type);
+  for (uint32_t i = 3; i < call->ref_argument_count; ++i) {
+    const rlt_object_t* object = call->ref_arguments[i];
+    if (object && object->type != &rlt_buffer_type) return wrong_type(object, &rlt_buffer_type, error);
+  }
+  // An object is the first member of every buffer.
+  const rlt_submission_t submission = {.commands = commands,
+                                       .buffers = (rlt_buffer_t* const*)(call->ref_arguments + 3),
+                                       .buffer_count = call->ref_argument_count - 3};
+  return rlt_call_queue((rlt_call_t*)call->context, commands->device, submission, wait, done, error);
+}
+
+// device, source, wait, done
+static rlt_status_t hal_transfer(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
+  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  DEVICE_ARGUMENT(device, 0);
+  REF_ARGUMENT(rlt_buffer_t, source, 0, rlt_buffer_type);
+  REF_ARGUMENT(rlt_fence_t, wait, 1, rlt_fence_type);
+  REF_ARGUMENT(rlt_fence_t, done, 2, rlt_fence_type);
+  rlt_call_t* queued = (rlt_call_t*)call->context;
+  rlt_device_t* reader = device->device->vtable->transfer ? device->device : NULL;  // with memory of its own
+  if (source->device == reader) {
+    RLT_RETURN_IF_ERROR(rlt_call_queue(queued, device->device, (rlt_submission_t){0}, wait, done, error));
+    rlt_buffer_retain(source);
+    call->ref_results[0] = &source->base;
+    return RLT_OK;
+  }
+  if (source->device && reader) {
+    return rlt_error_set(error, RLT_UNIMPLEMENTED, "memory of the device '%s' cannot be brought to '%s' directly",
+                         source->device->vtable->name, reader->vtable->name);
+  }
+  rlt_buffer_t* target = NULL;
+  RLT_RETURN_IF_ERROR(
+      rlt_device_allocate(device->device, rlt_buffer_params_default(), source->length, error, &target));
+  call->ref_results[0] = &target->base;  // the VM releases it when this fails
+  const rlt_submission_t submission = {.target = target, .source = source};
+  return rlt_call_queue(queued, reader ? reader : source->device, submission, wait, done, error);
+}
+
+#endif  // RLT_FREESTANDING
+
 static const rlt_vm_native_function_t natives[] = {
     {"hal.constant", "i", "r", hal_constant},
-    {"hal.buffer.allocate", "i", "r", hal_buffer_allocate},
-    {"hal.buffer.transient", "i", "r", hal_buffer_transient},
+    {"hal.buffer.allocate", "ii", "r", hal_buffer_allocate},
+    {"hal.buffer.transient", "ii", "r", hal_buffer_transient},
     {"hal.buffer.subspan", "rii", "r", hal_buffer_subspan},
     {"hal.buffer.load", "rii", "i", hal_buffer_load},
     {"hal.view.create", "rii*", "r", hal_view_create},
@@ -326,7 +468,7 @@ static const rlt_vm_native_function_t natives[] = {
     {"hal.check.dim", "iiii", "", hal_check_dim},
     {"hal.check.assert", "iiii", "", hal_check_assert},
     {"hal.check.size", "iii*", "", hal_check_size},
-    {"hal.cmd.create", "i", "r", hal_cmd_create},
+    {"hal.cmd.create", "ii", "r", hal_cmd_create},
     {"hal.cmd.constants", "ri*", "", hal_cmd_constants},
     {"hal.cmd.bind", "riiiii", "", hal_cmd_bind},
     {"hal.cmd.dispatch", "ri", "", hal_cmd_dispatch},
@@ -335,6 +477,13 @@ static const rlt_vm_native_function_t natives[] = {
     {"hal.cmd.barrier", "r", "", hal_cmd_barrier},
     {"hal.cmd.end", "r", "", hal_cmd_end},
     {"hal.execute", "rr*", "", hal_execute},
+#ifndef RLT_FREESTANDING
+    {"hal.fence.create", "", "r", hal_fence_create},
+    {"hal.fence.join", "r*", "r", hal_fence_join},
+    {"hal.fence.await", "r", "", hal_fence_await},
+    {"hal.queue", "rrrr*", "", hal_queue},
+    {"hal.transfer", "irrr", "r", hal_transfer},
+#endif
 };
 
 rlt_status_t rlt_hal_imports_create(const rlt_hal_imports_params_t* params, rlt_allocator_t allocator,
@@ -348,10 +497,8 @@ rlt_status_t rlt_hal_imports_create(const rlt_hal_imports_params_t* params, rlt_
   imports->input_name = params->input_name;
   imports->message = params->message;
   imports->text_self = params->text_self;
-  rlt_device_retain(params->device);
-  imports->device = params->device;
-  rlt_library_retain(params->library);
-  imports->library = params->library;
+  imports->devices = params->devices;
+  imports->device_count = params->device_count;
   imports->constant_count = params->constant_count;
   for (uint32_t i = 0; i < params->constant_count; ++i) {
     rlt_buffer_retain(params->constants[i]);
@@ -364,8 +511,6 @@ rlt_status_t rlt_hal_imports_create(const rlt_hal_imports_params_t* params, rlt_
 void rlt_hal_imports_destroy(rlt_hal_imports_t* imports) {
   if (!imports) return;
   for (uint32_t i = 0; i < imports->constant_count; ++i) rlt_buffer_release(imports->constants[i]);
-  rlt_library_release(imports->library);
-  rlt_device_release(imports->device);
   rlt_allocator_free(imports->allocator, imports);
 }
 

@@ -1,17 +1,17 @@
-// The "hal.*" functions that host programs import: the VM's door to the hardware abstraction layer.
+// The "hal.*" functions that host programs import: the VM's door to the hardware abstraction layer. The context of a call
+// (rlt_vm_call_t) is a rlt_call_t; in freestanding builds there is none.
 #ifndef RILLET_PROGRAM_HAL_IMPORTS_H_
 #define RILLET_PROGRAM_HAL_IMPORTS_H_
 
-#include "rillet/hal.h"
-#include "rillet/vm.h"
+#include "rillet/session.h"
 
 // The state behind the imports of one loaded program.
 typedef struct rlt_hal_imports_t rlt_hal_imports_t;
 
 typedef struct rlt_hal_imports_params_t {
-  rlt_device_t* device;            // retained
-  rlt_library_t* library;          // retained; NULL for a program without kernels
-  rlt_buffer_t* const* constants;  // retained; buffers of the constant segments
+  const rlt_session_device_t* devices;  // by ordinal; must outlive the state
+  uint32_t device_count;
+  rlt_buffer_t* const* constants;       // retained; buffers of the constant segments
   uint32_t constant_count;
   // Text for errors: names of the inputs, and the messages of the program's checks, by ordinal. They may return NULL. What
   // they return must outlive the state.

@@ -13,7 +13,8 @@ bool native_device_take(native_state_t* state, native_sharing_t sharing, uint32_
   // A fork has none of its parent's threads: the modules that it was born with keep the device for themselves.
   if (shared->device && shared->process != process) *shared = (native_shared_device_t){0};
   if (!shared->device) {
-    if (rlt_cpu_device_create(thread_count, NULL, rlt_allocator_system(), error, &shared->device) != RLT_OK) {
+    const rlt_device_options_t options = {.thread_count = thread_count};
+    if (rlt_cpu_device_create(&options, rlt_allocator_system(), error, &shared->device) != RLT_OK) {
       return false;
     }
     shared->process = process;

@@ -69,7 +69,15 @@ static const char* format_name(uint8_t format) {
   return format < sizeof(names) / sizeof(names[0]) ? names[format] : "unknown";
 }
 
-static PyObject* libraries(const rlt_module_view_t* module, uint32_t selected) {
+// Whether some device runs library `ordinal`.
+static bool is_chosen(const native_choice_t* choices, uint32_t device_count, uint32_t ordinal) {
+  for (uint32_t i = 0; i < device_count; ++i) {
+    if (choices[i].library == ordinal) return true;
+  }
+  return false;
+}
+
+static PyObject* libraries(const rlt_module_view_t* module, const native_choice_t* choices) {
   PyObject* list = PyList_New(0);
   bool complete = list != NULL;
   for (uint32_t i = 0; complete && i < module->libraries.count; ++i) {
@@ -78,7 +86,37 @@ static PyObject* libraries(const rlt_module_view_t* module, uint32_t selected) {
         list, Py_BuildValue("{sNsNsssNsNsKsO}", "target", text(library.target), "arch", text(library.arch),
                             "format", format_name(library.format), "features", strings(library.features),
                             "entries", strings(library.entries), "bytes",
-                            (unsigned long long)library.image.length, "selected", i == selected ? Py_True : Py_False));
+                            (unsigned long long)library.image.length, "selected",
+                            is_chosen(choices, module->devices.count, i) ? Py_True : Py_False));
+  }
+  return finish(list, complete);
+}
+
+static PyObject* numbers(rlt_module_vector_t vector) {
+  PyObject* list = PyList_New(0);
+  bool complete = list != NULL;
+  for (uint32_t i = 0; complete && i < vector.count; ++i) {
+    complete = append(list, PyLong_FromUnsignedLong(rlt_module_uint(vector, i)));
+  }
+  return finish(list, complete);
+}
+
+// What is chosen, or None.
+static PyObject* chosen_library(uint32_t ordinal) {
+  if (ordinal != UINT32_MAX) return PyLong_FromUnsignedLong(ordinal);
+  Py_INCREF(Py_None);
+  return Py_None;
+}
+
+static PyObject* devices(const rlt_module_view_t* module, const native_choice_t* choices) {
+  PyObject* list = PyList_New(0);
+  bool complete = list != NULL;
+  for (uint32_t i = 0; complete && i < module->devices.count; ++i) {
+    const rlt_module_device_t device = rlt_module_device(module, i);
+    complete = append(list, Py_BuildValue("{sNsNsNsIsNss}", "name", text(device.name), "driver", text(device.driver),
+                                          "libraries", numbers(device.libraries), "first_fact",
+                                          (unsigned int)device.first_fact, "library",
+                                          chosen_library(choices[i].library), "runs_on", choices[i].device));
   }
   return finish(list, complete);
 }
@@ -119,15 +157,24 @@ static PyObject* constants(const rlt_module_view_t* module) {
 PyObject* native_module_facts(PyObject* self, PyObject* unused) {
   (void)unused;
   const rlt_session_t* session = ((native_module_t*)self)->session;
-  return native_view_facts(rlt_session_module(session), rlt_session_library(session));
+  uint32_t count = 0;
+  const rlt_session_device_t* found = rlt_session_devices(session, &count);
+  native_choice_t* choices = PyMem_Calloc(count, sizeof(native_choice_t));
+  if (!choices) return PyErr_NoMemory();
+  for (uint32_t i = 0; i < count; ++i) {
+    choices[i] = (native_choice_t){.device = found[i].device->vtable->name, .library = found[i].library_ordinal};
+  }
+  PyObject* facts = native_view_facts(rlt_session_module(session), choices);
+  PyMem_Free(choices);
+  return facts;
 }
 
-PyObject* native_view_facts(const rlt_module_view_t* module, uint32_t library) {
+PyObject* native_view_facts(const rlt_module_view_t* module, const native_choice_t* choices) {
   PyObject* facts = PyDict_New();
   const bool complete = facts && set(facts, "producer", text(module->producer)) &&
                         set(facts, "exports", exports(module)) &&
-                        set(facts, "libraries", libraries(module, library)) &&
-                        set(facts, "stats", stats(module)) && set(facts, "constants", constants(module)) &&
-                        set(facts, "entry_facts", entry_facts(module));
+                        set(facts, "libraries", libraries(module, choices)) &&
+                        set(facts, "devices", devices(module, choices)) && set(facts, "stats", stats(module)) &&
+                        set(facts, "constants", constants(module)) && set(facts, "entry_facts", entry_facts(module));
   return finish(facts, complete);
 }

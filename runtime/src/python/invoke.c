@@ -1,9 +1,6 @@
 // Calls: numpy arrays in and out without copying, the GIL released in between.
 #include "python/native.h"
 
-// Exports with up to this many inputs and outputs need no allocation.
-enum { VIEWS_ON_STACK = 16 };
-
 // Keeps an array's memory for a buffer.
 typedef struct held_array_t {
   Py_buffer buffer;
@@ -90,7 +87,7 @@ static PyObject* array_of_view(native_module_t* module, rlt_buffer_view_t* view,
   return array;
 }
 
-static PyObject* arrays_of_views(native_module_t* module, rlt_buffer_view_t** views, PyObject* dtypes) {
+PyObject* native_arrays_of_views(native_module_t* module, rlt_buffer_view_t** views, PyObject* dtypes) {
   const Py_ssize_t count = PyTuple_Size(dtypes);
   PyObject* arrays = PyTuple_New(count);
   for (Py_ssize_t i = 0; i < count; ++i) {
@@ -104,72 +101,81 @@ static PyObject* arrays_of_views(native_module_t* module, rlt_buffer_view_t** vi
   return arrays;
 }
 
-// Runs the export and makes arrays of the results. `views` has room for inputs (filled in) and then outputs.
-static PyObject* run(native_module_t* module, uint32_t export_ordinal, rlt_buffer_view_t** views, uint32_t input_count,
-                     PyObject* output_dtypes) {
-  const uint32_t output_count = (uint32_t)PyTuple_Size(output_dtypes);
-  rlt_session_t* session = module->session;
-  rlt_error_t error;
-  rlt_status_t status;
-  Py_BEGIN_ALLOW_THREADS
-  status = rlt_session_run(session, export_ordinal, input_count, views, output_count, views + input_count, &error);
-  Py_END_ALLOW_THREADS
-  if (status == RLT_OK) return arrays_of_views(module, views + input_count, output_dtypes);
-  native_raise(module->state->run_error, &error);
-  return NULL;
+// Views of all inputs, as far as that is possible.
+static int view_all(native_module_t* module, PyObject* arrays, PyObject* dtypes, native_request_t* request) {
+  const rlt_module_view_t* view = rlt_session_module(module->session);
+  const rlt_module_export_t declared = rlt_module_export(view, request->export_ordinal);
+  for (uint32_t i = 0; i < declared.inputs.count; ++i) {
+    const int usable = view_array(module, PyTuple_GetItem(arrays, i), PyTuple_GetItem(dtypes, i),
+                                  rlt_module_tensor(declared.inputs, i).dtype, &request->views[i]);
+    if (usable != 1) return usable;
+    ++request->input_count;
+  }
+  return 1;
 }
 
-// Views of all inputs, then the call. NULL with an exception, or None when an array must be prepared first.
-static PyObject* view_and_run(native_module_t* module, uint32_t export_ordinal, PyObject* arrays, PyObject* dtypes,
-                              PyObject* output_dtypes, rlt_buffer_view_t** views) {
-  const rlt_module_export_t declared = rlt_module_export(rlt_session_module(module->session), export_ordinal);
-  const uint32_t input_count = declared.inputs.count;
-  uint32_t viewed = 0;
-  int usable = 1;
-  for (; viewed < input_count; ++viewed) {
-    usable = view_array(module, PyTuple_GetItem(arrays, viewed), PyTuple_GetItem(dtypes, viewed),
-                        rlt_module_tensor(declared.inputs, viewed).dtype, &views[viewed]);
-    if (usable != 1) break;
+int native_request_begin(native_module_t* module, PyObject* const* arguments, Py_ssize_t count,
+                         native_request_t* request) {
+  if (count != 2 || !PyTuple_Check(arguments[1])) {
+    PyErr_SetString(PyExc_TypeError, "a call takes an export's ordinal and a tuple of arrays");
+    return -1;
   }
-  PyObject* result = NULL;
-  if (usable == 1) {
-    result = run(module, export_ordinal, views, input_count, output_dtypes);
-  } else if (usable == 0) {
-    Py_INCREF(Py_None);
-    result = Py_None;
+  const Py_ssize_t ordinal = PyLong_AsSsize_t(arguments[0]);
+  if (ordinal == -1 && PyErr_Occurred()) return -1;
+  if (!module->exports || ordinal < 0 || ordinal >= PyTuple_Size(module->exports)) {
+    PyErr_SetString(PyExc_IndexError, "no such export is bound");
+    return -1;
   }
-  for (uint32_t i = 0; i < viewed; ++i) rlt_buffer_view_release(views[i]);
-  return result;
+  PyObject* bound = PyTuple_GetItem(module->exports, ordinal);
+  PyObject* input_dtypes = PyTuple_GetItem(bound, 0);
+  const Py_ssize_t input_count = PyTuple_Size(input_dtypes);
+  if (PyTuple_Size(arguments[1]) != input_count) {
+    PyErr_Format(module->state->run_error, "the model takes %zd inputs, got %zd", input_count,
+                 PyTuple_Size(arguments[1]));
+    return -1;
+  }
+  request->export_ordinal = (uint32_t)ordinal;
+  request->output_dtypes = PyTuple_GetItem(bound, 1);
+  request->input_count = 0;
+  request->output_count = (uint32_t)PyTuple_Size(request->output_dtypes);
+  request->views = request->on_stack;
+  const size_t view_count = (size_t)input_count + request->output_count;
+  if (view_count > NATIVE_VIEWS_ON_STACK) request->views = PyMem_Malloc(view_count * sizeof(*request->views));
+  if (!request->views) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  const int usable = view_all(module, arguments[1], input_dtypes, request);
+  if (usable != 1) native_request_end(request);
+  return usable;
+}
+
+void native_request_end(native_request_t* request) {
+  for (uint32_t i = 0; i < request->input_count; ++i) rlt_buffer_view_release(request->views[i]);
+  if (request->views != request->on_stack) PyMem_Free(request->views);
 }
 
 PyObject* native_module_invoke(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   native_module_t* module = (native_module_t*)self;
-  if (count != 2 || !PyTuple_Check(arguments[1])) {
-    PyErr_SetString(PyExc_TypeError, "invoke(export, arrays) takes an ordinal and a tuple of arrays");
-    return NULL;
+  native_request_t request;
+  const int usable = native_request_begin(module, arguments, count, &request);
+  if (usable < 0) return NULL;
+  if (usable == 0) Py_RETURN_NONE;
+  rlt_session_t* session = module->session;
+  rlt_buffer_view_t** outputs = request.views + request.input_count;
+  rlt_error_t error;
+  rlt_status_t status;
+  Py_BEGIN_ALLOW_THREADS
+  status = rlt_session_run(session, request.export_ordinal, request.input_count, request.views, request.output_count,
+                           outputs, &error);
+  Py_END_ALLOW_THREADS
+  PyObject* result = NULL;
+  if (status == RLT_OK) {
+    result = native_arrays_of_views(module, outputs, request.output_dtypes);
+  } else {
+    native_raise(module->state->run_error, &error);
   }
-  const Py_ssize_t ordinal = PyLong_AsSsize_t(arguments[0]);
-  if (ordinal == -1 && PyErr_Occurred()) return NULL;
-  if (!module->exports || ordinal < 0 || ordinal >= PyTuple_Size(module->exports)) {
-    PyErr_SetString(PyExc_IndexError, "no such export is bound");
-    return NULL;
-  }
-  PyObject* bound = PyTuple_GetItem(module->exports, ordinal);
-  PyObject* input_dtypes = PyTuple_GetItem(bound, 0);
-  PyObject* output_dtypes = PyTuple_GetItem(bound, 1);
-  PyObject* arrays = arguments[1];
-  const Py_ssize_t input_count = PyTuple_Size(input_dtypes);
-  if (PyTuple_Size(arrays) != input_count) {
-    PyErr_Format(module->state->run_error, "the model takes %zd inputs, got %zd", input_count, PyTuple_Size(arrays));
-    return NULL;
-  }
-  const size_t view_count = (size_t)input_count + (size_t)PyTuple_Size(output_dtypes);
-  rlt_buffer_view_t* on_stack[VIEWS_ON_STACK];
-  rlt_buffer_view_t** views = on_stack;
-  if (view_count > VIEWS_ON_STACK) views = PyMem_Malloc(view_count * sizeof(*views));
-  if (!views) return PyErr_NoMemory();
-  PyObject* result = view_and_run(module, (uint32_t)ordinal, arrays, input_dtypes, output_dtypes, views);
-  if (views != on_stack) PyMem_Free(views);
+  native_request_end(&request);
   return result;
 }
 

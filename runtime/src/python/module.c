@@ -33,12 +33,14 @@ static PyObject* create_module(native_state_t* state, rlt_session_t* session, rl
   module->session = session;
   module->array_type = NULL;
   module->exports = NULL;
+  module->dropped = NULL;
   return (PyObject*)module;
 }
 
 static void module_dealloc(PyObject* self) {
   native_module_t* module = (native_module_t*)self;
   PyTypeObject* type = Py_TYPE(self);
+  native_module_end_dropped(module, true);
   rlt_session_release(module->session);
   native_device_give_back(module->state, module->device);
   native_profile_free(module->profile);
@@ -90,7 +92,9 @@ static PyObject* load(native_state_t* state, const file_source_t* source, const 
   rlt_dispatch_observer_t observer;
   native_profile_t* profile = request->profiled ? native_profile_create(&observer) : NULL;
   const rlt_session_options_t options = {.thread_count = request->threads,
-                                         .device = device,
+                                         .devices = &device,
+                                         .device_count = device != NULL,
+                                         .drivers = rlt_drivers_built_in(),
                                          .check_constants = request->verified,
                                          .observer = profile ? &observer : NULL,
                                          .interrupt = native_interrupt(state)};
@@ -165,6 +169,38 @@ static PyObject* load_bytes(PyObject* native, PyObject* arguments) {
   return load((native_state_t*)PyModule_GetState(native), &source, &request);
 }
 
+// Chooses for each of a file's devices the library that this machine would run on a CPU.
+static rlt_status_t choose(const rlt_module_view_t* view, native_choice_t* choices, rlt_error_t* error) {
+  rlt_device_t* device = NULL;
+  const rlt_device_options_t options = {.thread_count = 1};
+  RLT_RETURN_IF_ERROR(rlt_cpu_device_create(&options, rlt_allocator_system(), error, &device));
+  for (uint32_t i = 0; i < view->devices.count; ++i) {
+    const rlt_module_vector_t libraries = rlt_module_device(view, i).libraries;
+    choices[i].library = UINT32_MAX;
+    for (uint32_t k = 0; k < libraries.count && choices[i].library == UINT32_MAX; ++k) {
+      const uint32_t ordinal = rlt_module_uint(libraries, k);
+      if (rlt_session_can_load(view, ordinal, device, NULL)) choices[i].library = ordinal;
+    }
+  }
+  rlt_device_release(device);
+  return RLT_OK;
+}
+
+// What Module.facts() gives. NULL with an exception set.
+static PyObject* inspect_view(native_state_t* state, const rlt_module_view_t* view) {
+  native_choice_t* choices = PyMem_Calloc(view->devices.count, sizeof(native_choice_t));
+  if (!choices) return PyErr_NoMemory();
+  rlt_error_t error = {0};
+  PyObject* facts = NULL;
+  if (choose(view, choices, &error) == RLT_OK) {
+    facts = native_view_facts(view, choices);
+  } else {
+    native_raise(state->load_error, &error);
+  }
+  PyMem_Free(choices);
+  return facts;
+}
+
 // Checks a file without loading it, so that it may be for another processor.
 static PyObject* inspect(PyObject* native, PyObject* arguments) {
   native_state_t* state = (native_state_t*)PyModule_GetState(native);
@@ -180,22 +216,16 @@ static PyObject* inspect(PyObject* native, PyObject* arguments) {
   rlt_error_t error = {0};
   rlt_module_view_t view;
   rlt_status_t status;
-  uint32_t selected = UINT32_MAX;
   Py_BEGIN_ALLOW_THREADS
   status = rlt_module_open(in_place ? buffer.buf : copy, (size_t)buffer.len, &error, &view);
   if (status == RLT_OK && verified) status = rlt_module_check_constants(&view, &error);
   for (uint32_t i = 0; status == RLT_OK && verified && i < view.libraries.count; ++i) {
     status = rlt_module_check_library(&view, i, &error);
   }
-  if (status == RLT_OK) {
-    const rlt_cpu_features_t cpu = rlt_cpu_features_detect();
-    rlt_error_t ignored = {0};
-    if (rlt_library_select(&view, &cpu, &ignored, &selected) != RLT_OK) selected = UINT32_MAX;
-  }
   Py_END_ALLOW_THREADS
   PyObject* facts = NULL;
   if (status == RLT_OK) {
-    facts = native_view_facts(&view, selected);
+    facts = inspect_view(state, &view);
   } else {
     native_raise(state->load_error, &error);
   }
@@ -211,6 +241,8 @@ static PyMethodDef module_methods[] = {
     {"invoke", (PyCFunction)(void (*)(void))native_module_invoke, METH_FASTCALL,
      "invoke(export, arrays): the results as a tuple of arrays, or None when an array is not of the bound type and "
      "dtype, contiguous and aligned."},
+    {"submit", (PyCFunction)(void (*)(void))native_module_submit, METH_FASTCALL,
+     "submit(export, arrays): as invoke, but a Pending, at once."},
     {"take_profile", native_module_take_profile, METH_NOARGS,
      "(entry, begun, ended) of each dispatch since the profile was last taken, in nanoseconds."},
     {NULL, NULL, 0, NULL},
@@ -244,6 +276,7 @@ static int native_exec(PyObject* native) {
   native_state_t* state = (native_state_t*)PyModule_GetState(native);
   state->module_type = (PyTypeObject*)PyType_FromModuleAndSpec(native, &module_spec, NULL);
   state->result_type = (PyTypeObject*)PyType_FromModuleAndSpec(native, &native_result_spec, NULL);
+  state->pending_type = (PyTypeObject*)PyType_FromModuleAndSpec(native, &native_pending_spec, NULL);
   state->dtype_name = PyUnicode_InternFromString("dtype");
   PyObject* errors = PyImport_ImportModule("rillet.errors");
   if (errors) {
@@ -251,8 +284,8 @@ static int native_exec(PyObject* native) {
     state->run_error = PyObject_GetAttrString(errors, "RunError");
     Py_DECREF(errors);
   }
-  const bool complete =
-      state->module_type && state->result_type && state->dtype_name && state->load_error && state->run_error;
+  const bool complete = state->module_type && state->result_type && state->pending_type && state->dtype_name &&
+                        state->load_error && state->run_error;
   if (!complete || !native_interrupt_initialize(state)) return -1;
   return PyModule_AddObjectRef(native, "Module", (PyObject*)state->module_type);
 }
@@ -261,6 +294,7 @@ static int native_traverse(PyObject* native, visitproc visit, void* arg) {
   native_state_t* state = (native_state_t*)PyModule_GetState(native);
   Py_VISIT(state->module_type);
   Py_VISIT(state->result_type);
+  Py_VISIT(state->pending_type);
   Py_VISIT(state->load_error);
   Py_VISIT(state->run_error);
   return 0;
@@ -270,6 +304,7 @@ static int native_clear(PyObject* native) {
   native_state_t* state = (native_state_t*)PyModule_GetState(native);
   Py_CLEAR(state->module_type);
   Py_CLEAR(state->result_type);
+  Py_CLEAR(state->pending_type);
   Py_CLEAR(state->load_error);
   Py_CLEAR(state->run_error);
   Py_CLEAR(state->dtype_name);

@@ -25,6 +25,7 @@ typedef struct native_state_t {
   native_shared_device_t shared[NATIVE_DEVICE_OWN];
   PyTypeObject* module_type;
   PyTypeObject* result_type;
+  PyTypeObject* pending_type;
   PyObject* load_error;
   PyObject* run_error;
   PyObject* dtype_name;  // the string "dtype"
@@ -33,6 +34,11 @@ typedef struct native_state_t {
 } native_state_t;
 
 typedef struct native_profile_t native_profile_t;
+
+// Calls with up to this many inputs and outputs need no allocation.
+enum { NATIVE_VIEWS_ON_STACK = 16 };
+
+typedef struct native_dropped_t native_dropped_t;
 
 // A loaded module file.
 typedef struct native_module_t {
@@ -43,6 +49,7 @@ typedef struct native_module_t {
   rlt_device_t* device;       // to give back; NULL when it is the session's own
   PyObject* array_type;   // numpy.ndarray, once bound
   PyObject* exports;      // for each export (input dtypes, output dtypes), once bound
+  native_dropped_t* dropped;  // calls that nobody will ask for, which may not be done yet
 } native_module_t;
 
 // Raises `type` with the message of `error`, and the kernel's ordinal as `entry` when one failed. Leaves the exception
@@ -69,14 +76,46 @@ extern PyType_Spec native_result_spec;
 // Module.facts() -> dict: exports, libraries, statistics and sizes.
 PyObject* native_module_facts(PyObject* self, PyObject* unused);
 
-// The same of any checked file; `library` is the one that is selected.
-PyObject* native_view_facts(const rlt_module_view_t* module, uint32_t library);
+// What one of a file's devices runs on, and the ordinal of the library that it runs; NULL and UINT32_MAX: none.
+typedef struct native_choice_t {
+  const char* device;
+  uint32_t library;
+} native_choice_t;
+
+// The same of any checked file, with a choice for each of its devices.
+PyObject* native_view_facts(const rlt_module_view_t* module, const native_choice_t* choices);
 
 // Module.bind(array_type, exports): what invoke makes results of.
 PyObject* native_module_bind(PyObject* self, PyObject* arguments);
 
 // Module.invoke(export, arrays) -> tuple of arrays, or None when an array cannot be used as it is.
 PyObject* native_module_invoke(PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+
+// Module.submit(export, arrays) -> Pending, or None when an array cannot be used as it is.
+PyObject* native_module_submit(PyObject* self, PyObject* const* arguments, Py_ssize_t count);
+
+extern PyType_Spec native_pending_spec;
+
+// Gives up the calls whose Pending was dropped before they were done; those that are not done only where it is to `wait`.
+void native_module_end_dropped(native_module_t* module, bool wait);
+
+// What a call needs: the export, and views of the inputs with room for the outputs behind them.
+typedef struct native_request_t {
+  uint32_t export_ordinal;
+  uint32_t input_count, output_count;
+  PyObject* output_dtypes;
+  rlt_buffer_view_t** views;
+  rlt_buffer_view_t* on_stack[NATIVE_VIEWS_ON_STACK];
+} native_request_t;
+
+// Views the inputs of a call with the arguments (export, arrays). 1: done; give it up with native_request_end. 0: an array
+// must be prepared first. -1: an exception is set.
+int native_request_begin(native_module_t* module, PyObject* const* arguments, Py_ssize_t count,
+                         native_request_t* request);
+void native_request_end(native_request_t* request);
+
+// The arrays of a call's outputs, whose references it takes over.
+PyObject* native_arrays_of_views(native_module_t* module, rlt_buffer_view_t** views, PyObject* dtypes);
 
 // A profile and the observer that fills it; NULL when there is no memory. Must outlive the session that observes.
 native_profile_t* native_profile_create(rlt_dispatch_observer_t* out_observer);

@@ -24,12 +24,12 @@ static uint64_t begin(void* self) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void end(void* self, const rlt_kernel_entry_t* entry, uint64_t begun) {
+static void end(void* self, const char* kernel, uint64_t begun) {
   native_profile_t* profile = (native_profile_t*)self;
   const uint64_t ended = begin(self);
   const uint_fast32_t index = atomic_fetch_add(&profile->count, 1);
   if (index >= EVENT_CAPACITY) return;
-  profile->events[index] = (event_t){.entry = entry->name, .begun = begun, .ended = ended};
+  profile->events[index] = (event_t){.entry = kernel, .begun = begun, .ended = ended};
 }
 
 native_profile_t* native_profile_create(rlt_dispatch_observer_t* out_observer) {

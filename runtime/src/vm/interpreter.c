@@ -35,11 +35,11 @@ static inline void leave(frame_t* frame) {
 }
 
 // Calls an import with the operands of the call instruction at `at`, gathered in the frame's scratch space.
-static rlt_status_t call_native(const import_t* import, const frame_t* frame, const uint16_t* list, rlt_error_t* error,
-                                const uint16_t** next) {
+static rlt_status_t call_native(const import_t* import, const frame_t* frame, const uint16_t* list, void* context,
+                                rlt_error_t* error, const uint16_t** next) {
   int64_t* ints = frame->ints + frame->function->int_registers;
   rlt_object_t** refs = frame->refs + frame->function->ref_registers;
-  rlt_vm_call_t call = {.int_arguments = ints, .ref_arguments = refs};
+  rlt_vm_call_t call = {.int_arguments = ints, .ref_arguments = refs, .context = context};
   call.int_argument_count = *list++;
   for (uint32_t i = 0; i < call.int_argument_count; ++i) *ints++ = frame->ints[*list++];
   call.ref_argument_count = *list++;
@@ -263,7 +263,7 @@ rlt_status_t rlt_vm_interpret(rlt_vm_module_t* module, stack_t* stack, const fun
         uint16_t target = at[1];
         if (target & RLT_VM_CALL_IMPORT) {
           const import_t* import = &module->imports[target & (RLT_VM_CALL_IMPORT - 1)];
-          status = call_native(import, frame, at + 2, error, &at);
+          status = call_native(import, frame, at + 2, call->context, error, &at);
           if (RLT_UNLIKELY(status != RLT_OK)) goto failed;
           break;
         }

@@ -99,7 +99,8 @@ static rlt_status_t allocate_tables(rlt_vm_module_t* module, const rlt_vm_progra
 }
 
 static rlt_status_t load(rlt_vm_module_t* module, const rlt_vm_program_t* program,
-                         const rlt_vm_native_module_t* natives, size_t native_count, rlt_error_t* error) {
+                         const rlt_vm_native_module_t* natives, size_t native_count, void* context,
+                         rlt_error_t* error) {
   if (program->int_globals > MAX_GLOBALS || program->ref_globals > MAX_GLOBALS) {
     return rlt_error_set(error, RLT_DATA_LOSS, "bytecode: more than %d globals", (int)MAX_GLOBALS);
   }
@@ -127,7 +128,7 @@ static rlt_status_t load(rlt_vm_module_t* module, const rlt_vm_program_t* progra
   for (uint32_t i = 0; i < program->function_count; ++i) RLT_RETURN_IF_ERROR(rlt_vm_verify_function(module, i, error));
   rlt_vm_compute_stack_sizes(module);
   if (!module->has_initializer) return RLT_OK;
-  rlt_vm_call_t call = {0};
+  rlt_vm_call_t call = {.context = context};
   return rlt_vm_invoke(module, 0, &call, error);
 }
 
@@ -141,7 +142,7 @@ rlt_status_t rlt_vm_module_create(const rlt_vm_program_t* program, const rlt_vm_
   module->allocator = allocator;
   module->step_limit = options && options->step_limit ? options->step_limit : UINT64_MAX;
   if (options) module->interrupt = options->interrupt;
-  rlt_status_t status = load(module, program, natives, native_count, error);
+  rlt_status_t status = load(module, program, natives, native_count, options ? options->context : NULL, error);
   if (status != RLT_OK) {
     rlt_vm_module_destroy(module);
     return status;

@@ -21,7 +21,7 @@ static void* call_repeatedly(void* argument) {
   for (int i = 0; i < 4; ++i) table[i] = wrap(memory + i * N, N * sizeof(float), RLT_ACCESS_ALL);
   for (int repeat = 0; repeat < REPEATS; ++repeat) {
     for (int i = 0; i < N; ++i) memory[i] = base, memory[N + i] = (float)repeat;
-    CHECK_OK(rlt_device_execute(device, shared_commands, 4, table, &error));
+    CHECK_OK(rlt_device_execute(shared_commands, 4, table, &error));
     for (int i = 0; i < N; ++i) CHECK(memory[3 * N + i] == base + 2 * (float)repeat);
     // Now and then long enough for the workers to fall asleep.
     if (repeat % 100 == 0) nanosleep(&(struct timespec){0, 300000}, NULL);
@@ -33,8 +33,8 @@ static void* call_repeatedly(void* argument) {
 
 static void test_concurrent_callers(void) {
   rlt_error_t error;
-  CHECK_OK(rlt_cpu_task_device_create(3, rlt_allocator_system(), &error, &device));
-  shared_commands = make_commands(4);
+  device = make_task_device(3);
+  shared_commands = make_commands(device, 4);
   record_add(shared_commands, 0, 1, 2, 0, N / 2);
   record_add(shared_commands, 0, 1, 2, N / 2 * sizeof(float), N / 2);
   CHECK_OK(rlt_command_buffer_barrier(shared_commands, &error));
@@ -75,8 +75,8 @@ static bool other_threads_run(int64_t nanoseconds, int warm, int repeats) {
   rlt_command_buffer_t* commands = NULL;
   pthread_t threads[NOTES];
   const int64_t constants[2] = {NOTES, nanoseconds};
-  CHECK_OK(rlt_library_create(query_notes, NULL, NULL, 0, rlt_allocator_system(), &error, &library));
-  CHECK_OK(rlt_command_buffer_create(1, library, rlt_allocator_system(), &error, &commands));
+  CHECK_OK(rlt_cpu_library_create(query_notes, NULL, NULL, 0, rlt_allocator_system(), &error, &library));
+  CHECK_OK(rlt_command_buffer_create(device, 1, library, rlt_allocator_system(), &error, &commands));
   CHECK_OK(rlt_command_buffer_constants(commands, 2, constants, &error));
   CHECK_OK(bind(commands, 0, 0, RLT_ACCESS_WRITE, 0, sizeof(threads), &error));
   CHECK_OK(rlt_command_buffer_dispatch(commands, 0, &error));
@@ -84,7 +84,7 @@ static bool other_threads_run(int64_t nanoseconds, int warm, int repeats) {
   rlt_buffer_t* table[1] = {wrap(threads, sizeof(threads), RLT_ACCESS_WRITE)};
   bool seen = false;
   for (int i = 0; i < warm + repeats && !seen; ++i) {
-    CHECK_OK(rlt_device_execute(device, commands, 1, table, &error));
+    CHECK_OK(rlt_device_execute(commands, 1, table, &error));
     for (int k = 0; k < NOTES && i >= warm; ++k) seen = seen || !pthread_equal(threads[k], pthread_self());
   }
   rlt_buffer_release(table[0]);
@@ -94,8 +94,7 @@ static bool other_threads_run(int64_t nanoseconds, int warm, int repeats) {
 }
 
 static void test_only_long_runs_are_shared(void) {
-  rlt_error_t error;
-  CHECK_OK(rlt_cpu_task_device_create(2, rlt_allocator_system(), &error, &device));
+  device = make_task_device(2);
   CHECK(other_threads_run(1000000, 0, 100));
   CHECK(!other_threads_run(0, 1000, 1000));
   rlt_device_release(device);
@@ -135,16 +134,16 @@ static void test_what_takes_longer_shared_stays_on_the_caller(void) {
   rlt_command_buffer_t* commands = NULL;
   char memory[8];
   caller = pthread_self();
-  CHECK_OK(rlt_cpu_task_device_create(2, rlt_allocator_system(), &error, &device));
-  CHECK_OK(rlt_library_create(query_slow, NULL, NULL, 0, rlt_allocator_system(), &error, &library));
-  CHECK_OK(rlt_command_buffer_create(1, library, rlt_allocator_system(), &error, &commands));
+  device = make_task_device(2);
+  CHECK_OK(rlt_cpu_library_create(query_slow, NULL, NULL, 0, rlt_allocator_system(), &error, &library));
+  CHECK_OK(rlt_command_buffer_create(device, 1, library, rlt_allocator_system(), &error, &commands));
   CHECK_OK(bind(commands, 0, 0, RLT_ACCESS_WRITE, 0, sizeof(memory), &error));
   CHECK_OK(rlt_command_buffer_dispatch(commands, 0, &error));
   CHECK_OK(rlt_command_buffer_end(commands, &error));
   rlt_buffer_t* table[1] = {wrap(memory, sizeof(memory), RLT_ACCESS_WRITE)};
   for (int i = 0; i < 600; ++i) {
     if (i == 100) atomic_store(&elsewhere, 0);
-    CHECK_OK(rlt_device_execute(device, commands, 1, table, &error));
+    CHECK_OK(rlt_device_execute(commands, 1, table, &error));
   }
   CHECK(atomic_load(&elsewhere) < 500 * 4 / 10);
   rlt_buffer_release(table[0]);

@@ -1,6 +1,6 @@
 // The ELF loader on damaged files: it must refuse them or load them, never read or write outside of them. What a mutated
 // library would do when called is not its business, so nothing is called here: the loader is compiled into this test with
-// a rlt_library_create that only looks at the entry point.
+// a rlt_cpu_library_create that only looks at the entry point.
 #define _DEFAULT_SOURCE  // before the first system header
 #include "drivers/cpu/loaders/elf.c"
 #include "harness.h"
@@ -10,7 +10,7 @@ enum { MUTATIONS = 10000, HEADERS = 64 + 10 * 56 };
 static rlt_error_t error;
 static int loaded;
 
-rlt_status_t rlt_library_create(rlt_kernel_query_fn_t query, void (*unload)(void* handle, size_t handle_size),
+rlt_status_t rlt_cpu_library_create(rlt_kernel_query_fn_t query, void (*unload)(void* handle, size_t handle_size),
                                 void* handle, size_t handle_size, rlt_allocator_t allocator, rlt_error_t* out_error,
                                 rlt_library_t** out_library) {
   (void)allocator;
@@ -29,7 +29,9 @@ static rlt_status_t load_exactly(const uint8_t* data, size_t size) {
   memcpy(copy, data, size);
   memset(&error, 0, sizeof(error));
   rlt_library_t* library = NULL;
-  const rlt_status_t status = rlt_embedded_elf_load(copy, size, rlt_allocator_system(), &error, &library);
+  const rlt_module_library_t source = {.image = {copy, size}};
+  const rlt_static_libraries_t none = {0};
+  const rlt_status_t status = rlt_elf_load(&source, none, rlt_allocator_system(), &error, &library);
   CHECK((status == RLT_OK) == (error.message[0] == '\0'));
   free(copy);
   return status;

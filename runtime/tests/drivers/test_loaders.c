@@ -1,7 +1,10 @@
+#include "drivers/cpu/loaders/loaders.h"
 #include "harness.h"
-#include "rillet/hal/library.h"
+#include "rillet/cpu/features.h"
+#include "rillet/hal/driver.h"
 
 static rlt_error_t error;
+static const rlt_static_libraries_t none;
 
 static uint8_t* read_kernels(size_t* size) {
   FILE* file = fopen(KERNELS, "rb");
@@ -14,9 +17,16 @@ static uint8_t* read_kernels(size_t* size) {
 
 // Calls the entry "negate" of a loaded library.
 static void check_callable(const rlt_library_t* library) {
-  CHECK_INT(library->table->entry_count, 4);
-  CHECK_INT(library->local_memory_size, 4096);
-  const rlt_kernel_entry_t* entry = &library->table->entries[3];
+  CHECK_INT(library->entry_count, 4);
+  const rlt_kernel_facts_t facts = library->vtable->facts(library, 2);
+  CHECK(strcmp(facts.name, "grid") == 0);
+  CHECK_INT(facts.binding_count, 1);
+  CHECK_INT(facts.constant_count, 0);
+  CHECK_INT(facts.local_memory_size, 4096);
+  uint32_t grid[3];
+  library->vtable->grid(library, 2, NULL, grid);
+  CHECK(grid[0] == 3 && grid[1] == 5 && grid[2] == 7);
+  const rlt_kernel_entry_t* entry = rlt_cpu_kernel(library, 3);
   CHECK(strcmp(entry->name, "negate") == 0);
   int8_t values[3] = {1, -2, 3};
   void* bindings[1] = {values};
@@ -29,8 +39,9 @@ static void check_callable(const rlt_library_t* library) {
 static void test_embedded_elf(void) {
   size_t size = 0;
   uint8_t* data = read_kernels(&size);
+  rlt_module_library_t source = {.image = {data, size}};
   rlt_library_t* library = NULL;
-  CHECK_OK(rlt_embedded_elf_load(data, size, rlt_allocator_system(), &error, &library));
+  CHECK_OK(rlt_elf_load(&source, none, rlt_allocator_system(), &error, &library));
   free(data);
   check_callable(library);
   rlt_library_release(library);
@@ -39,16 +50,17 @@ static void test_embedded_elf(void) {
 static void test_system_library(void) {
   size_t size = 0;
   uint8_t* data = read_kernels(&size);
+  rlt_module_library_t source = {.image = {data, size}};
   rlt_library_t *first = NULL, *second = NULL;
-  CHECK_OK(rlt_system_library_load(data, size, rlt_allocator_system(), &error, &first));
-  CHECK_OK(rlt_system_library_load(data, size, rlt_allocator_system(), &error, &second));
+  CHECK_OK(rlt_system_load(&source, none, rlt_allocator_system(), &error, &first));
+  CHECK_OK(rlt_system_load(&source, none, rlt_allocator_system(), &error, &second));
   check_callable(first);
   check_callable(second);
-  CHECK(first->table != second->table);
+  CHECK(rlt_cpu_kernel(first, 0) != rlt_cpu_kernel(second, 0));
   rlt_library_release(first);
   rlt_library_release(second);
-  CHECK_FAILS(rlt_system_library_load(data, 100, rlt_allocator_system(), &error, &first), RLT_INCOMPATIBLE,
-              "cannot load");
+  source.image.length = 100;
+  CHECK_FAILS(rlt_system_load(&source, none, rlt_allocator_system(), &error, &first), RLT_INCOMPATIBLE, "cannot load");
   free(data);
 }
 
@@ -66,18 +78,41 @@ static const rlt_kernel_table_t* query_empty(uint32_t abi_version) {
 static void test_static_libraries(void) {
   static const rlt_static_library_t table[] = {{"none", query_none}, {"empty", query_empty}};
   const rlt_static_libraries_t libraries = {table, 2};
+  const rlt_allocator_t system = rlt_allocator_system();
   rlt_library_t* library = NULL;
-  CHECK_OK(rlt_static_library_load(libraries, "empty", rlt_allocator_system(), &error, &library));
+  CHECK_OK(rlt_static_load(&(rlt_module_library_t){.target = "empty"}, libraries, system, &error, &library));
   rlt_library_release(library);
-  CHECK_FAILS(rlt_static_library_load(libraries, "other", rlt_allocator_system(), &error, &library), RLT_NOT_FOUND,
+  CHECK_FAILS(rlt_static_load(&(rlt_module_library_t){.target = "other"}, libraries, system, &error, &library), RLT_NOT_FOUND,
               "no kernel library named 'other'");
-  CHECK_FAILS(rlt_static_library_load(libraries, "none", rlt_allocator_system(), &error, &library),
+  CHECK_FAILS(rlt_static_load(&(rlt_module_library_t){.target = "none"}, libraries, system, &error, &library),
               RLT_INCOMPATIBLE, "another version of the runtime");
+}
+
+// A vector of one string: the distance to its length, the length, the string.
+static const _Alignas(4) uint8_t features[] = "\4\0\0\0\16\0\0\0flux-capacitor";
+
+static void test_a_device_says_what_it_can_load(void) {
+  rlt_device_t* device = NULL;
+  CHECK_OK(rlt_cpu_device_create(&(rlt_device_options_t){0}, rlt_allocator_system(), &error, &device));
+  rlt_module_library_t source = {.target = "t", .arch = rlt_cpu_architecture(), .format = 9};
+  CHECK(device->vtable->can_load(device, &source, NULL));
+  source.features = (rlt_module_vector_t){features, 1};
+  rlt_error_set(&error, RLT_INCOMPATIBLE, "end");
+  CHECK(!device->vtable->can_load(device, &source, &error));
+  source.arch = "z80";
+  CHECK(!device->vtable->can_load(device, &source, &error));
+  CHECK(strstr(error.message, "compiled for t (z80); this CPU is ") == error.message);
+  CHECK(strstr(error.message, "; compiled for t; this CPU lacks flux-capacitor; end"));
+  rlt_library_t* library = NULL;
+  CHECK_FAILS(device->vtable->load(device, &source, rlt_allocator_system(), &error, &library), RLT_UNIMPLEMENTED,
+              "no loader for library format 9");
+  rlt_device_release(device);
 }
 
 int main(void) {
   RUN_TEST(test_embedded_elf);
   RUN_TEST(test_system_library);
   RUN_TEST(test_static_libraries);
+  RUN_TEST(test_a_device_says_what_it_can_load);
   return 0;
 }

@@ -1,5 +1,5 @@
 #include "harness.h"
-#include "rillet/hal/buffer.h"
+#include "rillet/hal.h"
 
 static int released;
 
@@ -60,8 +60,12 @@ static void test_mapping_respects_access(void) {
   CHECK_FAILS(rlt_buffer_map(buffer, 4, 5, RLT_ACCESS_READ, &error, &data), RLT_OUT_OF_RANGE, "do not fit");
   CHECK_FAILS(rlt_buffer_map(buffer, 0, 1, RLT_ACCESS_WRITE, &error, &data), RLT_FAILED_PRECONDITION, "read-only");
   rlt_buffer_release(buffer);
-  CHECK_OK(rlt_buffer_wrap(read_only, NULL, 8, NULL, NULL, rlt_allocator_system(), &error, &buffer));
+  CHECK_OK(rlt_buffer_wrap(read_only, memory, 8, NULL, NULL, rlt_allocator_system(), &error, &buffer));
+  rlt_device_t* device = NULL;
+  CHECK_OK(rlt_cpu_device_create(&(rlt_device_options_t){0}, rlt_allocator_system(), &error, &device));
+  buffer->device = device;
   CHECK_FAILS(rlt_buffer_map(buffer, 0, 1, RLT_ACCESS_READ, &error, &data), RLT_FAILED_PRECONDITION, "cannot see");
+  rlt_device_release(device);
   rlt_buffer_release(buffer);
 }
 

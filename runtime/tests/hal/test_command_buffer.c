@@ -1,9 +1,10 @@
 #include "recording.h"
 
 static rlt_error_t error;
+static rlt_device_t* device;
 
 static void test_recording_is_checked(void) {
-  rlt_command_buffer_t* commands = make_commands(2);
+  rlt_command_buffer_t* commands = make_commands(device, 2);
   const int64_t n = 4;
   CHECK_FAILS(bind(commands, 1, 0, RLT_ACCESS_READ, 0, 16, &error), RLT_INVALID_ARGUMENT, "binding 0 is next");
   CHECK_FAILS(bind(commands, 0, 2, RLT_ACCESS_READ, 0, 16, &error), RLT_OUT_OF_RANGE, "slot 2 is not below 2");
@@ -20,7 +21,7 @@ static void test_recording_is_checked(void) {
 }
 
 static void test_transfers_are_checked(void) {
-  rlt_command_buffer_t* commands = make_commands(2);
+  rlt_command_buffer_t* commands = make_commands(device, 2);
   CHECK_FAILS(rlt_command_buffer_fill(commands, 0, 0, 8, 0, 3, &error), RLT_INVALID_ARGUMENT, "pattern of 3 bytes");
   CHECK_FAILS(rlt_command_buffer_fill(commands, 0, 0, 6, 0, 4, &error), RLT_INVALID_ARGUMENT, "cannot be filled");
   CHECK_FAILS(rlt_command_buffer_fill(commands, 5, 0, 8, 0, 4, &error), RLT_OUT_OF_RANGE, "slot 5");
@@ -30,7 +31,7 @@ static void test_transfers_are_checked(void) {
 }
 
 static void test_it_is_frozen_at_its_end(void) {
-  rlt_command_buffer_t* commands = make_commands(1);
+  rlt_command_buffer_t* commands = make_commands(device, 1);
   const int64_t n = 1;
   CHECK_FAILS(rlt_command_buffer_check_table(commands, 0, NULL, &error), RLT_FAILED_PRECONDITION, "before its end");
   CHECK_OK(rlt_command_buffer_end(commands, &error));
@@ -43,7 +44,7 @@ static void test_it_is_frozen_at_its_end(void) {
 
 static void test_the_table_is_checked(void) {
   static float memory[8];
-  rlt_command_buffer_t* commands = make_commands(4);  // slot 3 is not used
+  rlt_command_buffer_t* commands = make_commands(device, 4);  // slot 3 is not used
   record_add(commands, 0, 1, 2, 16, 4);
   CHECK_OK(rlt_command_buffer_end(commands, &error));
   rlt_buffer_t* good = wrap(memory, 32, RLT_ACCESS_ALL);
@@ -76,9 +77,11 @@ static void test_the_table_is_checked(void) {
 }
 
 int main(void) {
+  device = make_sync_device();
   RUN_TEST(test_recording_is_checked);
   RUN_TEST(test_transfers_are_checked);
   RUN_TEST(test_it_is_frozen_at_its_end);
   RUN_TEST(test_the_table_is_checked);
+  rlt_device_release(device);
   return 0;
 }

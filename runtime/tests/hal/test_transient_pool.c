@@ -1,4 +1,4 @@
-#include "harness.h"
+#include "recording.h"
 
 static rlt_error_t error;
 
@@ -11,8 +11,7 @@ static rlt_buffer_t* acquire(rlt_device_t* device, uint64_t length) {
 }
 
 static void test_memory_is_used_again(void) {
-  rlt_device_t* device = NULL;
-  CHECK_OK(rlt_cpu_sync_device_create(NULL, rlt_allocator_system(), &error, &device));
+  rlt_device_t* device = make_sync_device();
   rlt_buffer_t* first = acquire(device, 1000);
   const uint8_t* data = first->data;
   rlt_buffer_release(first);

@@ -75,6 +75,11 @@ static inline uint64_t view_visit(const rlt_module_view_t* view) {
     rlt_module_bytes_t bytes = rlt_module_constant(view, i);
     for (uint64_t k = 0; k < bytes.length; ++k) sum += bytes.data[k];
   }
+  for (uint32_t i = 0; i < view->devices.count; ++i) {
+    const rlt_module_device_t device = rlt_module_device(view, i);
+    sum += strlen(device.name) + strlen(device.driver) + device.first_fact;
+    for (uint32_t k = 0; k < device.libraries.count; ++k) sum += rlt_module_uint(device.libraries, k);
+  }
   for (uint32_t i = 0; i < view->libraries.count; ++i) {
     rlt_module_library_t library = rlt_module_library(view, i);
     sum += strlen(library.target) + strlen(library.arch) + library.format;

@@ -89,7 +89,7 @@ static void invoke(rlt_vm_module_t* module, const rlt_module_view_t* view, uint3
   rlt_vm_function_t description = rlt_module_function(view, function);
   int64_t ints[MAX_ARGUMENTS], int_results[MAX_ARGUMENTS];
   rlt_object_t *refs[MAX_ARGUMENTS], *ref_results[MAX_ARGUMENTS];
-  rlt_vm_call_t call = {ints, refs, int_results, ref_results, 0, 0, 0, 0};
+  rlt_vm_call_t call = {ints, refs, int_results, ref_results, 0, 0, 0, 0, NULL};
   if (strlen(description.arguments) > MAX_ARGUMENTS || strlen(description.results) > MAX_ARGUMENTS) return;
   for (const char* kind = description.arguments; *kind; ++kind) {
     if (*kind == 'i') ints[call.int_argument_count++] = (int64_t)below(8);

@@ -69,6 +69,12 @@ static void test_everything_is_read(void) {
   CHECK(memcmp(library.image.data, "\x7f" "ELF first", 10) == 0);
   CHECK_INT(library.format, RLT_LIBRARY_EMBEDDED_ELF);
   CHECK_INT(rlt_module_library(&view, 1).features.count, 0);
+  CHECK_INT(view.devices.count, 2);
+  const rlt_module_device_t device = rlt_module_device(&view, 1);
+  CHECK(strcmp(device.name, "other") == 0 && strcmp(device.driver, "cpu-task") == 0);
+  CHECK_INT(device.libraries.count, 1);
+  CHECK_INT(rlt_module_uint(device.libraries, 0), 1);
+  CHECK_INT(device.first_fact, 2);
 
   CHECK(strcmp(rlt_module_stat(&view, 0).key, "arena_bytes") == 0);
   CHECK_INT(rlt_module_stat(&view, 0).value, 4096);
@@ -85,7 +91,7 @@ static void test_runs(void) {
   CHECK_OK(rlt_vm_module_lookup(module, "main", &error, &function));
   int64_t argument = 30, result;
   rlt_object_t *box = box_create(200), *result_box;
-  rlt_vm_call_t call = {&argument, &box, &result, &result_box, 1, 1, 1, 1};
+  rlt_vm_call_t call = {&argument, &box, &result, &result_box, 1, 1, 1, 1, NULL};
   CHECK_OK(rlt_vm_invoke(module, function, &call, &error));
   CHECK_INT(result, 235);
   CHECK_INT(box_value(result_box), 235);
@@ -125,7 +131,7 @@ static void test_header(void) {
   check_bytes("X", 1, RLT_DATA_LOSS, "not a Rillet module");
   check_bytes("RLM1", 4, RLT_DATA_LOSS, "the file is truncated: 4 bytes");
   check_bytes("RL", 2, RLT_DATA_LOSS, "the file is truncated");
-  check_patched(4, 2, 4, RLT_INCOMPATIBLE, "the file has format version 2, this runtime reads 1");
+  check_patched(4, 1, 4, RLT_INCOMPATIBLE, "the file has format version 1, this runtime reads 2");
   check_patched(8, UINT32_MAX, 4, RLT_DATA_LOSS, "the file is truncated: its metadata is 4294967295 bytes");
   check_patched(8, 0, 4, RLT_DATA_LOSS, "identifier");
   check_patched(12, 0, 4, RLT_DATA_LOSS, "the checksum of its metadata does not match");
@@ -229,6 +235,9 @@ static void test_contents(void) {
   check_patched(position(rlt_module_library(&view, 1).entries.elements) - 4, 1, 4, RLT_DATA_LOSS,
                 "libraries with different entries (x86-64-v2)");
   check_patched(element(rlt_module_library(&view, 1).entries, 1) + 4, 'S', 1, RLT_DATA_LOSS, "different entries");
+  check_patched(position(rlt_module_device(&view, 1).libraries.elements), 2, 4, RLT_DATA_LOSS,
+                "a device without its library (other)");
+  check_patched(position(view.devices.elements) - 4, 0, 4, RLT_DATA_LOSS, "no device");
 }
 
 static void test_segments(void) {

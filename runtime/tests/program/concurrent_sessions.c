@@ -18,7 +18,7 @@ static void* call_often(void* session) {
 }
 
 static void* load_often(void* path) {
-  const rlt_session_options_t options = {.device = device};
+  const rlt_session_options_t options = {.devices = &device, .device_count = 1};
   for (int i = 0; i < runs; ++i) {
     rlt_error_t error;
     rlt_session_t* session = NULL;
@@ -34,8 +34,9 @@ int main(int argc, char** argv) {
   runs = atoi(argv[2]);
   rlt_error_t error;
   const rlt_allocator_t system = rlt_allocator_system();
-  CHECK_OK(rlt_cpu_device_create((uint32_t)atoi(argv[1]), NULL, system, &error, &device));
-  const rlt_session_options_t options = {.device = device};
+  const rlt_device_options_t device_options = {.thread_count = (uint32_t)atoi(argv[1])};
+  CHECK_OK(rlt_cpu_device_create(&device_options, system, &error, &device));
+  const rlt_session_options_t options = {.devices = &device, .device_count = 1};
   rlt_session_t* sessions[MAX_SESSIONS] = {NULL};
   pthread_t threads[MAX_SESSIONS * CALLERS + 1];
   int count = 0;

@@ -30,8 +30,10 @@ int main(int argc, char** argv) {
   counted_t counted = {0};
   const rlt_allocator_t allocator = {&counted, counted_allocate, counted_free};
   rlt_error_t error = {0};
-  rlt_session_options_t options = {0};
-  CHECK_OK(rlt_cpu_device_create((uint32_t)atoi(argv[1]), NULL, allocator, &error, &options.device));
+  rlt_device_t* device = NULL;
+  const rlt_device_options_t device_options = {.thread_count = (uint32_t)atoi(argv[1])};
+  CHECK_OK(rlt_cpu_device_create(&device_options, allocator, &error, &device));
+  const rlt_session_options_t options = {.devices = &device, .device_count = 1};
   rlt_session_t* sessions[MAX_SESSIONS] = {NULL};
   for (int i = 3; i < argc; ++i) {
     CHECK_OK(rlt_session_open(argv[i], &options, rlt_allocator_system(), &error, &sessions[i - 3]));
@@ -41,7 +43,7 @@ int main(int argc, char** argv) {
   }
   printf("device %zu bytes\n", counted.live);
   for (int i = 3; i < argc; ++i) rlt_session_release(sessions[i - 3]);
-  rlt_device_release(options.device);
+  rlt_device_release(device);
   CHECK_INT(counted.live, 0);
   return 0;
 }

@@ -264,7 +264,7 @@ static void test_references(void) {
     rlt_object_t* argument = box_create(40);
     int64_t ints[2];
     rlt_object_t* refs[3];
-    rlt_vm_call_t call = {&choose, &argument, ints, refs, 1, 1, 2, 3};
+    rlt_vm_call_t call = {&choose, &argument, ints, refs, 1, 1, 2, 3, NULL};
     CHECK_OK(rlt_vm_invoke(module, 0, &call, &error));
     CHECK_INT(ints[0], 1);
     CHECK_INT(ints[1], 0);
@@ -295,7 +295,7 @@ static void test_references_through_calls(void) {
   rlt_error_t error;
   rlt_object_t *argument = box_create(1000), *result_ref;
   int64_t result;
-  rlt_vm_call_t call = {NULL, &argument, &result, &result_ref, 0, 1, 1, 1};
+  rlt_vm_call_t call = {NULL, &argument, &result, &result_ref, 0, 1, 1, 1, NULL};
   CHECK_OK(rlt_vm_invoke(module, 0, &call, &error));
   CHECK_INT(result, 7 + 100 + 100 + 7 + 1000);
   CHECK_INT(box_value(result_ref), 7 + 100 + 100 + 7);

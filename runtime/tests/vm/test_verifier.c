@@ -110,7 +110,7 @@ static void test_trap_status(void) {
   FUNCTION(ok, OP_TRAP, RLT_OK);
   REJECTS(&ok, "trap with 0");
   FUNCTION(unknown, OP_TRAP, RLT_STATUS_COUNT);
-  REJECTS(&unknown, "trap with 13");
+  REJECTS(&unknown, "trap with 14");
 }
 
 static void test_calls(void) {

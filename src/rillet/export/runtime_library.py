@@ -25,7 +25,19 @@ class Configuration:
 
 
 _COMMON_PARTS = ("RLT_HAVE_VM", "RLT_HAVE_MODULE", "RLT_HAVE_CPU_SYNC")
-_NEED_A_C_LIBRARY = frozenset({"code_memory.c", "file.c", "system.c", "task.c", "thread_pool.c"})
+_NEED_A_C_LIBRARY = frozenset(
+    {
+        "call.c",
+        "code_memory.c",
+        "devices.c",
+        "fence.c",
+        "file.c",
+        "queue.c",
+        "system.c",
+        "task.c",
+        "thread_pool.c",
+    }
+)
 
 # Kernels are linked in; errors are status codes.
 STATIC = Configuration(
@@ -40,7 +52,7 @@ MODULE = Configuration(
     left_out=_NEED_A_C_LIBRARY | {"static.c"},
 )
 
-_FOLDERS = ("base", "drivers/cpu", "drivers/cpu/loaders", "hal", "module", "program", "vm")
+_FOLDERS = ("base", "drivers", "drivers/cpu", "drivers/cpu/loaders", "hal", "module", "program", "vm")
 
 
 def headers() -> Mapping[str, str]:

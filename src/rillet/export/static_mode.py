@@ -119,7 +119,8 @@ def source(build: Build, name: str, module_length: int) -> str:
     upper = name.upper()
     wrapped = "".join(_wrap(n, p, upper) for n, p in enumerate(inputs))
     taken = "".join(_take(n, p) for n, p in enumerate(outputs))
-    includes = f'#include "{name}.h"\n\n#include "rillet/base/arena.h"\n#include "rillet/session.h"\n'
+    headers = ("rillet/base/arena.h", "rillet/cpu/kernel_abi.h", "rillet/session.h")
+    includes = f'#include "{name}.h"\n\n' + "".join(f'#include "{h}"\n' for h in headers)
     parts = [includes, abi_check(build.target)]
     parts.append(ARENA.format(upper=upper))
     parts.append(

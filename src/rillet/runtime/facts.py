@@ -16,12 +16,13 @@ from rillet.support.files import path_text
 @dataclass(frozen=True)
 class Facts:
     """``libraries``: target, arch, format, features, entries, bytes, and which one this machine would choose
-    (``selected``); ``stats``: what compiling found out.
+    (``selected``); ``devices``: name, driver, ordinals of its ``libraries``; ``stats``: what compiling found out.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     libraries: list[dict[str, Any]]
+    devices: list[dict[str, Any]]
     stats: dict[str, int]
 
 
@@ -47,5 +48,6 @@ def read_facts(path: str | os.PathLike[str], *, verify: bool = False) -> Facts:
         inputs=tuple(strings.grouped([tensor_spec(*spec) for spec in inputs])),
         outputs=tuple(strings.grouped([tensor_spec(*spec) for spec in outputs])),
         libraries=facts["libraries"],
+        devices=facts["devices"],
         stats=facts["stats"],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from rillet.errors import LoadError, RunError
 from rillet.runtime import _native, inputs, strings
 from rillet.runtime.cpus import available_cores
+from rillet.runtime.pending import Pending
 from rillet.runtime.specs import TensorSpec, tensor_spec
 from rillet.support.files import path_text, write_atomically
 
@@ -56,8 +57,7 @@ class Module:
         objects. Returns the output, or a tuple when the model has several; the arrays are the caller's to keep and to
         change. Raises ``RunError`` naming the input at fault.
         """
-        results = self._results(arrays, named)
-        return results[0] if self._single else results
+        return self._finished(self._begin(self._invoke, arrays, named))
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Run the model on inputs by name and return its outputs by name. See ``__call__``."""
@@ -66,23 +66,46 @@ class Module:
                 f"run takes a mapping of arrays by input name, not {type(feeds).__name__}; "
                 "call the module itself with arrays in order"
             )
-        return dict(zip((spec.name for spec in self._outputs), self._results((), feeds), strict=True))
+        results = self._finished(self._begin(self._invoke, (), feeds))
+        return dict(zip((spec.name for spec in self._outputs), (results,) if self._single else results, strict=True))
 
-    def _results(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
+    def submit(self, *arrays: Any, **named: Any) -> Pending:
+        """Begin a call and return at once; inputs are as in ``__call__`` and must not change until the call is done.
+
+        The devices work on it while the program goes on, and any number of calls may be pending. A model whose next
+        steps depend on its data (loops, shapes) computes here as far as that. Raises ``RunError`` for what the inputs
+        or the model's checks get wrong; what kernels fail with comes with ``Pending.result``.
+        """
+        return Pending(self._begin(self._native.submit, arrays, named), self._finished, self._blamed)
+
+    def _begin(
+        self, call: Callable[[int, tuple[Any, ...]], Any], arrays: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> Any:
+        """What the native ``call`` returns for the inputs, arranged and prepared as far as they need it."""
         if named or len(arrays) != self._input_count:
             arrays = inputs.arrange(self._inputs, arrays, named)
         if self._has_strings:
             arrays = strings.split(self._inputs, arrays)
         try:
-            results = self._invoke(_MAIN, arrays)
+            results = call(_MAIN, arrays)
             if results is None:  # some array cannot be used as it is
                 prepared = tuple(inputs.prepare(s, a) for s, a in zip(self._tensors, arrays, strict=True))
-                results = self._invoke(_MAIN, prepared)
+                results = call(_MAIN, prepared)
         except RunError as error:
             if self._has_strings:
-                raise strings.renamed(self._inputs, error) from None
+                raise self._blamed(error) from None
             raise
-        return strings.join(self._outputs, results) if self._has_strings else results
+        return results
+
+    def _finished(self, results: tuple[np.ndarray, ...]) -> np.ndarray | tuple[np.ndarray, ...]:
+        """What the caller gets for the runtime's arrays."""
+        if self._has_strings:
+            results = strings.join(self._outputs, results)
+        return results[0] if self._single else results
+
+    def _blamed(self, error: RunError) -> RunError:
+        """The error in the model's words."""
+        return strings.renamed(self._inputs, error) if self._has_strings else error
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -103,6 +126,11 @@ class Module:
     def libraries(self) -> list[dict[str, Any]]:
         """The variants of the code: target, arch, features, entries, bytes, and which one is ``selected`` here."""
         return [dict(library) for library in self._facts["libraries"]]
+
+    @property
+    def devices(self) -> list[dict[str, Any]]:
+        """The devices the program asks for: name, driver, what each ``runs_on`` here, ordinals of its ``libraries``."""
+        return [dict(device) for device in self._facts["devices"]]
 
     @property
     def targets(self) -> list[str]:

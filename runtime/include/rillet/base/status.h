@@ -24,7 +24,8 @@ typedef enum rlt_status_t {
   RLT_INTERNAL = 10,            // a bug in the runtime or a driver
   RLT_TRAP = 11,                // the program stopped itself: division by zero, index out of bounds
   RLT_CANCELLED = 12,           // the caller asked for the work to end (rlt_interrupt_t)
-  RLT_STATUS_COUNT = 13,
+  RLT_DEADLINE_EXCEEDED = 13,   // waiting took longer than the caller allows
+  RLT_STATUS_COUNT = 14,
 } rlt_status_t;
 
 #ifdef RLT_NO_ERROR_MESSAGES
@@ -37,8 +38,8 @@ enum { RLT_ERROR_CAPACITY = 384 };
 typedef struct rlt_error_t {
   rlt_status_t status;
   uint32_t length;                   // bytes of message, without its terminator
-  uint32_t entry;                    // 1 + the ordinal of the kernel that failed on its data; 0: none did. A call of a
-                                     // session begins with 0
+  uint32_t entry;                    // 1 + the ordinal of the kernel that failed on its data, in a session of its entry
+                                     // facts; 0: none did. A call of a session begins with 0
   char message[RLT_ERROR_CAPACITY];  // always NUL-terminated; a message that is too long is cut
 } rlt_error_t;
 

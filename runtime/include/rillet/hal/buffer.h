@@ -34,19 +34,21 @@ static inline rlt_buffer_params_t rlt_buffer_params_default(void) {
 }
 
 typedef struct rlt_buffer_t rlt_buffer_t;
+typedef struct rlt_device_t rlt_device_t;
 
-// A reference-counted range of memory. The fields are for reading only. A driver whose memory the host cannot see embeds
-// this as the first member of its own type and leaves `data` NULL.
+// A reference-counted range of memory. The fields are for reading only. A driver whose memory the host cannot see sets
+// `device`, and only it knows what `data` means; the bytes from `offset` are at `data + offset` there too.
 struct rlt_buffer_t {
   rlt_object_t base;
   rlt_buffer_params_t params;
-  uint8_t* data;    // host address; NULL when the host cannot see the memory
+  uint8_t* data;    // address; the host's unless there is a `device`
   uint64_t length;  // bytes
   // Called in place of freeing when the last reference goes: gives back the memory and the buffer object itself.
   void (*release)(rlt_buffer_t* buffer);
   rlt_allocator_t allocator;  // of the buffer object
   void* owner;                // what keeps the memory alive; its meaning belongs to `release`
   void (*owner_release)(void* owner, void* data);
+  rlt_device_t* device;  // which alone can see the memory; NULL: the host can
 };
 
 extern const rlt_object_type_t rlt_buffer_type;

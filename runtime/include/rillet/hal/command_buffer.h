@@ -14,6 +14,8 @@
 
 RLT_BEGIN_DECLS
 
+typedef struct rlt_device_t rlt_device_t;
+
 typedef enum rlt_command_kind_t {
   RLT_COMMAND_DISPATCH,
   RLT_COMMAND_FILL,
@@ -34,10 +36,9 @@ typedef struct rlt_command_t {
   uint32_t first_binding;  // in the command buffer's bindings. Fill: the target. Copy: the target, then the source.
   uint32_t binding_count;
   uint64_t unit_count;     // independent pieces of work: workgroups, or RLT_TRANSFER_UNIT bytes of a fill or copy
-  rlt_atomic_uint32_t learned[4];  // what a driver remembers about the command between executions; 0 at first
   union {
     struct {
-      const rlt_kernel_entry_t* entry;
+      uint32_t entry;           // in the command buffer's library
       uint32_t first_constant;  // in the command buffer's constants
       uint32_t workgroup_count[3];
     } dispatch;
@@ -65,6 +66,7 @@ typedef struct rlt_command_buffer_t {
   uint32_t slot_count;
   rlt_slot_t* slots;
   rlt_command_t* commands;
+  void* states;  // what the device remembers of each command between executions, command_state_size bytes; 0 at first
   uint32_t command_count, command_capacity;
   rlt_binding_t* bindings;
   uint32_t binding_count, binding_capacity;
@@ -72,16 +74,18 @@ typedef struct rlt_command_buffer_t {
   uint32_t constant_count, constant_capacity;
   uint32_t pending_binding, pending_constant;  // first of the next dispatch
   uint32_t local_memory_size;                  // the most any dispatch needs
-  rlt_library_t* library;                // retained; that of all dispatches
+  rlt_device_t* device;                        // retained; executes the commands
+  rlt_library_t* library;                      // retained; that of all dispatches
 } rlt_command_buffer_t;
 
 extern const rlt_object_type_t rlt_command_buffer_type;
 
-// Starts recording against tables of `slot_count` buffers (at most RLT_COMMAND_BUFFER_MAX_SLOTS). Dispatches call entries
-// of `library` (retained; NULL when there are none).
+// Starts recording for `device` (retained) against tables of `slot_count` buffers (at most
+// RLT_COMMAND_BUFFER_MAX_SLOTS). Dispatches call entries of `library` (retained; NULL when there are none).
 enum { RLT_COMMAND_BUFFER_MAX_SLOTS = 65535 };
-rlt_status_t rlt_command_buffer_create(uint32_t slot_count, rlt_library_t* library, rlt_allocator_t allocator,
-                                       rlt_error_t* error, rlt_command_buffer_t** out_commands);
+rlt_status_t rlt_command_buffer_create(rlt_device_t* device, uint32_t slot_count, rlt_library_t* library,
+                                       rlt_allocator_t allocator, rlt_error_t* error,
+                                       rlt_command_buffer_t** out_commands);
 
 // Appends push constants for the next dispatch.
 rlt_status_t rlt_command_buffer_constants(rlt_command_buffer_t* commands, uint32_t count, const int64_t* values,

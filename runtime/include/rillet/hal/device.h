@@ -1,4 +1,4 @@
-// Devices: what executes command buffers. A driver is a rlt_device_vtable_t and a function that creates its device.
+// Devices: what executes command buffers. A driver (driver.h) creates them; its rlt_device_vtable_t is what they do.
 // Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_HAL_DEVICE_H_
 #define RILLET_HAL_DEVICE_H_
@@ -10,17 +10,43 @@ RLT_BEGIN_DECLS
 
 typedef struct rlt_device_t rlt_device_t;
 
+#ifndef RLT_FREESTANDING
+// Work for a device: a command buffer on a binding table that was checked against it; or, where `commands` is NULL, a copy
+// of all of `source` to `target`, one of them in the device's memory and the other in the host's; or, where that is NULL
+// too, nothing but its points. It begins when every point in `wait` is reached. Then it reaches those in `done`, or fails
+// them.
+typedef struct rlt_submission_t {
+  rlt_semaphore_list_t wait, done;
+  const rlt_command_buffer_t* commands;
+  rlt_buffer_t* const* buffers;
+  uint32_t buffer_count;
+  rlt_buffer_t *target, *source;
+} rlt_submission_t;
+#endif
+
 // What a driver implements. All functions but destroy may be called from any thread.
 typedef struct rlt_device_vtable_t {
-  const char* name;  // e.g. "cpu-sync"
+  const char* name;             // e.g. "cpu-sync"
+  uint32_t command_state_size;  // bytes that it remembers of each recorded command, a multiple of 8
   void (*destroy)(rlt_device_t* device);
   // A new buffer of `length` bytes, aligned to RLT_BUFFER_ALIGNMENT; contents undefined.
   rlt_status_t (*allocate)(rlt_device_t* device, rlt_buffer_params_t params, uint64_t length, rlt_error_t* error,
                            rlt_buffer_t** out_buffer);
-  // Executes a command buffer that has ended on a binding table that was checked against it. Returns when the work is
-  // done, or may return earlier when `done` is not empty, and then signals or fails each of its points later.
+  // Whether the device can run the library. If not, puts the reason before the message of `error`.
+  bool (*can_load)(const rlt_device_t* device, const rlt_module_library_t* source, rlt_error_t* error);
+  rlt_status_t (*load)(rlt_device_t* device, const rlt_module_library_t* source, rlt_allocator_t allocator,
+                       rlt_error_t* error, rlt_library_t** out_library);
+  // Executes a command buffer that has ended on a binding table that was checked against it, and waits for it.
   rlt_status_t (*execute)(rlt_device_t* device, const rlt_command_buffer_t* commands, rlt_buffer_t* const* buffers,
-                          rlt_semaphore_list_t done, rlt_error_t* error);
+                          rlt_error_t* error);
+#ifndef RLT_FREESTANDING
+  // Takes on work and returns. What the submission refers to must live until its points are reached or failed; it itself,
+  // its lists and its table need not. When this fails the points are not touched.
+  rlt_status_t (*submit)(rlt_device_t* device, const rlt_submission_t* submission, rlt_error_t* error);
+  // Copies all of `source` to `target` and waits for it: one in the device's memory, the other in the host's. NULL for a
+  // device that works in the host's memory.
+  rlt_status_t (*transfer)(rlt_device_t* device, rlt_buffer_t* target, const rlt_buffer_t* source, rlt_error_t* error);
+#endif
 } rlt_device_vtable_t;
 
 // Memory for intermediate values that nobody uses now; the next invocation of any program on the device takes it. As many
@@ -47,28 +73,6 @@ extern const rlt_object_type_t rlt_device_type;
 // Fills the common part of a new device, for drivers.
 void rlt_device_initialize(rlt_device_t* device, const rlt_device_vtable_t* vtable, rlt_allocator_t allocator);
 
-// Told about every dispatch, for profiles: `begin` before it, `end` after it with what `begin` gave, on its thread.
-typedef struct rlt_dispatch_observer_t {
-  void* self;
-  uint64_t (*begin)(void* self);
-  void (*end)(void* self, const rlt_kernel_entry_t* entry, uint64_t begun);
-} rlt_dispatch_observer_t;
-
-// Executes in order on the calling thread; needs no operating system. `observer` may be NULL, and is copied.
-rlt_status_t rlt_cpu_sync_device_create(const rlt_dispatch_observer_t* observer, rlt_allocator_t allocator,
-                                        rlt_error_t* error, rlt_device_t** out_device);
-
-// Executes on `thread_count` threads (at least 1, at most RLT_CPU_TASK_MAX_THREADS), the calling one included: the grid
-// of a dispatch is split over them, and dispatches between two barriers overlap.
-enum { RLT_CPU_TASK_MAX_THREADS = 1024 };
-rlt_status_t rlt_cpu_task_device_create(uint32_t thread_count, rlt_allocator_t allocator, rlt_error_t* error,
-                                        rlt_device_t** out_device);
-
-// The one of the two that fits `thread_count` (0 and 1: the calling thread alone) and an observer, which may be NULL and
-// takes the first. RLT_UNIMPLEMENTED when this runtime has no driver that does.
-rlt_status_t rlt_cpu_device_create(uint32_t thread_count, const rlt_dispatch_observer_t* observer,
-                                   rlt_allocator_t allocator, rlt_error_t* error, rlt_device_t** out_device);
-
 // A new buffer; see rlt_device_vtable_t.
 rlt_status_t rlt_device_allocate(rlt_device_t* device, rlt_buffer_params_t params, uint64_t length, rlt_error_t* error,
                                  rlt_buffer_t** out_buffer);
@@ -78,15 +82,20 @@ rlt_status_t rlt_device_allocate(rlt_device_t* device, rlt_buffer_params_t param
 rlt_status_t rlt_device_acquire_transient(rlt_device_t* device, uint64_t length, rlt_error_t* error,
                                           rlt_buffer_t** out_buffer);
 
-// Checks the binding table, executes and waits. RLT_TRAP when a kernel reports an error in the data.
-rlt_status_t rlt_device_execute(rlt_device_t* device, const rlt_command_buffer_t* commands, uint32_t buffer_count,
+// Checks the binding table, executes on the command buffer's device and waits. RLT_TRAP when a kernel reports an error in
+// the data.
+rlt_status_t rlt_device_execute(const rlt_command_buffer_t* commands, uint32_t buffer_count,
                                 rlt_buffer_t* const* buffers, rlt_error_t* error);
 
-// As above after every point in `wait` is reached; then signals the points in `done`, or fails them when the work fails.
-// May return before the work is done; the arguments must live until then.
-rlt_status_t rlt_device_submit(rlt_device_t* device, rlt_semaphore_list_t wait, const rlt_command_buffer_t* commands,
-                               uint32_t buffer_count, rlt_buffer_t* const* buffers, rlt_semaphore_list_t done,
-                               rlt_error_t* error);
+#ifndef RLT_FREESTANDING
+// Takes on work, after checking the binding table; see rlt_submission_t and rlt_device_vtable_t. `device` is the command
+// buffer's.
+rlt_status_t rlt_device_submit(rlt_device_t* device, const rlt_submission_t* submission, rlt_error_t* error);
+
+// Brings `length` bytes of a buffer, wherever it is, to `data` and waits for it. The range must fit.
+rlt_status_t rlt_device_read(const rlt_buffer_t* buffer, uint64_t offset, uint64_t length, void* data,
+                             rlt_error_t* error);
+#endif
 
 #if !defined(__cplusplus)
 static inline void rlt_device_retain(rlt_device_t* device) {

@@ -1,70 +1,59 @@
-// Turning bytes into callable kernels: libraries and their loaders.
+// Libraries: all kernels of a program for one target, loaded for a device.
 // Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_HAL_LIBRARY_H_
 #define RILLET_HAL_LIBRARY_H_
 
 #include "rillet/base/allocator.h"
 #include "rillet/base/object.h"
-#include "rillet/cpu/features.h"
-#include "rillet/cpu/kernel_abi.h"
-#include "rillet/module.h"
 
 RLT_BEGIN_DECLS
 
-// A library of kernels, ready to call. The fields are for reading only.
-typedef struct rlt_library_t {
+typedef struct rlt_library_t rlt_library_t;
+
+// What recording a dispatch must know of a kernel.
+typedef struct rlt_kernel_facts_t {
+  const char* name;
+  uint32_t binding_count, constant_count;
+  uint32_t local_memory_size;  // bytes of scratch for each worker
+} rlt_kernel_facts_t;
+
+// What a driver implements for its libraries; `entry` is below entry_count.
+typedef struct rlt_library_vtable_t {
+  void (*destroy)(rlt_library_t* library);
+  rlt_kernel_facts_t (*facts)(const rlt_library_t* library, uint32_t entry);
+  // The grid of a dispatch, from its push constants.
+  void (*grid)(const rlt_library_t* library, uint32_t entry, const int64_t* constants, uint32_t workgroup_count[3]);
+} rlt_library_vtable_t;
+
+// The first member of every driver's library type. The fields are for reading only.
+struct rlt_library_t {
   rlt_object_t base;
+  const rlt_library_vtable_t* vtable;
   rlt_allocator_t allocator;
-  const rlt_kernel_table_t* table;
-  uint32_t local_memory_size;  // the most any entry needs
-  void (*unload)(void* handle, size_t handle_size);  // may be NULL
-  void* handle;
-  size_t handle_size;
-} rlt_library_t;
+  uint32_t entry_count;
+};
 
 extern const rlt_object_type_t rlt_library_type;
 
-// Checks what `query` returns and wraps it. When the last reference goes, `unload(handle, handle_size)` is called; it is
-// not called when this fails. RLT_INCOMPATIBLE when the library speaks another ABI version.
-rlt_status_t rlt_library_create(rlt_kernel_query_fn_t query, void (*unload)(void* handle, size_t handle_size),
-                                void* handle, size_t handle_size, rlt_allocator_t allocator, rlt_error_t* error,
-                                rlt_library_t** out_library);
+// Fills the common part of a new library, for drivers.
+void rlt_library_initialize(rlt_library_t* library, const rlt_library_vtable_t* vtable, uint32_t entry_count,
+                            rlt_allocator_t allocator);
 
-// Loads a position-independent ELF of this architecture from memory: relative relocations only, no imports, no
-// initializers, no page both writable and executable. The bytes are copied to memory of rillet/cpu/code_memory.h.
-// RLT_DATA_LOSS when malformed, RLT_INCOMPATIBLE when well formed but not loadable here.
-rlt_status_t rlt_embedded_elf_load(const uint8_t* data, size_t size, rlt_allocator_t allocator, rlt_error_t* error,
-                                   rlt_library_t** out_library);
+// A library that is not loaded yet, as a module file describes it (rillet/module.h).
+typedef struct rlt_module_library_t rlt_module_library_t;
 
-// Loads a shared library from memory through the operating system's dynamic linker.
-rlt_status_t rlt_system_library_load(const uint8_t* data, size_t size, rlt_allocator_t allocator, rlt_error_t* error,
-                                     rlt_library_t** out_library);
-
-// A library linked into the program.
+// A kernel library linked into the program, and its query function (rillet/cpu/kernel_abi.h).
+struct rlt_kernel_table_t;
 typedef struct rlt_static_library_t {
   const char* name;
-  rlt_kernel_query_fn_t query;
+  const struct rlt_kernel_table_t* (*query)(uint32_t abi_version);
 } rlt_static_library_t;
 
-// What libraries of format RLT_LIBRARY_STATIC may name by their target; must outlive them.
+// What libraries of format RLT_LIBRARY_STATIC may name by their target; must outlive the device that loads them.
 typedef struct rlt_static_libraries_t {
   const rlt_static_library_t* libraries;
   size_t count;
 } rlt_static_libraries_t;
-
-// Finds a linked library by name. RLT_NOT_FOUND when there is none.
-rlt_status_t rlt_static_library_load(rlt_static_libraries_t libraries, const char* name, rlt_allocator_t allocator,
-                                     rlt_error_t* error, rlt_library_t** out_library);
-
-// Chooses the first library of `module` that this processor can run. RLT_INCOMPATIBLE when none fits, with a message
-// that says for each variant what is missing.
-rlt_status_t rlt_library_select(const rlt_module_view_t* module, const rlt_cpu_features_t* cpu, rlt_error_t* error,
-                                uint32_t* out_index);
-
-// Checks and loads library `index` of `module` with the loader for its format. RLT_UNIMPLEMENTED when this build
-// leaves that loader out.
-rlt_status_t rlt_library_load(const rlt_module_view_t* module, uint32_t index, rlt_static_libraries_t libraries,
-                              rlt_allocator_t allocator, rlt_error_t* error, rlt_library_t** out_library);
 
 #if !defined(__cplusplus)
 static inline void rlt_library_retain(rlt_library_t* library) {

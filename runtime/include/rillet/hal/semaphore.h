@@ -16,19 +16,21 @@ extern const rlt_object_type_t rlt_semaphore_type;
 rlt_status_t rlt_semaphore_create(uint64_t initial_value, rlt_allocator_t allocator, rlt_error_t* error,
                                   rlt_semaphore_t** out_semaphore);
 
+void rlt_semaphore_retain(rlt_semaphore_t* semaphore);
 void rlt_semaphore_release(rlt_semaphore_t* semaphore);
 
-// The current value; fails with what the semaphore failed with.
-rlt_status_t rlt_semaphore_query(rlt_semaphore_t* semaphore, rlt_error_t* error, uint64_t* out_value);
+// The current value.
+uint64_t rlt_semaphore_query(rlt_semaphore_t* semaphore);
 
 // Raises the value and wakes who waits for it. RLT_INVALID_ARGUMENT when `value` is not above the current one.
 rlt_status_t rlt_semaphore_signal(rlt_semaphore_t* semaphore, uint64_t value, rlt_error_t* error);
 
-// Fails everybody who waits, now or later, with `status` (not RLT_OK). The first failure stays.
-void rlt_semaphore_fail(rlt_semaphore_t* semaphore, rlt_status_t status);
+// Fails everybody who waits, now or later, for a point that is not reached yet. They get `failure`, whose status is not
+// RLT_OK. The first failure stays.
+void rlt_semaphore_fail(rlt_semaphore_t* semaphore, const rlt_error_t* failure);
 
-// Waits until the value is at least `value`. RLT_RESOURCE_EXHAUSTED when that takes longer than `timeout_ns`
-// (UINT64_MAX: no limit). Without an operating system nobody can signal meanwhile, so it does not wait.
+// Waits until the value is at least `value`. RLT_DEADLINE_EXCEEDED when that takes longer than `timeout_ns` (UINT64_MAX: no
+// limit). Without an operating system nobody can signal meanwhile, so it does not wait.
 rlt_status_t rlt_semaphore_wait(rlt_semaphore_t* semaphore, uint64_t value, uint64_t timeout_ns, rlt_error_t* error);
 
 // A point on a timeline.

@@ -1,6 +1,7 @@
 #include "drivers/cpu/common.h"
 
 #include "base/strings.h"
+#include "drivers/cpu/library.h"
 
 static size_t round_up(size_t size) {
   return (size + RLT_BUFFER_ALIGNMENT - 1) / RLT_BUFFER_ALIGNMENT * RLT_BUFFER_ALIGNMENT;
@@ -31,7 +32,7 @@ void rlt_cpu_resolve(const rlt_command_buffer_t* commands, rlt_buffer_t* const* 
 
 static int run_dispatch(const rlt_command_buffer_t* commands, const rlt_command_t* command, void* const* addresses,
                         void* local_memory, uint64_t begin, uint64_t end) {
-  const rlt_kernel_entry_t* entry = command->dispatch.entry;
+  const rlt_kernel_entry_t* kernel = rlt_cpu_kernel(commands->library, command->dispatch.entry);
   const uint32_t* grid = command->dispatch.workgroup_count;
   rlt_dispatch_state_t state;
   state.bindings = addresses + command->first_binding;
@@ -39,11 +40,11 @@ static int run_dispatch(const rlt_command_buffer_t* commands, const rlt_command_
   memcpy(state.workgroup_count, grid, sizeof(state.workgroup_count));
   state.binding_count = command->binding_count;
   state.local_memory = local_memory;
-  state.local_memory_size = entry->local_memory_size;
+  state.local_memory_size = kernel->local_memory_size;
   uint64_t rest = begin / grid[0];
   uint32_t id[3] = {(uint32_t)(begin % grid[0]), (uint32_t)(rest % grid[1]), (uint32_t)(rest / grid[1])};
   for (uint64_t unit = begin; unit < end; ++unit) {
-    const int code = entry->dispatch(&state, id);
+    const int code = kernel->dispatch(&state, id);
     if (RLT_UNLIKELY(code != RLT_DISPATCH_OK)) return code;
     if (++id[0] < grid[0]) continue;
     id[0] = 0;
@@ -90,26 +91,24 @@ int rlt_cpu_run(const rlt_command_buffer_t* commands, const rlt_command_t* comma
 
 rlt_status_t rlt_cpu_kernel_error(const rlt_command_buffer_t* commands, const rlt_command_t* command, int code,
                                   rlt_error_t* error) {
-  const rlt_kernel_entry_t* entry = command->dispatch.entry;
+  const char* name = rlt_cpu_kernel(commands->library, command->dispatch.entry)->name;
+  (void)name;  // without messages
   if (code == RLT_DISPATCH_OUT_OF_BOUNDS) {
-    rlt_error_set(error, RLT_TRAP, "an index in the data is out of bounds (in kernel '%s')", entry->name);
+    rlt_error_set(error, RLT_TRAP, "an index in the data is out of bounds (in kernel '%s')", name);
   } else {
-    rlt_error_set(error, RLT_TRAP, "failed with code %d (in kernel '%s')", code, entry->name);
+    rlt_error_set(error, RLT_TRAP, "failed with code %d (in kernel '%s')", code, name);
   }
-  if (error) error->entry = (uint32_t)(entry - commands->library->table->entries) + 1;
+  if (error) error->entry = command->dispatch.entry + 1;
   return RLT_TRAP;
-}
-
-rlt_status_t rlt_cpu_finish(rlt_status_t status, rlt_semaphore_list_t done, rlt_error_t* error) {
-  for (uint32_t i = 0; i < done.count; ++i) {
-    const rlt_semaphore_point_t* point = &done.points[i];
-    if (status == RLT_OK) status = rlt_semaphore_signal(point->semaphore, point->value, error);
-    if (status != RLT_OK) rlt_semaphore_fail(point->semaphore, status);
-  }
-  return status;
 }
 
 rlt_status_t rlt_cpu_allocate(rlt_device_t* device, rlt_buffer_params_t params, uint64_t length, rlt_error_t* error,
                               rlt_buffer_t** out_buffer) {
   return rlt_buffer_allocate_host(params, length, device->allocator, error, out_buffer);
 }
+
+#ifndef RLT_FREESTANDING
+rlt_status_t rlt_cpu_submit(rlt_device_t* device, const rlt_submission_t* submission, rlt_error_t* error) {
+  return rlt_queue_submit(&((rlt_cpu_device_t*)device)->queue, device, submission, error);
+}
+#endif

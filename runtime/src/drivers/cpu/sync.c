@@ -1,5 +1,7 @@
 // The driver "cpu-sync": runs commands in order on the calling thread.
 #include "drivers/cpu/common.h"
+#include "drivers/cpu/library.h"
+#include "rillet/hal/driver.h"
 
 // Executions at the same time that keep their scratch for the next.
 #ifdef RLT_FREESTANDING
@@ -9,7 +11,7 @@ enum { IDLE_SCRATCHES = 32 };
 #endif
 
 typedef struct sync_device_t {
-  rlt_device_t base;
+  rlt_cpu_device_t base;
   rlt_atomic_pointer_t idle[IDLE_SCRATCHES];  // rlt_cpu_scratch_t
   rlt_dispatch_observer_t observer;           // begin is NULL when nobody observes
 } sync_device_t;
@@ -22,6 +24,9 @@ static void scratch_free(rlt_cpu_scratch_t* scratch, rlt_allocator_t allocator) 
 
 static void sync_destroy(rlt_device_t* base) {
   sync_device_t* device = (sync_device_t*)base;
+#ifndef RLT_FREESTANDING
+  rlt_queue_destroy(&device->base.queue);
+#endif
   for (int i = 0; i < IDLE_SCRATCHES; ++i) {
     scratch_free((rlt_cpu_scratch_t*)rlt_atomic_take_pointer(&device->idle[i]), base->allocator);
   }
@@ -32,7 +37,7 @@ static int run_observed(const rlt_dispatch_observer_t* observer, const rlt_comma
                         const rlt_command_t* command, void* const* addresses, void* local_memory) {
   const uint64_t begun = observer->begin(observer->self);
   const int code = rlt_cpu_run(commands, command, addresses, local_memory, 0, command->unit_count);
-  observer->end(observer->self, command->dispatch.entry, begun);
+  observer->end(observer->self, rlt_cpu_kernel(commands->library, command->dispatch.entry)->name, begun);
   return code;
 }
 
@@ -50,16 +55,16 @@ static rlt_status_t run_all(const rlt_dispatch_observer_t* observer, const rlt_c
 }
 
 static rlt_status_t sync_execute(rlt_device_t* base, const rlt_command_buffer_t* commands,
-                                 rlt_buffer_t* const* buffers, rlt_semaphore_list_t done, rlt_error_t* error) {
+                                 rlt_buffer_t* const* buffers, rlt_error_t* error) {
   sync_device_t* device = (sync_device_t*)base;
   void* block = NULL;
   for (int i = 0; i < IDLE_SCRATCHES && !block; ++i) block = rlt_atomic_take_pointer(&device->idle[i]);
-  rlt_status_t status = RLT_OK;
-  if (!block) status = rlt_allocator_allocate(base->allocator, sizeof(rlt_cpu_scratch_t), error, &block);
-  if (status != RLT_OK) return rlt_cpu_finish(status, done, error);
+  if (!block) {
+    RLT_RETURN_IF_ERROR(rlt_allocator_allocate(base->allocator, sizeof(rlt_cpu_scratch_t), error, &block));
+  }
   rlt_cpu_scratch_t* scratch = (rlt_cpu_scratch_t*)block;
-  status = rlt_cpu_scratch_reserve(scratch, commands->local_memory_size, commands->binding_count, base->allocator,
-                                   error);
+  rlt_status_t status = rlt_cpu_scratch_reserve(scratch, commands->local_memory_size, commands->binding_count,
+                                                base->allocator, error);
   if (status == RLT_OK) {
     void** addresses = rlt_cpu_scratch_addresses(scratch);
     rlt_cpu_resolve(commands, buffers, addresses);
@@ -68,20 +73,21 @@ static rlt_status_t sync_execute(rlt_device_t* base, const rlt_command_buffer_t*
   bool kept = false;
   for (int i = 0; i < IDLE_SCRATCHES && !kept; ++i) kept = rlt_atomic_put_pointer(&device->idle[i], scratch);
   if (!kept) scratch_free(scratch, base->allocator);
-  return rlt_cpu_finish(status, done, error);
+  return status;
 }
 
 static const rlt_device_vtable_t sync_vtable = {
-    .name = "cpu-sync", .destroy = sync_destroy, .allocate = rlt_cpu_allocate, .execute = sync_execute};
+    .name = "cpu-sync", .destroy = sync_destroy, .execute = sync_execute, RLT_CPU_FUNCTIONS};
 
-rlt_status_t rlt_cpu_sync_device_create(const rlt_dispatch_observer_t* observer, rlt_allocator_t allocator,
+rlt_status_t rlt_cpu_sync_device_create(const rlt_device_options_t* options, rlt_allocator_t allocator,
                                         rlt_error_t* error, rlt_device_t** out_device) {
   *out_device = NULL;
   void* block = NULL;
   RLT_RETURN_IF_ERROR(rlt_allocator_allocate(allocator, sizeof(sync_device_t), error, &block));
   sync_device_t* device = (sync_device_t*)block;
-  rlt_device_initialize(&device->base, &sync_vtable, allocator);
-  if (observer) device->observer = *observer;
-  *out_device = &device->base;
+  rlt_device_initialize(&device->base.base, &sync_vtable, allocator);
+  device->base.static_libraries = options->static_libraries;
+  if (options->observer) device->observer = *options->observer;
+  *out_device = &device->base.base;
   return RLT_OK;
 }

@@ -5,7 +5,9 @@
 #include <stdatomic.h>
 
 #include "drivers/cpu/common.h"
+#include "drivers/cpu/library.h"
 #include "drivers/cpu/thread_pool.h"
+#include "rillet/hal/driver.h"
 
 // A run below this many nanoseconds is not shared: handing work over and back costs a microsecond or two.
 enum { SHARE_NANOSECONDS = 8000 };
@@ -18,8 +20,9 @@ enum { MEASUREMENTS = 4, MEASUREMENT_LIMIT = (1 << 28) - 1 };
 // the other way. The first SETTLING after a change do not count: workers fall asleep, or wake up. Longer executions are
 // always shared.
 enum { JUDGED_NANOSECONDS = 500000, TRIAL_PERIOD = 256, TRIALS = 8, SETTLING = 4 };
-// What a command's `learned` holds; from the second on in a command buffer's first command, for whole executions.
-enum { LEARNED_PIECE, LEARNED_EXECUTIONS, LEARNED_SHARED, LEARNED_ALONE };
+// What is learned of a command; from the second on in a command buffer's first command, for whole executions.
+enum { LEARNED_PIECE, LEARNED_EXECUTIONS, LEARNED_SHARED, LEARNED_ALONE, LEARNED_COUNT };
+typedef rlt_atomic_uint32_t learned_t[LEARNED_COUNT];
 #define UNKNOWN_COST UINT64_MAX
 // Each thread claims about this many times from a command, to balance the end.
 enum { CLAIMS_PER_THREAD = 8 };
@@ -33,7 +36,7 @@ typedef struct execution_t {
 } execution_t;
 
 typedef struct task_device_t {
-  rlt_device_t base;
+  rlt_cpu_device_t base;
   rlt_thread_pool_t* pool;
   uint32_t thread_count;
   rlt_atomic_pointer_t idle[IDLE_SCRATCHES];  // execution_t
@@ -61,6 +64,7 @@ static void execution_free(execution_t* execution, rlt_allocator_t allocator) {
 
 static void task_destroy(rlt_device_t* base) {
   task_device_t* device = (task_device_t*)base;
+  rlt_queue_destroy(&device->base.queue);
   rlt_thread_pool_destroy(device->pool);
   for (int i = 0; i < IDLE_SCRATCHES; ++i) {
     execution_free((execution_t*)rlt_atomic_take_pointer(&device->idle[i]), base->allocator);
@@ -76,7 +80,7 @@ static rlt_status_t execution_acquire(task_device_t* device, const rlt_command_b
   *out_execution = NULL;
   void* block = NULL;
   for (int i = 0; i < IDLE_SCRATCHES && !block; ++i) block = rlt_atomic_take_pointer(&device->idle[i]);
-  const rlt_allocator_t allocator = device->base.allocator;
+  const rlt_allocator_t allocator = device->base.base.allocator;
   if (!block) RLT_RETURN_IF_ERROR(rlt_allocator_allocate(allocator, sizeof(execution_t), error, &block));
   execution_t* execution = (execution_t*)block;
   rlt_status_t status = rlt_cpu_scratch_reserve(&execution->scratch, commands->local_memory_size,
@@ -103,7 +107,7 @@ static void execution_give_back(task_device_t* device, execution_t* execution) {
   for (int i = 0; i < IDLE_SCRATCHES; ++i) {
     if (rlt_atomic_put_pointer(&device->idle[i], execution)) return;
   }
-  execution_free(execution, device->base.allocator);
+  execution_free(execution, device->base.base.allocator);
 }
 
 static void report(run_t* run, uint32_t command, int code) {
@@ -138,18 +142,23 @@ static void worker_entry(void* job, uint32_t worker_index) {
   rlt_cpu_scratch_t* scratch = &run->device->worker_scratch[worker_index];
   // Without memory this thread does not help; the caller does all the work.
   const rlt_status_t status = rlt_cpu_scratch_reserve(scratch, run->commands->local_memory_size, 0,
-                                                      run->device->base.allocator, NULL);
+                                                      run->device->base.base.allocator, NULL);
   if (status == RLT_OK) work_on_all(run, scratch->block);
 }
 
-// `learned` of a command holds the shortest time of a piece in the low 28 bits, and how often it was measured above.
-static void learn(rlt_command_t* command, uint64_t elapsed) {
-  const uint32_t learned = atomic_load_explicit(&command->learned[LEARNED_PIECE], memory_order_relaxed);
-  const uint32_t times = learned >> 28, shortest = learned & MEASUREMENT_LIMIT;
+// The driver's notes on a command, kept with its command buffer.
+static rlt_atomic_uint32_t* learned_of(const rlt_command_buffer_t* commands, uint32_t index) {
+  return ((learned_t*)commands->states)[index];
+}
+
+// LEARNED_PIECE holds the shortest time of a piece in the low 28 bits, and how often it was measured above.
+static void learn(rlt_atomic_uint32_t* learned, uint64_t elapsed) {
+  const uint32_t piece = atomic_load_explicit(&learned[LEARNED_PIECE], memory_order_relaxed);
+  const uint32_t times = piece >> 28, shortest = piece & MEASUREMENT_LIMIT;
   if (times >= MEASUREMENTS) return;
   uint32_t time = elapsed < MEASUREMENT_LIMIT ? (uint32_t)elapsed : MEASUREMENT_LIMIT;
   if (times > 0 && shortest < time) time = shortest;
-  atomic_store_explicit(&command->learned[LEARNED_PIECE], (times + 1) << 28 | time, memory_order_relaxed);
+  atomic_store_explicit(&learned[LEARNED_PIECE], (times + 1) << 28 | time, memory_order_relaxed);
 }
 
 // The nanoseconds that one thread takes for the commands [first, last), or UNKNOWN_COST. What cannot be shared costs 0.
@@ -158,10 +167,10 @@ static uint64_t run_cost(const rlt_command_buffer_t* commands, uint32_t first, u
   bool known = true;
   for (uint32_t i = first; i < last; ++i) {
     const rlt_command_t* command = &commands->commands[i];
-    const uint32_t learned = atomic_load_explicit(&command->learned[LEARNED_PIECE], memory_order_relaxed);
+    const uint32_t piece = atomic_load_explicit(&learned_of(commands, i)[LEARNED_PIECE], memory_order_relaxed);
     units += command->unit_count;
-    cost += (learned & MEASUREMENT_LIMIT) * command->unit_count;
-    known = known && (learned >> 28 >= MEASUREMENTS || command->unit_count == 0);
+    cost += (piece & MEASUREMENT_LIMIT) * command->unit_count;
+    known = known && (piece >> 28 >= MEASUREMENTS || command->unit_count == 0);
   }
   if (units <= 1) return 0;
   return known ? cost : UNKNOWN_COST;
@@ -189,11 +198,11 @@ static uint64_t shareable_cost(const rlt_command_buffer_t* commands) {
 static void work_and_learn(run_t* run, void* local_memory) {
   bool woken = false;
   for (uint32_t i = run->first; i < run->last; ++i) {
-    rlt_command_t* command = &run->commands->commands[i];
+    const rlt_command_t* command = &run->commands->commands[i];
     const uint64_t start = rlt_thread_pool_now();
     if (work_on(run, i, local_memory, true)) {
       const uint64_t elapsed = rlt_thread_pool_now() - start;
-      learn(command, elapsed);
+      learn(learned_of(run->commands, i), elapsed);
       if (!woken && elapsed * (command->unit_count - 1) >= WAKE_NANOSECONDS) {
         rlt_thread_pool_wake(run->device->pool);
         woken = true;
@@ -226,10 +235,10 @@ typedef struct trial_t {
   bool alone, counts;
 } trial_t;
 
-static trial_t choose_trial(rlt_command_t* first) {
-  const uint32_t number = atomic_fetch_add_explicit(&first->learned[LEARNED_EXECUTIONS], 1, memory_order_relaxed);
-  const uint32_t shared = atomic_load_explicit(&first->learned[LEARNED_SHARED], memory_order_relaxed);
-  const uint32_t alone = atomic_load_explicit(&first->learned[LEARNED_ALONE], memory_order_relaxed);
+static trial_t choose_trial(rlt_atomic_uint32_t* first) {
+  const uint32_t number = atomic_fetch_add_explicit(&first[LEARNED_EXECUTIONS], 1, memory_order_relaxed);
+  const uint32_t shared = atomic_load_explicit(&first[LEARNED_SHARED], memory_order_relaxed);
+  const uint32_t alone = atomic_load_explicit(&first[LEARNED_ALONE], memory_order_relaxed);
   const uint32_t phase = number % TRIAL_PERIOD;
   const bool settled = (phase < TRIALS ? phase : phase - TRIALS) >= SETTLING;
   if (shared == 0) return (trial_t){.alone = false, .counts = settled};
@@ -251,7 +260,7 @@ static rlt_status_t run_all(task_device_t* device, const rlt_command_buffer_t* c
   run.addresses = rlt_cpu_scratch_addresses(&execution->scratch);
   run.shareable = shareable_cost(commands);
   const bool judged = run.shareable > 0 && run.shareable < JUDGED_NANOSECONDS;
-  const trial_t trial = judged ? choose_trial(commands->commands) : (trial_t){0};
+  const trial_t trial = judged ? choose_trial(learned_of(commands, 0)) : (trial_t){0};
   const uint64_t start = trial.counts ? rlt_thread_pool_now() : 0;
   run.alone = trial.alone;
   for (run.first = 0; run.first < commands->command_count; run.first = run.last + 1) {
@@ -264,31 +273,36 @@ static rlt_status_t run_all(task_device_t* device, const rlt_command_buffer_t* c
   }
   if (trial.counts) {
     const int way = trial.alone ? LEARNED_ALONE : LEARNED_SHARED;
-    remember(&commands->commands->learned[way], rlt_thread_pool_now() - start);
+    remember(&learned_of(commands, 0)[way], rlt_thread_pool_now() - start);
   }
   return RLT_OK;
 }
 
 static rlt_status_t task_execute(rlt_device_t* base, const rlt_command_buffer_t* commands,
-                                 rlt_buffer_t* const* buffers, rlt_semaphore_list_t done, rlt_error_t* error) {
+                                 rlt_buffer_t* const* buffers, rlt_error_t* error) {
   task_device_t* device = (task_device_t*)base;
   execution_t* execution = NULL;
-  rlt_status_t status = execution_acquire(device, commands, error, &execution);
-  if (status == RLT_OK) {
-    rlt_cpu_resolve(commands, buffers, rlt_cpu_scratch_addresses(&execution->scratch));
-    status = run_all(device, commands, execution, error);
-    execution_give_back(device, execution);
-  }
-  return rlt_cpu_finish(status, done, error);
+  RLT_RETURN_IF_ERROR(execution_acquire(device, commands, error, &execution));
+  rlt_cpu_resolve(commands, buffers, rlt_cpu_scratch_addresses(&execution->scratch));
+  const rlt_status_t status = run_all(device, commands, execution, error);
+  execution_give_back(device, execution);
+  return status;
 }
 
-static const rlt_device_vtable_t task_vtable = {
-    .name = "cpu-task", .destroy = task_destroy, .allocate = rlt_cpu_allocate, .execute = task_execute};
+static const rlt_device_vtable_t task_vtable = {.name = "cpu-task",
+                                                .command_state_size = sizeof(learned_t),
+                                                .destroy = task_destroy,
+                                                .execute = task_execute,
+                                                RLT_CPU_FUNCTIONS};
 
-rlt_status_t rlt_cpu_task_device_create(uint32_t thread_count, rlt_allocator_t allocator, rlt_error_t* error,
-                                        rlt_device_t** out_device) {
+rlt_status_t rlt_cpu_task_device_create(const rlt_device_options_t* options, rlt_allocator_t allocator,
+                                        rlt_error_t* error, rlt_device_t** out_device) {
   *out_device = NULL;
-  if (thread_count < 1 || thread_count > RLT_CPU_TASK_MAX_THREADS) {
+  const uint32_t thread_count = options->thread_count > 0 ? options->thread_count : 1;
+  if (options->observer) {
+    return rlt_error_set(error, RLT_UNIMPLEMENTED, "dispatches of the driver 'cpu-task' cannot be observed");
+  }
+  if (thread_count > RLT_CPU_TASK_MAX_THREADS) {
     return rlt_error_set(error, RLT_INVALID_ARGUMENT, "%u threads are not between 1 and %d", thread_count,
                          RLT_CPU_TASK_MAX_THREADS);
   }
@@ -296,13 +310,14 @@ rlt_status_t rlt_cpu_task_device_create(uint32_t thread_count, rlt_allocator_t a
   RLT_RETURN_IF_ERROR(rlt_allocator_allocate(
       allocator, sizeof(task_device_t) + thread_count * sizeof(rlt_cpu_scratch_t), error, &block));
   task_device_t* device = (task_device_t*)block;
-  rlt_device_initialize(&device->base, &task_vtable, allocator);
+  rlt_device_initialize(&device->base.base, &task_vtable, allocator);
+  device->base.static_libraries = options->static_libraries;
   device->thread_count = thread_count;
   const rlt_status_t status = rlt_thread_pool_create(thread_count - 1, allocator, error, &device->pool);
   if (status != RLT_OK) {
     rlt_allocator_free(allocator, device);
     return status;
   }
-  *out_device = &device->base;
+  *out_device = &device->base.base;
   return RLT_OK;
 }

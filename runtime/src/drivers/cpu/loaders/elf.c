@@ -4,8 +4,8 @@
 // what a freestanding kernel library needs: loadable segments, a dynamic section, and relative relocations.
 #include "base/checked_math.h"
 #include "base/strings.h"
+#include "drivers/cpu/loaders/loaders.h"
 #include "rillet/cpu/code_memory.h"
-#include "rillet/hal/library.h"
 
 // The parts of the ELF format that are used, under the names of the System V ABI. Numbers of the width of an address are
 // 64-bit in ELF-64 and 32-bit in ELF-32, whose segments have their flags elsewhere.
@@ -258,23 +258,24 @@ static rlt_status_t load_into(const image_t* image, const uint8_t* data, uint8_t
   rlt_kernel_query_fn_t query = NULL;
   const void* entry = base + image->entry;
   memcpy(&query, &entry, sizeof(query));
-  return rlt_library_create(query, free_image, base, image->size, allocator, error, out_library);
+  return rlt_cpu_library_create(query, free_image, base, image->size, allocator, error, out_library);
 }
 
-rlt_status_t rlt_embedded_elf_load(const uint8_t* data, size_t size, rlt_allocator_t allocator, rlt_error_t* error,
-                                   rlt_library_t** out_library) {
+rlt_status_t rlt_elf_load(const rlt_module_library_t* source, rlt_static_libraries_t libraries,
+                          rlt_allocator_t allocator, rlt_error_t* error, rlt_library_t** out_library) {
+  (void)libraries;
   *out_library = NULL;
   image_t image;
   memset(&image, 0, sizeof(image));
   image.page_size = (elf_word_t)rlt_code_memory_page_size();
-  RLT_RETURN_IF_ERROR(read_headers(&image, data, size, error));
-  RLT_RETURN_IF_ERROR(read_dynamic(&image, data, size, error));
+  RLT_RETURN_IF_ERROR(read_headers(&image, source->image.data, (size_t)source->image.length, error));
+  RLT_RETURN_IF_ERROR(read_dynamic(&image, source->image.data, (size_t)source->image.length, error));
   void* base = rlt_code_memory_allocate((size_t)image.size);
   if (!base) {
     return rlt_error_set(error, RLT_OUT_OF_MEMORY, "no memory for a kernel library of %llu bytes",
                          (unsigned long long)image.size);
   }
-  const rlt_status_t status = load_into(&image, data, (uint8_t*)base, allocator, error, out_library);
+  const rlt_status_t status = load_into(&image, source->image.data, (uint8_t*)base, allocator, error, out_library);
   if (status != RLT_OK) free_image(base, (size_t)image.size);
   return status;
 }

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rillet/hal/library.h"
+#include "drivers/cpu/loaders/loaders.h"
 
 // `file` stays open as long as the library is loaded: the linker takes two libraries with one path for the same, and the
 // path of a memory file is its number.
@@ -43,8 +43,9 @@ static bool write_all(int file, const uint8_t* data, size_t size) {
   return true;
 }
 
-rlt_status_t rlt_system_library_load(const uint8_t* data, size_t size, rlt_allocator_t allocator, rlt_error_t* error,
-                                     rlt_library_t** out_library) {
+rlt_status_t rlt_system_load(const rlt_module_library_t* source, rlt_static_libraries_t libraries,
+                             rlt_allocator_t allocator, rlt_error_t* error, rlt_library_t** out_library) {
+  (void)libraries;
   *out_library = NULL;
   char path[256];
   const int file = open_file(path, sizeof(path));
@@ -52,7 +53,7 @@ rlt_status_t rlt_system_library_load(const uint8_t* data, size_t size, rlt_alloc
     return rlt_error_set(error, RLT_FAILED_PRECONDITION, "cannot make a file for the kernel library: %s",
                          strerror(errno));
   }
-  const bool written = write_all(file, data, size);
+  const bool written = write_all(file, source->image.data, (size_t)source->image.length);
   const int write_error = errno;
   void* library = written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
 #ifndef __linux__
@@ -73,8 +74,8 @@ rlt_status_t rlt_system_library_load(const uint8_t* data, size_t size, rlt_alloc
   }
   rlt_kernel_query_fn_t query = NULL;
   memcpy(&query, &symbol, sizeof(query));
-  const rlt_status_t status = rlt_library_create(query, close_library, library, (size_t)file, allocator, error,
-                                                 out_library);
+  const rlt_status_t status =
+      rlt_cpu_library_create(query, close_library, library, (size_t)file, allocator, error, out_library);
   if (status != RLT_OK) close_library(library, (size_t)file);
   return status;
 }
