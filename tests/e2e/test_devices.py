@@ -142,3 +142,15 @@ def test_results_are_those_of_one_device_in_either_order(monkeypatch: pytest.Mon
         divided = compiled(towers(), seed, monkeypatch, devices)
         for inputs in several(alone):
             assert_equal(results(divided, inputs), results(alone, inputs))
+
+
+@pytest.mark.parametrize("build", MODELS, ids=lambda build: build.__name__)
+def test_many_calls_are_in_flight(build: Callable[[], onnx.ModelProto], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call has memory of its own, whatever the others still do."""
+    alone = rillet.compile(build(), threads=2)
+    divided = compiled(build(), 7, monkeypatch)
+    inputs = several(alone) * 4
+    pending = [divided.submit(**each) for each in inputs]
+    for each, call in zip(inputs, pending, strict=True):
+        found = call.result(timeout=120)
+        assert_equal(list(found) if isinstance(found, tuple) else [found], results(alone, each))

@@ -122,6 +122,8 @@ def test_values(values: Any, message: str) -> None:
         ({"target": None}, "target must be a name or several, not None; 'rillet targets' lists them"),
         ({"target": []}, "name at least one target"),
         ({"jobs": 0}, "jobs must be a number of processes from 1 on, not 0"),
+        ({"device": "npu"}, "unknown device 'npu'; known devices: cpu, cpu-sync, cpu-task"),
+        ({"device": 2}, "device must be a name or several, not 2"),
         ({"jobs": "2"}, "jobs must be a number of processes"),
         ({"progress": 3}, r"progress must be a function of \(finished, total\), not 3"),
         ({"dump_ir": 3}, "dump_ir must be the path of a folder, not 3"),

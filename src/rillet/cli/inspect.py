@@ -24,6 +24,7 @@ def handle(options: argparse.Namespace) -> int:
         "inputs": [_spec(s) for s in contents.inputs],
         "outputs": [_spec(s) for s in contents.outputs],
         "libraries": contents.libraries,
+        "devices": contents.devices,
         "stats": contents.stats,
         "verified": options.verify,
     }
@@ -38,6 +39,10 @@ def handle(options: argparse.Namespace) -> int:
     for variant in facts["libraries"]:
         mark = "  <- this machine" if variant["selected"] else ""
         print(f"  {variant['target']}: {variant['bytes']:,} bytes, {counted(len(variant['entries']), 'kernel')}{mark}")
+    print("devices:")
+    for device in facts["devices"]:
+        targets = ", ".join(facts["libraries"][number]["target"] for number in device["libraries"])
+        print(f"  {device['name']}: driver {device['driver']}, kernels for {targets or 'none'}")
     print("stats:")
     print_stats(contents.inputs, contents.stats, len(contents.libraries))
     if options.verify:

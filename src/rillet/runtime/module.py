@@ -139,8 +139,12 @@ class Module:
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """What one dispatch of each kernel does: name, macs, bytes (dynamic extents count as 1), source nodes."""
-        names = self._facts["libraries"][0]["entries"] if self._facts["libraries"] else []
+        """What one dispatch of each kernel does: name, macs, bytes (dynamic extents count as 1), source nodes.
+
+        A kernel that devices of several targets run is listed for each of them.
+        """
+        sets = dict.fromkeys(tuple(device["libraries"]) for device in self._facts["devices"])
+        names = [name for numbers in sets if numbers for name in self._facts["libraries"][numbers[0]]["entries"]]
         facts = self._facts["entry_facts"] or [(0, 0, "")] * len(names)
         return [
             {"name": name, "macs": macs, "bytes": size, "sources": sources}

@@ -86,7 +86,8 @@ class _Converter:
         }
 
     def convert(self) -> None:
-        main, module = self.main, self.program.module
+        main = self.main
+        self.program.module.operation.attributes["stream.entries"] = entries(self.program)
         function_type = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         view = stream.ViewType.get()
         new_type = ir.FunctionType.get([view] * len(function_type.inputs), [view] * len(function_type.results))
@@ -100,7 +101,6 @@ class _Converter:
             new = ir.Operation.create("func.func", attributes=attributes, regions=1, loc=main.location)
         block = new.regions[0].blocks.append(*new_type.inputs)
         old_block = main.regions[0].blocks[0]
-        module.operation.attributes["stream.entries"] = entries(self.program)
         with ir.InsertionPoint(block):
             self._arguments(old_block, block, attributes["arg_attrs"])
             self._block(old_block)

@@ -1,0 +1,65 @@
+"""Compiling for devices whose kernels are of different targets."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import onnx
+import pytest
+
+import rillet
+from rillet import module as files
+from rillet.errors import CompileError
+from rillet.placement import assign
+from rillet.targets import devices
+
+TEXT = """<ir_version: 10, opset_import: ["" : 20]> g (float[8,16] x) => (float[8,16] y) <float[16,16] w>
+{ a = MatMul(x, w) b = Relu(a) c = MatMul(b, w) d = Softmax(c) y = Add(d, x) }"""
+OLD = dataclasses.replace(devices.BUILT_IN["cpu-task"], name="old", target="x86-64-v2")
+
+
+def model() -> onnx.ModelProto:
+    proto = onnx.parser.parse_model(TEXT)
+    weights = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    del proto.graph.value_info[:]
+    return proto
+
+
+@pytest.fixture
+def old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device of x86-64-v2 that runs every other dispatch."""
+    monkeypatch.setitem(devices.BUILT_IN, "old", OLD)
+    monkeypatch.setattr(assign, "place", lambda tasks, crossing: [i % 2 for i in range(len(tasks))])
+
+
+@pytest.mark.usefixtures("old")
+def test_each_device_has_a_library_of_what_it_runs() -> None:
+    divided = rillet.compile(model(), target=["x86-64-v2", "x86-64-v3"], device=("cpu-sync", "old"), threads=2)
+    assert isinstance(divided, rillet.Module)
+    contents = files.read_module(divided.to_bytes())
+    here, there = contents.devices
+    assert (here.libraries, here.first_fact) == ((0, 1), 0)
+    assert (there.libraries, there.first_fact) == ((2,), len(contents.libraries[0].entries))
+    assert [library.target for library in contents.libraries] == ["x86-64-v3", "x86-64-v2", "x86-64-v2"]
+    own, others = (set(contents.libraries[number].entries) for number in (0, 2))
+    assert own and others and not own & others
+    x = np.random.default_rng(1).standard_normal((8, 16)).astype(np.float32)
+    alone = rillet.compile(model(), threads=1)
+    np.testing.assert_allclose(divided(x), alone(x), rtol=1e-5, atol=1e-6)  # other instructions, other roundings
+
+
+@pytest.mark.usefixtures("old")
+def test_facts_belong_to_their_entries() -> None:
+    divided = rillet.compile(model(), device=("cpu-sync", "old"), threads=1)
+    alone = rillet.compile(model(), threads=1)
+    assert isinstance(divided, rillet.Module) and isinstance(alone, rillet.Module)
+    known = {entry["name"]: entry for entry in alone.entries}
+    assert {entry["name"]: entry for entry in divided.entries} == known
+
+
+def test_targets_of_devices_share_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(devices.BUILT_IN, "small", dataclasses.replace(OLD, name="small", target="cortex-m4"))
+    with pytest.raises(CompileError, match="targets host, cortex-m4 of devices cpu-sync, small cannot share constants"):
+        rillet.compile(model(), device=("cpu-sync", "small"))
