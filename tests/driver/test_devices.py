@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import onnx
 import pytest
@@ -12,11 +10,12 @@ import rillet
 from rillet import module as files
 from rillet.errors import CompileError
 from rillet.placement import assign
+from rillet.support.plugins import Plugins
 from rillet.targets import devices
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20]> g (float[8,16] x) => (float[8,16] y) <float[16,16] w>
 { a = MatMul(x, w) b = Relu(a) c = MatMul(b, w) d = Softmax(c) y = Add(d, x) }"""
-OLD = dataclasses.replace(devices.BUILT_IN["cpu-task"], name="old", target="x86-64-v2")
+_OTHERS = {name: f"tests.support.devices:{name}" for name in ("old", "small")}
 
 
 def model() -> onnx.ModelProto:
@@ -27,10 +26,16 @@ def model() -> onnx.ModelProto:
     return proto
 
 
+def register(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two more devices."""
+    own = {name: f"rillet.targets.devices:{name.replace('-', '_')}" for name in ("cpu-sync", "cpu-task")}
+    monkeypatch.setattr(devices, "DEVICES", Plugins("device", devices.Device, own | _OTHERS))
+
+
 @pytest.fixture
 def old(monkeypatch: pytest.MonkeyPatch) -> None:
     """A device of x86-64-v2 that runs every other dispatch."""
-    monkeypatch.setitem(devices.BUILT_IN, "old", OLD)
+    register(monkeypatch)
     monkeypatch.setattr(assign, "place", lambda tasks, crossing: [i % 2 for i in range(len(tasks))])
 
 
@@ -60,6 +65,6 @@ def test_facts_belong_to_their_entries() -> None:
 
 
 def test_targets_of_devices_share_constants(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(devices.BUILT_IN, "small", dataclasses.replace(OLD, name="small", target="cortex-m4"))
+    register(monkeypatch)
     with pytest.raises(CompileError, match="targets host, cortex-m4 of devices cpu-sync, small cannot share constants"):
         rillet.compile(model(), device=("cpu-sync", "small"))

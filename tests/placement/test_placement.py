@@ -7,7 +7,7 @@ import pytest
 from rillet import placement
 from rillet.errors import CompileError
 from rillet.ir import Program
-from rillet.targets.devices import BUILT_IN, CPU, Device, resolve
+from rillet.targets.devices import CPU, DEVICES, Device, resolve
 from tests.support.flow_text import FlowKernel, module
 from tests.support.ir_check import check, lower, main_text
 
@@ -166,7 +166,7 @@ def test_form(main: str, message: str) -> None:
 
 def test_resolve() -> None:
     assert resolve(None) == (CPU,)
-    assert resolve("cpu-task") == (BUILT_IN["cpu-task"],)
+    assert resolve("cpu-task") == (DEVICES.get("cpu-task"),)
 
 
 @pytest.mark.parametrize(

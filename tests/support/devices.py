@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from rillet.targets.devices import resolve
+from rillet.targets.devices import Device, resolve
 from tests.support.flow_text import FlowKernel
 
 SYNC, TASK = resolve(["cpu-sync", "cpu-task"])
@@ -24,3 +24,13 @@ func.func @main(%x: {T}) -> {T} {{
   return %3 : {T}
 }}
 """
+
+
+def old() -> Device:
+    """A device whose kernels are for another target than the program's."""
+    return dataclasses.replace(TASK, name="old", target="x86-64-v2")
+
+
+def small() -> Device:
+    """A device whose target packs constants in another way."""
+    return dataclasses.replace(TASK, name="small", target="cortex-m4")

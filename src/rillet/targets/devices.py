@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rillet.errors import CompileError
+from rillet.support.plugins import Plugins
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,28 @@ class Device:
         return self.link_bytes_per_us is None
 
 
-# One core, and a pool whose size is only known where the file is loaded.
-_CPU_SYNC = Device("cpu-sync", "cpu-sync", macs_per_us=20_000, bytes_per_us=10_000)
-_CPU_TASK = Device("cpu-task", "cpu-task", macs_per_us=30_000, bytes_per_us=15_000, launch_us=2.0)
 # The program's only device, unless it is told otherwise: any CPU driver runs it.
 CPU = Device("cpu", "cpu", macs_per_us=20_000, bytes_per_us=10_000)
 
-BUILT_IN = {device.name: device for device in (CPU, _CPU_SYNC, _CPU_TASK)}
+
+def cpu() -> Device:
+    """Any CPU driver."""
+    return CPU
+
+
+def cpu_sync() -> Device:
+    """One core, which takes its commands in order."""
+    return Device("cpu-sync", "cpu-sync", macs_per_us=20_000, bytes_per_us=10_000)
+
+
+def cpu_task() -> Device:
+    """A pool of threads, of which the number is only known where the file is loaded."""
+    return Device("cpu-task", "cpu-task", macs_per_us=30_000, bytes_per_us=15_000, launch_us=2.0)
+
+
+_BUILT_IN = {name: f"{__name__}:{name.replace('-', '_')}" for name in ("cpu", "cpu-sync", "cpu-task")}
+# Those of other packages are found by the entry points ``rillet.devices``.
+DEVICES: Plugins[Device] = Plugins("device", Device, _BUILT_IN)
 
 
 def resolve(names: str | Sequence[str] | None) -> tuple[Device, ...]:
@@ -52,17 +68,16 @@ def resolve(names: str | Sequence[str] | None) -> tuple[Device, ...]:
     """
     if names is None:
         return (CPU,)
+    known = f"known devices: {', '.join(DEVICES.names())}"
     if isinstance(names, bytes | bytearray) or not isinstance(names, str | Sequence):
-        raise CompileError(f"device must be a name or several, not {names!r}; known devices: {', '.join(BUILT_IN)}")
+        raise CompileError(f"device must be a name or several, not {names!r}; {known}")
     wanted = [names] if isinstance(names, str) else list(names)
     if not wanted:
-        raise CompileError(f"name at least one device; known devices: {', '.join(BUILT_IN)}")
+        raise CompileError(f"name at least one device; {known}")
     for name in wanted:
-        if name not in BUILT_IN:
-            raise CompileError(f"unknown device '{name}'; known devices: {', '.join(BUILT_IN)}")
         if wanted.count(name) > 1:
             raise CompileError(f"device '{name}' is named twice: a program has each device once")
-    return check([BUILT_IN[name] for name in wanted])
+    return check([DEVICES.get(name) for name in wanted])
 
 
 def check(devices: Sequence[Device]) -> tuple[Device, ...]:
