@@ -27,9 +27,10 @@ from rillet.codegen.cpu.object_code import object_file
 from rillet.codegen.cpu.object_code.link import link_embedded_elf, table_ir
 from rillet.codegen.cpu.object_code.llvm import emit_object
 from rillet.codegen.cpu.object_code.sizes import Sizes
-from rillet.driver.compiler import CompileOptions
+from rillet.driver.export import static_build
+from rillet.driver.options import CompileOptions
 from rillet.errors import CompileError
-from rillet.export import Build, build, objects, runtime_library, static_mode
+from rillet.export import Build, objects, runtime_library, static_mode
 from rillet.export.modes import c_mode
 from rillet.export.runtime_library import Configuration
 from rillet.frontends.registry import open_model
@@ -76,7 +77,7 @@ def runtime_size(target: Target, configuration: Configuration) -> Sizes:
 def measure(model: object, target: Target) -> dict[str, Size]:
     """The sizes by mode; modes that make no sense for the target are absent."""
     options = CompileOptions(cache=default_directory(), optimize_for_size=True)
-    built = build(open_model(model), target, None, options, None)
+    built = static_build(open_model(model), target, None, options, None)
     table = emit_object(table_ir(built.kernels, target), target)
     linked_in = sum(object_file.sizes(k.object).flash for k in built.kernels) + object_file.sizes(table).flash
     bytecode = len(static_mode.module_bytes(built, "model")) - built.image.stats["constant_bytes"]

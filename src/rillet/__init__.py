@@ -12,7 +12,7 @@ from rillet.errors import CompileError, LoadError, RilletError, RunError, SaveEr
 
 if TYPE_CHECKING:
     from rillet.analysis import check
-    from rillet.driver.compiler import compile
+    from rillet.driver.compile import compile
     from rillet.runtime import Module, load
 
 __version__ = "0.1.0"
@@ -31,7 +31,7 @@ __all__ = [
 
 _LAZY = {
     "check": "rillet.analysis",
-    "compile": "rillet.driver.compiler",
+    "compile": "rillet.driver.compile",
     "load": "rillet.runtime",
     "Module": "rillet.runtime",
 }

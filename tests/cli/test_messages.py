@@ -172,7 +172,7 @@ def test_folders_that_take_no_files_are_noticed_before_the_work(
         raise AssertionError("it compiles")
 
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("rillet.driver.compiler.compile_to_bytes", fail)
+    monkeypatch.setattr("rillet.driver.compile.compile_to_bytes", fail)
     assert main(command.split()) == 1
     error = capsys.readouterr().err
     assert error.startswith("rillet: cannot write") and "takes no files" in error, error

@@ -10,7 +10,8 @@ import pytest
 
 from rillet.cli import main
 from rillet.cli.tune import _compared, parse_duration
-from rillet.tuning import Record, measure, space
+from rillet.codegen.cpu import alternatives
+from rillet.tuning import Record, measure
 
 MATMUL = """
 func.func @main(%a: tensor<{rows}x40xf32> {{rillet.name = "a"}}, %b: tensor<40x64xf32> {{rillet.name = "b"}})
@@ -56,8 +57,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(measure, "kernel_times", kernel_times)
     monkeypatch.setattr(measure, "call_times", lambda modules, *_: [2e-3, 1e-3][: len(modules)])
-    monkeypatch.setattr(space, "_MOST_TILES", 2)
-    monkeypatch.setattr(space, "_UNROLLS", (1, 2))
+    monkeypatch.setattr(alternatives, "_MOST_TILES", 2)
+    monkeypatch.setattr(alternatives, "_UNROLLS", (1, 2))
 
 
 def test_tune_writes_the_record_that_compile_uses(source: Path, clock: None, capsys, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from rillet import targets
 from rillet.codegen.backends import backend_of
 from rillet.codegen.pool import Job, Pool
 from rillet.codegen.result import CodegenOptions, CompiledKernel
-from rillet.driver.compiler import print_stage
+from rillet.driver.lowering import print_stage
 from rillet.errors import CompileError
 from rillet.export import CrossModule
 from rillet.module import read_module

@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 import rillet
-from rillet.driver.compiler import cross_compile
+from rillet.driver.export import cross_compile
 from rillet.export import runtime_library
 from tests.support import export_graphs as graphs
 

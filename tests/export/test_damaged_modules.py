@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from rillet import export
-from rillet.driver.compiler import CompileOptions
+from rillet.driver.export import static_build
+from rillet.driver.options import CompileOptions
 from rillet.export.static_mode import module_bytes
 from rillet.frontends.registry import open_model
 from rillet.targets import get
@@ -81,7 +82,7 @@ def mutate(module: bytes, source: random.Random, *, fix_checksum: bool) -> bytes
 @pytest.mark.parametrize("target", ["cortex-m4", "riscv32imf-ilp32f"])
 def test_damaged_modules_give_status_codes(target: str, tmp_path: Path) -> None:
     emulator, board = firmware.require_emulator(target), firmware.BOARDS[target]
-    built = export.build(open_model(graphs.dense()), get(target), None, CompileOptions(jobs=1), None)
+    built = static_build(open_model(graphs.dense()), get(target), None, CompileOptions(jobs=1), None)
     export.export(built, tmp_path, name="dense", mode="static")
     (tmp_path / "main.c").write_text(_MAIN)
     image = firmware.build(target, tmp_path, "dense", "main.c")

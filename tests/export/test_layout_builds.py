@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rillet.driver.compiler import cross_compile
+from rillet.driver.export import cross_compile
 from tests.support import export_graphs as graphs
 
 pytestmark = pytest.mark.skipif(

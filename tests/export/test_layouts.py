@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import rillet
-from rillet.driver.compiler import cross_compile
+from rillet.driver.export import cross_compile
 from rillet.export.names import distinct, identifier
 from tests.support import export_graphs as graphs
 

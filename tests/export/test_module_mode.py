@@ -11,7 +11,7 @@ import pytest
 
 import models
 import rillet
-from rillet.driver.compiler import compile_to_bytes
+from rillet.driver.module_file import compile_to_bytes
 from rillet.frontends.registry import open_model
 from rillet.targets import Deployment, Target, get, host
 from tests.support import export_graphs as graphs

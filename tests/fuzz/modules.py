@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 import rillet
-from rillet.driver.compiler import compile_to_bytes
+from rillet.driver.module_file import compile_to_bytes
 from rillet.frontends.registry import open_model
 from rillet.targets import get
 

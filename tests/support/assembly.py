@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rillet.codegen.cpu.compile import compile_kernel
 from rillet.codegen.cpu.object_code import elf
 from rillet.codegen.result import CodegenOptions
-from rillet.driver.compiler import lower_until
+from rillet.driver.lowering import lower_until
 from rillet.frontends.registry import open_model
 from rillet.ir.kernels import kernel_texts
 from rillet.targets import Target

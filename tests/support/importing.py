@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rillet.driver.compiler import import_model as import_opened
+from rillet.driver.lowering import import_model as import_opened
 from rillet.frontends.registry import open_model
 from rillet.ir import Program
 

@@ -10,7 +10,7 @@ from rillet import targets
 from rillet.codegen import cache
 from rillet.codegen.cpu.machine import Cpu
 from rillet.codegen.result import CodegenOptions
-from rillet.driver.compiler import compile_to_bytes
+from rillet.driver.module_file import compile_to_bytes
 from rillet.errors import CompileError
 from rillet.frontends.registry import open_model
 from rillet.module.reader import read_module

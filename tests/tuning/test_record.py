@@ -13,7 +13,7 @@ import pytest
 import rillet
 from rillet import targets
 from rillet.codegen.knobs import Knobs
-from rillet.driver import compiler
+from rillet.driver.lowering import lower
 from rillet.errors import CompileError
 from rillet.frontends.registry import open_model
 from rillet.tuning import Entry, Record, record
@@ -143,7 +143,7 @@ def test_compile_uses_the_record_and_the_cache_keeps_both_apart(
     monkeypatch.setenv("RILLET_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("RILLET_TUNING", raising=False)
     host = targets.get("host")
-    _, ((name, text),) = compiler.lower(open_model(MATMUL), host)
+    _, ((name, text),) = lower(open_model(MATMUL), host)
     knobs = Knobs(tile_rows=1, tile_vectors=1)
     Record({record.key(name, text, host): dataclasses.replace(ENTRY, knobs=knobs)}).save(tmp_path / "named.json")
 
@@ -179,7 +179,7 @@ func.func @main(%v: tensor<1x9xf32>, %w: tensor<9x5xf32>, %first: tensor<48x40xf
 def test_a_record_serves_another_model_that_has_the_kernel(tmp_path: Path) -> None:
     """There with other names, beside other kernels; and only where that is the machine it was made on."""
     host = targets.get("host")
-    _, ((name, text),) = compiler.lower(open_model(MATMUL), host)
+    _, ((name, text),) = lower(open_model(MATMUL), host)
     knobs = Knobs(tile_rows=1, tile_vectors=1)
     Record({record.key(name, text, host): dataclasses.replace(ENTRY, knobs=knobs)}).save(tmp_path / "shared.json")
     with warnings.catch_warnings():
@@ -197,7 +197,7 @@ def test_a_record_serves_another_model_that_has_the_kernel(tmp_path: Path) -> No
 
 def test_a_record_of_other_shapes_says_so(tmp_path: Path) -> None:
     host = targets.get("host")
-    _, ((name, text),) = compiler.lower(open_model(MATMUL), host)
+    _, ((name, text),) = lower(open_model(MATMUL), host)
     entry = dataclasses.replace(ENTRY, target=f"{host.machine.arch} {host.machine.cpu}")
     Record({record.key(name, text, host): entry}).save(tmp_path / "shared.json")
     with pytest.warns(RuntimeWarning, match="known by its shapes, too, so tune and compile with the same inputs= and"):
@@ -223,7 +223,7 @@ func.func @main(%a: tensor<2048x16xf32>, %b: tensor<16x2048xf32>, %c: tensor<204
 def test_a_choice_that_cannot_be_compiled_is_left_to_the_model(tmp_path: Path) -> None:
     """All rows of a chain at once would take more scratch memory than a kernel may have."""
     host = targets.get("host")
-    _, kernel_texts = compiler.lower(open_model(CHAIN), host)
+    _, kernel_texts = lower(open_model(CHAIN), host)
     ((name, text),) = [(name, text) for name, text in kernel_texts if name.startswith("chain")]
     whole = dataclasses.replace(ENTRY, knobs=Knobs(row_tiles=1 << 24))
     Record({record.key(name, text, host): whole}).save(tmp_path / "named.json")

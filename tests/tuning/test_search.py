@@ -11,7 +11,7 @@ import pytest
 from rillet import runtime, targets
 from rillet.codegen.cpu import alternatives
 from rillet.codegen.knobs import LIMITS, MODEL, Choice, Knobs
-from rillet.driver import compiler
+from rillet.driver.lowering import lower
 from rillet.frontends.registry import open_model
 from rillet.tuning import Record, measure
 from rillet.tuning.search import Result, Search, Status, _ordered
@@ -79,7 +79,7 @@ def search(host: targets.Target, cache: Path, monkeypatch: pytest.MonkeyPatch) -
 
         monkeypatch.setattr(measure, "kernel_times", kernel_times)
         monkeypatch.setattr(measure, "call_times", lambda modules, *_: [2e-3, 1e-3][: len(modules)])
-        image, kernel_texts = compiler.lower(open_model(MODEL_TEXT), host)
+        image, kernel_texts = lower(open_model(MODEL_TEXT), host)
         inputs = [np.full((96, 64), 0.5, np.float32), np.full((64, 128), 0.25, np.float32)]
         with Search(
             image,

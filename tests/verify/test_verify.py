@@ -15,7 +15,7 @@ pytest.importorskip("onnxruntime")
 
 import rillet
 from rillet.cli import main
-from rillet.driver import compiler
+from rillet.driver.compile import compile
 from rillet.frontends.onnx.model import OnnxModel
 from rillet.frontends.onnx.verification import oracles
 from rillet.verify import bisect, verify
@@ -30,7 +30,7 @@ _MODEL = parser.parse_model(
 @pytest.fixture
 def wrong_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler with a defect: every Tanh is compiled as a Sigmoid."""
-    real = compiler.compile
+    real = compile
 
     def broken(model: OnnxModel, **options: Any) -> Any:
         changed = onnx.ModelProto()
@@ -40,7 +40,7 @@ def wrong_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
                 node.op_type = "Sigmoid"
         return real(OnnxModel(changed, model.shapes), **options)
 
-    monkeypatch.setattr(compiler, "compile", broken)
+    monkeypatch.setattr("rillet.driver.compile.compile", broken)
 
 
 def test_agreement() -> None:
@@ -79,7 +79,7 @@ _TIES = {"x": (np.arange(64, dtype=np.float32).reshape(8, 8) - 20.5) * 8}  # quo
 
 def _compiled_with(monkeypatch: pytest.MonkeyPatch, initializer: str, array: np.ndarray) -> None:
     """A compiler that has another value for an initializer."""
-    real = compiler.compile
+    real = compile
 
     def broken(model: OnnxModel, **options: Any) -> Any:
         changed = onnx.ModelProto()
@@ -87,7 +87,7 @@ def _compiled_with(monkeypatch: pytest.MonkeyPatch, initializer: str, array: np.
         _set(changed, initializer, array)
         return real(OnnxModel(changed, model.shapes), **options)
 
-    monkeypatch.setattr(compiler, "compile", broken)
+    monkeypatch.setattr("rillet.driver.compile.compile", broken)
 
 
 def test_a_step_at_a_tie_and_what_follows_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

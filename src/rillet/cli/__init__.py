@@ -23,10 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    from rillet import __version__
+    from importlib.metadata import version
 
     parser = argparse.ArgumentParser(prog="rillet", description="Compile trained models into small native programs.")
-    parser.add_argument("--version", action="version", version=f"rillet {__version__}")
+    parser.add_argument("--version", action="version", version=f"rillet {version('rillet')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="|".join(COMMANDS))
     for name in COMMANDS:
         import_module(f"rillet.cli.{name}").register(commands)

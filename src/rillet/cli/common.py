@@ -89,13 +89,13 @@ def open_module(options: argparse.Namespace) -> Module:
                 f"{', '.join(ignored)}: '{options.model}' is compiled already; compile its model again{size}"
             )
         return load(options.model, threads=options.threads)
-    import rillet
-    from rillet.driver.compiler import resolve_targets
+    from rillet.driver.compile import compile as compile_model
+    from rillet.driver.targets import resolve_targets
 
     obstacles = [target.obstacle for target in resolve_targets(options.target or "host")]
     if all(obstacles):
         raise RunError(f"code for {', '.join(options.target)} cannot run here: {obstacles[-1]}; see 'rillet export'")
-    module = rillet.compile(
+    module = compile_model(
         model_path(options.model),
         target=options.target or "host",
         inputs=parse_shapes(options.shape),

@@ -40,8 +40,9 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
-    import rillet
-    from rillet.driver.compiler import print_stage, resolve_targets
+    from rillet.driver.compile import compile as compile_model
+    from rillet.driver.lowering import print_stage
+    from rillet.driver.targets import resolve_targets
 
     shapes, dims = parse_shapes(options.shape), parse_sizes("--dim", options.dim)
     target = options.target or "host"
@@ -59,7 +60,7 @@ def handle(options: argparse.Namespace) -> int:
     output = model.with_suffix(".rlm") if options.output is None else options.output
     check_file(output)
     started = time.perf_counter()
-    module = rillet.compile(
+    module = compile_model(
         model,
         target=target,
         inputs=shapes,

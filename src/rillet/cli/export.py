@@ -32,7 +32,7 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
-    from rillet.driver.compiler import cross_compile
+    from rillet.driver.export import cross_compile
 
     check_folder(options.output)
     budgets = {"ram": _bytes("--ram", options.ram), "flash": _bytes("--flash", options.flash)}

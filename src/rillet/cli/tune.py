@@ -58,14 +58,16 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
-    from rillet.driver import compiler
+    from rillet.driver.lowering import lower
+    from rillet.driver.options import cache_directory
+    from rillet.driver.targets import resolve_targets
     from rillet.frontends.registry import open_model
     from rillet.runtime.module import thread_count
     from rillet.tuning import Record, default_path
     from rillet.tuning.search import Search
 
     seconds = parse_duration(options.time_budget)
-    (target,) = compiler.resolve_targets(options.target)
+    (target,) = resolve_targets(options.target)
     if target.obstacle:
         raise CompileError(f"nothing can be measured for target {target.name}: {target.obstacle}")
     threads = thread_count(options.threads)
@@ -73,7 +75,7 @@ def handle(options: argparse.Namespace) -> int:
     check_file(path, makes_folder=True)
     known = Record.load(path) if path.exists() else Record()
     shapes, dims = parse_shapes(options.shape), parse_sizes("--dim", options.dim)
-    image, kernel_texts = compiler.lower(open_model(model_path(options.model), shapes, dims), target)
+    image, kernel_texts = lower(open_model(model_path(options.model), shapes, dims), target)
     with (
         Search(
             image,
@@ -81,7 +83,7 @@ def handle(options: argparse.Namespace) -> int:
             target,
             lambda module: _inputs(module, options),
             known=known,
-            cache=compiler.cache_directory(not options.no_cache),
+            cache=cache_directory(not options.no_cache),
             jobs=options.jobs,
             threads=threads,
         ) as search,

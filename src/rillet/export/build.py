@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-import numpy as np
 from torch_mlir import ir
 
 from rillet import pipeline
@@ -24,12 +22,9 @@ from rillet.ir import Program
 from rillet.ir.attributes import DIMS, NAME
 from rillet.ir.image import Image, TensorSpec
 from rillet.ir.kernels import kernel_texts
+from rillet.support.progress_bar import bar
 from rillet.targets import Target
 from rillet.vm import encode
-
-if TYPE_CHECKING:
-    from rillet.driver.compiler import CompileOptions
-    from rillet.frontends.frontend import Model
 
 
 @dataclass(frozen=True)
@@ -53,39 +48,34 @@ class Build:
 
 
 def build(
-    model: Model,
+    program: Program,
     target: Target,
-    values: Mapping[str, np.ndarray] | None,
-    options: CompileOptions,
-    progress: Progress | None,
+    *,
+    trace: pipeline.Trace,
+    optimize_for_size: bool = False,
+    jobs: int | None = None,
+    cache: Path | None = None,
+    progress: Progress | None = None,
 ) -> Build:
-    """Compile ``model`` for static memory.
+    """Compile a program in the tensor form for static memory.
 
     Raises ``CompileError`` naming the inputs to pin if shapes are dynamic, and for a target that is no CPU.
     """
-    from rillet.driver.compiler import import_model
-    from rillet.support.progress_bar import bar
-
     if not is_cpu(target):
         raise CompileError(
             f"target {target.name} cannot be exported: its backend '{target.backend}' makes no objects to link with C"
         )
-    if len(options.devices) > 1:
-        names = ", ".join(device.name for device in options.devices)
-        raise CompileError(f"a program for devices {names} cannot be exported: compile it for one device")
-    trace = pipeline.Trace(options.dump_ir)
-    program = import_model(model, trace, values)
     require_static_inputs(program, target)
-    stages = pipeline.options_for(target, optimize_for_size=options.optimize_for_size)
+    stages = pipeline.options_for(target, optimize_for_size=optimize_for_size)
     pipeline.run(program, stages, until="dispatch", trace=trace)
     parts = [_renamed(name, text, target) for name, text in kernel_texts(program)]
     with bar(f"compiling for {target.name}", progress) as report:
         compiled = compile_parts(
             parts,
             target,
-            CodegenOptions(optimize_for_size=options.optimize_for_size, keep_intermediates=options.dump_ir is not None),
-            jobs=options.jobs,
-            cache_directory=options.cache,
+            CodegenOptions(optimize_for_size=optimize_for_size, keep_intermediates=trace.directory is not None),
+            jobs=jobs,
+            cache_directory=cache,
             progress=report,
         )
     trace.dump_kernels(target.name, compiled)
@@ -94,7 +84,7 @@ def build(
     lowered = convert_to_emitc.lower(program, kernels)
     session = session_memory.bound(program, target.machine.pointer_bits)
     pipeline.run(program, stages, after="hal", until="vm", trace=trace)
-    return Build(target, lowered, tuple(kernels), encode(program), session, options.cache)
+    return Build(target, lowered, tuple(kernels), encode(program), session, cache)
 
 
 def require_static_inputs(program: Program, target: Target) -> None:

@@ -136,9 +136,9 @@ def compile_or_specialize(source: onnx.ModelProto, **options: Any) -> Specialize
 
 
 def _compile(source: onnx.ModelProto, values: Mapping[str, np.ndarray], options: Mapping[str, Any]) -> Any:
-    import rillet
+    from rillet.driver.compile import compile as compile_model
 
-    return rillet.compile(source, values=values, **options)
+    return compile_model(source, values=values, **options)
 
 
 def _shaping_inputs(model: onnx.ModelProto, error: UnsupportedError) -> tuple[str, ...]:

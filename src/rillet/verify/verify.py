@@ -258,10 +258,10 @@ def _first_oracle(model: VerifiableModel, feeds: Arrays) -> Mapping[str, Any]:
 
 
 def _compile(model: VerifiableModel) -> Module:
-    from rillet.driver import compiler
+    from rillet.driver.compile import compile
 
     try:
-        return compiler.compile(model)
+        return compile(model)
     except CompileError:
         raise
     except RilletError as error:

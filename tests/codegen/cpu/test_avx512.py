@@ -17,7 +17,8 @@ from rillet import targets
 from rillet.codegen.cache import default_directory
 from rillet.codegen.library import compile_parts
 from rillet.codegen.result import CodegenOptions
-from rillet.driver.compiler import CompileOptions, compile_to_bytes
+from rillet.driver.module_file import compile_to_bytes
+from rillet.driver.options import CompileOptions
 from rillet.frontends.registry import open_model
 from rillet.targets import Target
 from rillet.verify.difference import difference

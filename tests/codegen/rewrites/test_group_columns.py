@@ -11,8 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 import rillet
 from rillet import targets
 from rillet.codegen.cpu.compile import compile_kernel
-from rillet.driver.compiler import kernel_texts, lower_until
+from rillet.driver.lowering import lower_until
 from rillet.frontends.registry import open_model
+from rillet.ir.kernels import kernel_texts
 from rillet.targets import Target
 from tests.support.emulated import Emulator
 from tests.support.kernel_harness import Kernel

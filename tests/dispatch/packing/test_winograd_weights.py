@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rillet import pipeline, targets
 from rillet.dispatch.packing.winograd import transform
-from rillet.driver.compiler import lower_until
+from rillet.driver.lowering import lower_until
 from rillet.frontends.registry import open_model
 from rillet.ir import Program
 from tests.support.importing import import_model

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rillet
 from rillet import targets
-from rillet.driver.compiler import lower_until
+from rillet.driver.lowering import lower_until
 from rillet.frontends.registry import open_model
 
 Pads = tuple[int, int, int, int]

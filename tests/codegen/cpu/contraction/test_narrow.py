@@ -13,8 +13,9 @@ import rillet
 from rillet import targets
 from rillet.codegen.cpu.compile import compile_kernel
 from rillet.codegen.cpu.contraction.narrow import NarrowWorkgroup
-from rillet.driver.compiler import kernel_texts, lower_until
+from rillet.driver.lowering import lower_until
 from rillet.frontends.registry import open_model
+from rillet.ir.kernels import kernel_texts
 from tests.support.emulated import Emulator
 from tests.support.kernel_harness import Kernel
 from tests.support.kernel_texts import assert_close, batched, conv2d_reference

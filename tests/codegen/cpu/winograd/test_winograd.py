@@ -18,8 +18,9 @@ from rillet.codegen.cpu.winograd import plan as winograd_plan
 from rillet.codegen.knobs import Knobs
 from rillet.codegen.result import CodegenOptions
 from rillet.dispatch.packing.winograd import transform
-from rillet.driver.compiler import kernel_texts, lower_until
+from rillet.driver.lowering import lower_until
 from rillet.frontends.registry import open_model
+from rillet.ir.kernels import kernel_texts
 from tests.support.emulated import Emulator
 from tests.support.kernel_harness import Kernel
 from tests.support.kernel_texts import pack
