@@ -7,7 +7,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from rillet.frontends.onnx.verification.oracles import OracleError
+from rillet.frontends.verification import OracleError
 
 
 class Isolated:
