@@ -41,7 +41,12 @@ static void print_output(const rlt_buffer_view_t* view) {
   printf("] sum %g\n", sum);
 }
 
-static rlt_status_t call(rlt_session_t* session, bool print, rlt_error_t* error) {
+// `run` is how the session is called: it fills in the outputs.
+typedef rlt_status_t (*run_fn_t)(rlt_session_t* session, uint32_t entry, uint32_t input_count,
+                                 rlt_buffer_view_t* const* inputs, uint32_t output_count, rlt_buffer_view_t** outputs,
+                                 rlt_error_t* error);
+
+static rlt_status_t call_with(run_fn_t run, rlt_session_t* session, bool print, rlt_error_t* error) {
   uint32_t entry = 0;
   RLT_RETURN_IF_ERROR(rlt_session_find_export(session, "main", error, &entry));
   const rlt_module_export_t declared = rlt_module_export(rlt_session_module(session), entry);
@@ -57,7 +62,7 @@ static rlt_status_t call(rlt_session_t* session, bool print, rlt_error_t* error)
   }
   rlt_status_t status = RLT_RESOURCE_EXHAUSTED;
   if (complete) {
-    status = rlt_session_run(session, entry, declared.inputs.count, inputs, declared.outputs.count, outputs, error);
+    status = run(session, entry, declared.inputs.count, inputs, declared.outputs.count, outputs, error);
   }
   for (uint32_t i = 0; i < declared.inputs.count; ++i) rlt_buffer_view_release(inputs[i]);
   for (uint32_t i = 0; i < declared.outputs.count; ++i) {
@@ -66,6 +71,25 @@ static rlt_status_t call(rlt_session_t* session, bool print, rlt_error_t* error)
   }
   free(memory);
   return status;
+}
+
+static inline rlt_status_t call(rlt_session_t* session, bool print, rlt_error_t* error) {
+  return call_with(rlt_session_run, session, print, error);
+}
+
+static inline rlt_status_t submit_and_wait(rlt_session_t* session, uint32_t entry, uint32_t input_count,
+                                           rlt_buffer_view_t* const* inputs, uint32_t output_count,
+                                           rlt_buffer_view_t** outputs, rlt_error_t* error) {
+  rlt_pending_t* pending = NULL;
+  RLT_RETURN_IF_ERROR(rlt_session_submit(session, entry, input_count, inputs, error, &pending));
+  const rlt_status_t status = rlt_pending_wait(pending, UINT64_MAX, output_count, outputs, error);
+  rlt_pending_release(pending);
+  return status;
+}
+
+// The same by a call that goes on by itself.
+static inline rlt_status_t call_pending(rlt_session_t* session, bool print, rlt_error_t* error) {
+  return call_with(submit_and_wait, session, print, error);
 }
 
 #endif  // RILLET_TESTS_PROGRAM_CALL_H_
