@@ -30,6 +30,7 @@ _NO_RATES = "no rates: some sizes are known at calls only; compile with --dim NA
 
 
 def register(commands: Any) -> None:
+    """Add the command and its options to ``commands`` (subparsers of argparse)."""
     parser = commands.add_parser("bench", help="time a model's calls")
     add_source(parser)
     add_inputs(parser)
@@ -41,6 +42,10 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
+    """Time calls and print the fastest and the median, or with ``--profile`` the kernels. Returns the exit status.
+
+    Raises RunError for options that do not go together.
+    """
     if options.trace is not None and not options.profile:
         raise RunError("--trace writes what --profile measures: give both")
     if options.trace is not None:

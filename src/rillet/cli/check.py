@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
+    """Add the command and its options to ``commands`` (subparsers of argparse)."""
     parser = commands.add_parser("check", help="report which of a model's nodes are supported, without compiling")
     parser.add_argument("model", help="a model (.onnx, .mlir)")
     parser.add_argument("--target", default="host", help="target name (default: host)")
@@ -21,6 +22,7 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
+    """Print which nodes are supported. Returns the exit status: 0 when all are, else 1."""
     from rillet.analysis import check
 
     model = model_path(options.model)

@@ -285,6 +285,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def print_json(facts: Any) -> None:
+    """Print facts as indented JSON; what JSON has no form for is printed as text."""
     print(json.dumps(facts, indent=2, default=str))
 
 

@@ -24,6 +24,7 @@ from rillet.support.files import check_file
 
 
 def register(commands: Any) -> None:
+    """Add the command and its options to ``commands`` (subparsers of argparse)."""
     parser = commands.add_parser("compile", help="compile a model into a .rlm file")
     parser.add_argument("model", help="a model to compile (.onnx, .mlir)")
     add_targets(parser)
@@ -40,6 +41,10 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
+    """Compile the model and write its module file, or print the stage of ``--until``. Returns the exit status.
+
+    Raises CompileError for a target whose programs load no module files.
+    """
     from rillet.driver.compile import compile as compile_model
     from rillet.driver.lowering import print_stage
     from rillet.driver.targets import resolve_targets

@@ -14,6 +14,7 @@ _UNITS = {"": 1, "k": 1024, "m": 1024 * 1024}
 
 
 def register(commands: Any) -> None:
+    """Add the command and its options to ``commands`` (subparsers of argparse)."""
     parser = commands.add_parser("export", help="export a model as C sources and objects")
     parser.add_argument("model", help="a model to compile (.onnx, .mlir)")
     parser.add_argument("--target", required=True, help="target name; see 'rillet targets'")
@@ -32,6 +33,7 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
+    """Write C sources and objects into a folder and print their figures. Returns the exit status."""
     from rillet.driver.export import cross_compile
 
     check_folder(options.output)

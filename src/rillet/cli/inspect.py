@@ -9,6 +9,7 @@ from rillet.cli.common import counted, print_json, print_stats
 
 
 def register(commands: Any) -> None:
+    """Add the command and its options to ``commands`` (subparsers of argparse)."""
     parser = commands.add_parser("inspect", help="show what a .rlm file holds")
     parser.add_argument("module", help="a compiled module (.rlm)")
     parser.add_argument("--verify", action="store_true", help="compare all code and constants with their checksums")
@@ -17,6 +18,7 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
+    """Print a module file's inputs, outputs, libraries and statistics. Returns the exit status."""
     from rillet.runtime import read_facts
 
     contents = read_facts(options.module, verify=options.verify)

@@ -16,6 +16,7 @@ _LONGEST_NAME = 50  # characters of an output's name that its file's has; four b
 
 
 def register(commands: Any) -> None:
+    """Add the command and its options to ``commands`` (subparsers of argparse)."""
     parser = commands.add_parser("run", help="run a model on given or random inputs")
     add_source(parser)
     add_inputs(parser)
@@ -25,6 +26,7 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
+    """Call the model once, print the outputs, and write them where ``--output`` says. Returns the exit status."""
     if options.output is not None:
         check_folder(options.output)
     module = open_module(options)

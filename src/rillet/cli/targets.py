@@ -10,12 +10,14 @@ from rillet.cli.common import print_json
 
 
 def register(commands: Any) -> None:
+    """Add the command and its options to ``commands`` (subparsers of argparse)."""
     parser = commands.add_parser("targets", help="list the targets code can be generated for")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     parser.set_defaults(handler=handle)
 
 
 def handle(options: argparse.Namespace) -> int:
+    """Print a line for each target, this machine first. Returns the exit status."""
     from rillet.targets import Target, get, host, names
 
     targets: list[Target] = [host(), *(get(name) for name in names())]

@@ -41,6 +41,7 @@ _LINE_EVERY_SECONDS = 10.0  # where nobody watches a terminal
 
 
 def register(commands: Any) -> None:
+    """Add the command and its options to ``commands`` (subparsers of argparse)."""
     parser = commands.add_parser("tune", help="search for faster kernels by measuring on this machine")
     parser.add_argument("model", help="the model to tune (.onnx, .mlir)")
     parser.add_argument("--time-budget", default="60s", metavar="TIME", help="e.g. 90s, 5m, 1h (default: 60s)")
@@ -58,6 +59,10 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
+    """Search within ``--time-budget``, add what was found to the record, and print it. Returns the exit status.
+
+    Raises CompileError for a target whose code this machine cannot measure.
+    """
     from rillet.driver.lowering import lower
     from rillet.driver.options import cache_directory
     from rillet.driver.targets import resolve_targets

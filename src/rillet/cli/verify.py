@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
+    """Add the command and its options to ``commands`` (subparsers of argparse)."""
     parser = commands.add_parser("verify", help="compare a model's values with those of other implementations")
     parser.add_argument("model", help="a model of a kind that other implementations run (.onnx)")
     add_shapes(parser)
@@ -36,6 +37,7 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
+    """Compare the model with its oracles and print the report. Returns the exit status: 0 when it agrees, else 1."""
     from rillet.verify import verifiable, verify
 
     if options.bisect is not None:

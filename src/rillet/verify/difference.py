@@ -34,9 +34,11 @@ class Difference:
 
     @property
     def agrees(self) -> bool:
+        """Whether the arrays agree within the tolerance."""
         return not self.reason
 
     def as_dict(self) -> dict[str, Any]:
+        """The fields and ``agrees`` as JSON-ready data."""
         return {**asdict(self), "agrees": self.agrees}
 
     def __str__(self) -> str:

@@ -42,9 +42,11 @@ class Finding:
 
     @property
     def oracles_disagree(self) -> bool:
+        """Whether two oracles computed the value and differ."""
         return self.between is not None and not self.between.agrees
 
     def as_dict(self) -> dict[str, Any]:
+        """The finding as JSON-ready data."""
         return {
             "node": self.node,
             "op": self.op,
@@ -75,6 +77,7 @@ class Report:
 
     @property
     def agrees(self) -> bool:
+        """Whether no output and no layer departs."""
         return not any(f.departs for f in (*self.outputs, *self.layers))
 
     @property

@@ -38,6 +38,7 @@ class Tensor:
 
     @property
     def rank(self) -> int:
+        """The number of dimensions."""
         return len(self.shape)
 
     @property

@@ -22,6 +22,7 @@ class Conversion:
 
     @property
     def pipeline(self) -> str:
+        """The passes as one pipeline in MLIR's textual form."""
         return f"builtin.module({','.join(self.passes)})"
 
 

@@ -49,10 +49,12 @@ class Node:
 
     @property
     def op_type(self) -> str:
+        """The op's name, without its domain."""
         return self.proto.op_type
 
     @property
     def output_count(self) -> int:
+        """The number of outputs, with those that have no name."""
         return len(self.proto.output)
 
     def wants(self, index: int) -> bool:

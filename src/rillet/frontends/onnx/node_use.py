@@ -52,6 +52,7 @@ class NodeUse:
 
     @property
     def b(self) -> Builder:
+        """The walk's builder, which emits at the current insertion point."""
         return self.walk.b
 
     @property

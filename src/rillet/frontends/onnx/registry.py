@@ -10,10 +10,10 @@ ones may be left out when ``node.wants(i)`` is false; an unused one in the middl
         return node.b.map(lambda v: select(v < 0, v * alpha, v), x)
 
 Attributes that it does not read are refused unless they are at their default or listed in ``ignores``.
-A function may carry several decorators: one for each op or opset range. It is called with constants too, but nodes
-whose inputs are all constant are folded first where that pays (``fold.py``), and integer shape arithmetic goes
-through ``symbolic.py``. It raises InvalidNode or UnsupportedFeature (``rillet.frontends.errors``); the graph walk
-adds the node.
+A function may carry several decorators: one for each op or opset range. It is called with constants too. Nodes whose
+inputs are all constant are folded first where that pays (``steps/fold.py``), and integer shape arithmetic goes through
+``steps/shape_arithmetic.py``. An importer raises InvalidNode or UnsupportedFeature (``rillet.frontends.errors``); the
+graph walk adds the node.
 
 Ops without an importer fall back to ONNX's own function bodies (``functions.py``) when the op has one.
 """

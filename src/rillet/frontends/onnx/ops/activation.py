@@ -14,27 +14,35 @@ from rillet.frontends.onnx.registry import op
 
 @op("Relu")
 def relu(node: Node, x: Tensor) -> Tensor:
+    """max(x, 0), for floats and integers."""
     return node.b.map(lambda v: maximum(v, 0), x)
 
 
 @op("Sigmoid")
 def logistic(node: Node, x: Tensor) -> Tensor:
+    """1 / (1 + exp(-x))"""
     return node.b.map(sigmoid, x)
 
 
 @op("Tanh")
 def hyperbolic_tangent(node: Node, x: Tensor) -> Tensor:
+    """tanh(x)"""
     return node.b.map(tanh, x)
 
 
 @op("LeakyRelu", since=6)
 def leaky_relu(node: Node, x: Tensor) -> Tensor:
+    """x, or alpha x where x < 0"""
     alpha = float(node.attr("alpha", 0.01))
     return node.b.map(lambda v: select(v < 0, v * alpha, v), x)
 
 
 @op("PRelu")
 def prelu(node: Node, x: Tensor, slope: Tensor) -> Tensor:
+    """x, or slope x where x < 0
+
+    ``slope`` broadcasts to x. Before opset 7 a vector of slopes has one for each channel (dimension 1).
+    """
     if node.opset < 7 and slope.rank == 1 and slope.shape[0] != 1 and x.rank > 1:
         slope = node.b.reshape(slope, [slope.shape[0], *[1] * (x.rank - 2)])
     return node.b.map(lambda v, s: select(v < 0, v * s, v), x, slope)
@@ -42,12 +50,14 @@ def prelu(node: Node, x: Tensor, slope: Tensor) -> Tensor:
 
 @op("ThresholdedRelu")
 def thresholded_relu(node: Node, x: Tensor) -> Tensor:
+    """x where x > alpha, else 0"""
     alpha = float(node.attr("alpha", 1.0))
     return node.b.map(lambda v: select(v > alpha, v, 0), x)
 
 
 @op("Elu", since=6)
 def elu(node: Node, x: Tensor) -> Tensor:
+    """x, or alpha (exp(x) - 1) where x < 0"""
     alpha = float(node.attr("alpha", 1.0))
     return node.b.map(lambda v: elu_of(v, alpha), x)
 
@@ -59,6 +69,7 @@ def elu_of(v: Scalar, alpha: float) -> Scalar:
 
 @op("Celu", since=12)
 def celu(node: Node, x: Tensor) -> Tensor:
+    """max(0, x) + min(0, alpha (exp(x / alpha) - 1))"""
     alpha = float(node.attr("alpha", 1.0))
     return node.b.map(lambda v: celu_of(v, alpha), x)
 
@@ -70,6 +81,7 @@ def celu_of(v: Scalar, alpha: float) -> Scalar:
 
 @op("Selu", since=6)
 def selu(node: Node, x: Tensor) -> Tensor:
+    """gamma x, or gamma alpha (exp(x) - 1) where x <= 0"""
     alpha = float(node.attr("alpha", 1.67326319217681884765625))
     gamma = float(node.attr("gamma", 1.05070102214813232421875))
     return node.b.map(lambda v: selu_of(v, alpha, gamma), x)
@@ -103,22 +115,26 @@ def softplus_of(v: Scalar) -> Scalar:
 
 @op("Softplus")
 def softplus(node: Node, x: Tensor) -> Tensor:
+    """log(1 + exp(x)), without overflow."""
     return node.b.map(softplus_of, x)
 
 
 @op("Mish", since=18)
 def mish(node: Node, x: Tensor) -> Tensor:
+    """x tanh(log(1 + exp(x)))"""
     return node.b.map(lambda v: v * tanh(softplus_of(v)), x)
 
 
 @op("Swish", since=24)
 def swish(node: Node, x: Tensor) -> Tensor:
+    """x sigmoid(alpha x)"""
     alpha = float(node.attr("alpha", 1.0))
     return node.b.map(lambda v: v * sigmoid(v * alpha), x)
 
 
 @op("Softsign")
 def softsign(node: Node, x: Tensor) -> Tensor:
+    """x / (1 + |x|)"""
     return node.b.map(softsign_of, x)
 
 
@@ -129,6 +145,7 @@ def softsign_of(v: Scalar) -> Scalar:
 
 @op("HardSigmoid", since=6)
 def hard_sigmoid(node: Node, x: Tensor) -> Tensor:
+    """max(0, min(1, alpha x + beta))"""
     alpha, beta = float(node.attr("alpha", 0.2)), float(node.attr("beta", 0.5))
     return node.b.map(lambda v: hard_sigmoid_of(v, alpha, beta), x)
 
@@ -140,6 +157,7 @@ def hard_sigmoid_of(v: Scalar, alpha: float = 0.2, beta: float = 0.5) -> Scalar:
 
 @op("HardSwish", since=14)
 def hard_swish(node: Node, x: Tensor) -> Tensor:
+    """x max(0, min(1, x/6 + 1/2))"""
     return node.b.map(hard_swish_of, x)
 
 
@@ -150,6 +168,7 @@ def hard_swish_of(v: Scalar) -> Scalar:
 
 @op("Shrink")
 def shrink(node: Node, x: Tensor) -> Tensor:
+    """x + bias where x < -lambd, x - bias where x > lambd, else 0; integers are computed in float32."""
     bias, limit = float(node.attr("bias", 0.0)), float(node.attr("lambd", 0.5))
 
     def body(v: Scalar) -> Scalar:

@@ -14,6 +14,10 @@ from rillet.ir import builders
 
 @op("BitCast", since=26)
 def bit_cast(node: Node, x: Tensor) -> Tensor:
+    """The bits of x as another element type of the same width; a bool is a byte.
+
+    Raises InvalidNode for types of different widths and UnsupportedFeature for complex ones.
+    """
     b = node.b
     dtype = node.dtype_attr("to")
     if element_types.is_complex(x.dtype) or element_types.is_complex(dtype):

@@ -16,6 +16,10 @@ from rillet.frontends.onnx.registry import op
 
 @op("Constant")
 def constant_node(node: Node) -> Tensor:
+    """The value of ``value``, ``value_float(s)`` or ``value_int(s)``.
+
+    Raises UnsupportedFeature for sparse tensors. Strings have an importer of their own (``strings/values.py``).
+    """
     name = node.proto.output[0]
     if node.has("value"):
         return node.b.constant(node.attr("value"), name=name)
@@ -32,6 +36,7 @@ def constant_node(node: Node) -> Tensor:
 
 @op("ConstantOfShape", since=9)
 def constant_of_shape(node: Node, shape: Tensor) -> Tensor:
+    """A tensor of the given shape, filled with the one element of ``value`` (default: 0 in float32)."""
     value = node.attr("value", np.zeros(1, np.float32))
     dims = node.b.extents_of(shape, "the shape", node.declared_rank(0))
     if any(isinstance(d, int) and d < 0 for d in dims):
@@ -41,6 +46,7 @@ def constant_of_shape(node: Node, shape: Tensor) -> Tensor:
 
 @op("Identity")
 def identity(node: Node, x: Tensor) -> Tensor:
+    """x itself; no operation is emitted."""
     return x
 
 
@@ -73,6 +79,10 @@ def _dropout_in_training(node: Node, x: Tensor, ratio: Tensor) -> list[Tensor]:
 
 @op("Range", since=11)
 def range_(node: Node, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+    """start + i delta for i from 0 to max(0, ceil((limit - start) / delta)) - 1.
+
+    A result whose bounds are known only at run time has a dynamic extent. Raises InvalidNode for a delta known to be 0.
+    """
     b, e = node.b, node.b.extents
     if element_types.is_integer(start.dtype) and all(
         t.array is not None or t.elements is not None for t in (start, limit, delta)
@@ -108,6 +118,7 @@ def _range(node: Node, start: Tensor, delta: Tensor, count: object) -> Tensor:
 
 @op("EyeLike")
 def eye_like(node: Node, x: Tensor) -> Tensor:
+    """1 where column = row + k, else 0, in the shape of the matrix x. Raises InvalidNode for another rank than 2."""
     if x.rank != 2:
         raise InvalidNode(f"the input has rank {x.rank}, but must be a matrix")
     dtype = node.dtype_attr("dtype", x.dtype)

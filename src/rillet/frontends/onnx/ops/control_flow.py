@@ -23,6 +23,11 @@ from rillet.ir.structured import DYNAMIC
 
 @op("If")
 def if_(node: Node, condition: Tensor) -> list[Tensor]:
+    """The outputs of the branch that the condition chooses.
+
+    Where the branches differ in an extent, the result's is dynamic. Raises UnsupportedFeature when the condition is not
+    known and the branches differ in rank or type, or give sequences or optionals.
+    """
     b = node.b
     branches = [node.attr("then_branch"), node.attr("else_branch")]
     if condition.array is not None:

@@ -25,6 +25,11 @@ from rillet.ir.builders import Extent
 
 @op("Conv")
 def conv(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
+    """y[n, o, p] = sum over c, k of x[n, c, stride p + dilation k - pad] w[o, c, k], plus bias[o].
+
+    x is [batch, channels, spatial...], the weights are [output channels, channels / group, kernel...]. Raises
+    InvalidNode where their shapes do not fit together.
+    """
     b = node.b
     groups = node.attr("group", 1)
     _check(node, x, weights, bias)

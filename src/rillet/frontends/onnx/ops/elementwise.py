@@ -44,11 +44,14 @@ _UNARY: dict[str, Callable[[Scalar], Scalar]] = {
 
 @op(*_UNARY)
 def unary(node: Node, x: Tensor) -> Tensor:
+    """The function of ``_UNARY`` on each element."""
     return node.b.map(_UNARY[node.op_type], x)
 
 
 @op("Sign")
 def sign(node: Node, x: Tensor) -> Tensor:
+    """-1, 0 or 1; NaN stays NaN."""
+
     def body(v: Scalar) -> Scalar:
         one = scalars.constant(1, v.dtype)
         if element_types.is_unsigned(v.dtype):
@@ -61,11 +64,13 @@ def sign(node: Node, x: Tensor) -> Tensor:
 
 @op("IsNaN")
 def is_nan(node: Node, x: Tensor) -> Tensor:
+    """Whether each element is NaN, as bool."""
     return node.b.map(scalars.is_nan, x, dtype="bool")
 
 
 @op("IsInf")
 def is_inf(node: Node, x: Tensor) -> Tensor:
+    """Whether each element is -inf (with ``detect_negative``) or +inf (with ``detect_positive``), as bool."""
     infinity = float("inf")
     negative, positive = node.attr("detect_negative", 1), node.attr("detect_positive", 1)
 
@@ -113,11 +118,13 @@ _COMPARE: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
 
 @op(*_BINARY)
 def binary(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """The function of ``_BINARY`` on each pair of elements; Div of integers truncates."""
     return node.b.map(_BINARY[node.op_type], a, _legacy_broadcast(node, a, b))
 
 
 @op(*_COMPARE)
 def compare(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """The comparison of ``_COMPARE`` on each pair of elements, as bool. Raises UnsupportedFeature for strings."""
     if "string" in (a.dtype, b.dtype):
         raise UnsupportedFeature("comparison of strings", "number the strings before the model")
     return node.b.map(_COMPARE[node.op_type], a, _legacy_broadcast(node, a, b), dtype="bool")
@@ -125,6 +132,7 @@ def compare(node: Node, a: Tensor, b: Tensor) -> Tensor:
 
 @op("Mod")
 def mod(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """The remainder with the divisor's sign, or with ``fmod=1`` that of C's fmod, with the dividend's sign."""
     if node.attr("fmod", 0):
         return node.b.map(scalars.truncmod, a, b)
     return node.b.map(lambda x, y: x % y, a, b)
@@ -132,12 +140,17 @@ def mod(node: Node, a: Tensor, b: Tensor) -> Tensor:
 
 @op("BitShift")
 def bit_shift(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """a << b or a >> b, as ``direction`` says."""
     shift = scalars.shift_left if node.attr("direction") == "LEFT" else scalars.shift_right
     return node.b.map(shift, a, b)
 
 
 @op("Pow")
 def power(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """a ** b in a's type.
+
+    A constant b of 1, 2, 3, 4 or 1/2 becomes products or a square root. Integer powers of integers are exact.
+    """
     b = _legacy_broadcast(node, a, b)
     exponent = b.array.reshape(-1)[0].item() if b.array is not None and b.array.size == 1 else None
     if exponent in (1, 2, 3, 4):
@@ -162,6 +175,8 @@ def power(node: Node, a: Tensor, b: Tensor) -> Tensor:
 
 @op("Max", "Min", "Sum", "Mean")
 def variadic(node: Node, *tensors: Tensor) -> Tensor:
+    """The maximum, minimum, sum or mean of any number of tensors, broadcast to one shape."""
+
     def body(*values: Scalar) -> Scalar:
         if node.op_type in ("Max", "Min"):
             return reduce(maximum if node.op_type == "Max" else minimum, values)
@@ -175,6 +190,7 @@ def variadic(node: Node, *tensors: Tensor) -> Tensor:
 
 @op("Where")
 def where(node: Node, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """a where the condition holds, else b; the three are broadcast to one shape."""
     return node.b.map(select, condition, a, b, dtype=a.dtype)
 
 
@@ -183,11 +199,13 @@ def where(node: Node, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 @op("Clip", until=10)
 def clip_attributes(node: Node, x: Tensor) -> Tensor:
+    """Clip before opset 11, with its bounds in attributes."""
     return _clip(node, x, node.attr("min", None), node.attr("max", None))
 
 
 @op("Clip", since=11)
 def clip(node: Node, x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+    """min(max(x, low), high); the upper bound wins where the bounds cross."""
     return _clip(node, x, _bound(node, low), _bound(node, high))
 
 
@@ -218,6 +236,7 @@ _CODES = {t.name.upper(): t.code for t in dtypes.by_code.values()} | {"FLOAT": 1
 
 @op("Cast")
 def cast(node: Node, x: Tensor) -> Tensor:
+    """x converted to the type ``to``. Raises UnsupportedFeature for types that Rillet lacks."""
     to = node.attr("to")
     if isinstance(to, str):  # opsets 1-5 name the type
         if to not in _CODES:
@@ -228,6 +247,7 @@ def cast(node: Node, x: Tensor) -> Tensor:
 
 @op("CastLike")
 def cast_like(node: Node, x: Tensor, like: Tensor) -> Tensor:
+    """x in the type of ``like``, as Cast converts it."""
     return cast_to(node, x, like.dtype)
 
 

@@ -62,6 +62,10 @@ def _slice(node: Node, data: Tensor, axis: int, index: int) -> Tensor:
 
 @op("GatherElements", since=11)
 def gather_elements(node: Node, data: Tensor, indices: Tensor) -> Tensor:
+    """y[i, j, ...] = data[..., indices[i, j, ...], ...]: the index replaces the position along ``axis``.
+
+    The result has the indices' shape; negative indices count from the end.
+    """
     b = node.b
     axis = node.axis(node.attr("axis", 0), data.rank)
     source, extent = b.value(data), scalar_of(data.shape[axis])

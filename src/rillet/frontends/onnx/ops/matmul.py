@@ -19,6 +19,7 @@ from rillet.ir.builders import Expr, Extent
 
 @op("MatMul")
 def matmul(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """a @ b as numpy's matmul broadcasts: matrices in the last two dimensions, batches before."""
     return multiply(node, a, b)
 
 

@@ -150,6 +150,10 @@ def inverse_root_mean_square(node: Node, x: Tensor, axis: int, epsilon: float) -
 
 @op("InstanceNormalization", since=6)
 def instance_normalization(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) scale + bias, over the spatial dimensions of each channel.
+
+    x is [batch, channels, spatial...], scale and bias are [channels]. Raises InvalidNode for an x of rank below 3.
+    """
     if x.rank < 3:
         raise InvalidNode(f"the input has rank {x.rank}; it needs 2 + spatial dimensions")
     return _normalize_channels(node, x, list(range(2, x.rank)), scale, bias)
@@ -195,6 +199,7 @@ def group_normalization(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> T
 
 @op("MeanVarianceNormalization", since=9)
 def mean_variance_normalization(node: Node, x: Tensor) -> Tensor:
+    """(x - mean) / (sqrt(variance) + 1e-9) over ``axes`` (default: 0, 2, 3), as ONNX's function body says."""
     b = node.b
     axes = node.axes(node.attr("axes", [0, 2, 3]), x.rank)
     deviation, _, variance = centered(node, x, axes)

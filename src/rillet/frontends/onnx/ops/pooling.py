@@ -75,6 +75,11 @@ def _pool(
 
 @op("MaxPool", ignores=["storage_order"])
 def max_pool(node: Node, x: Tensor) -> list[Tensor]:
+    """The maximum of each window of x [batch, channels, spatial...], and its int64 index if that is used.
+
+    An index counts the elements of all of x, in row-major order or with ``storage_order=1`` column-major over the
+    spatial dimensions.
+    """
     b = node.b
     window = _window(node, x)
     init = lowest(x.dtype)
@@ -130,6 +135,10 @@ def _index(extent: Extent) -> Scalar:
 
 @op("AveragePool")
 def average_pool(node: Node, x: Tensor) -> Tensor:
+    """The mean of each window of x [batch, channels, spatial...].
+
+    ``count_include_pad`` says whether the padding counts among the elements of a window.
+    """
     b = node.b
     window = _window(node, x)
     padded = b.pad(x, [0, 0, *window.low], [0, 0, *window.high])
@@ -207,6 +216,7 @@ def _static_counts(window: Window, limits: list[tuple[Extent, Extent]]) -> np.nd
 
 @op("LpPool")
 def lp_pool(node: Node, x: Tensor) -> Tensor:
+    """(sum of |x| ** p) ** (1 / p) over each window of x [batch, channels, spatial...]."""
     b = node.b
     p = float(node.attr("p", 2))
     window = _window(node, x)
@@ -230,6 +240,7 @@ def _root(v: Scalar, p: float) -> Scalar:
 
 @op("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool")
 def global_pool(node: Node, x: Tensor) -> Tensor:
+    """The maximum, mean or Lp norm over all spatial dimensions, which stay with extent 1."""
     b = node.b
     axes = list(range(2, x.rank))
     kept = [*x.shape[:2], *[1] * len(axes)]

@@ -171,6 +171,10 @@ def shifted(node: Node, x: Tensor, zero_point: Tensor | None, axis: int | None) 
 def matmul_integer(
     node: Node, a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
 ) -> Tensor:
+    """(a - a_zero) @ (b - b_zero) in int32.
+
+    a_zero is one number or one for each row of a, b_zero one number or one for each column of b.
+    """
     left = shifted(node, a, a_zero, a.rank - 2 if a.rank > 1 else None)
     return multiply(node, left, shifted(node, b, b_zero, b.rank - 1), "int32")
 
@@ -179,6 +183,7 @@ def matmul_integer(
 def conv_integer(
     node: Node, x: Tensor, weights: Tensor, x_zero: Tensor | None = None, w_zero: Tensor | None = None
 ) -> Tensor:
+    """Conv of x - x_zero and weights - w_zero in int32."""
     return _convolve_integer(node, x, weights, x_zero, w_zero)
 
 
@@ -193,6 +198,7 @@ def _convolve_integer(node: Node, x: Tensor, weights: Tensor, x_zero: Tensor | N
 
 @op("QLinearMatMul", since=10)
 def qlinear_matmul(node: Node, *inputs: Tensor) -> Tensor:
+    """(a - a_zero) @ (b - b_zero) a_scale b_scale / y_scale, rounded to even, plus y_zero; the sums are in int32."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
     left = shifted(node, a, a_zero, a.rank - 2)
     total = multiply(node, left, shifted(node, b, b_zero, b.rank - 1), "int32")
@@ -202,6 +208,11 @@ def qlinear_matmul(node: Node, *inputs: Tensor) -> Tensor:
 
 @op("QLinearConv", since=10)
 def qlinear_conv(node: Node, *inputs: Tensor) -> Tensor:
+    """The convolution of x - x_zero and weights - w_zero, plus the bias, in int32, requantized.
+
+    ``requantize`` multiplies by x_scale w_scale / y_scale. The bias (int32 [output channels]) has the scale
+    x_scale w_scale. w_scale and w_zero may have one element for each output channel.
+    """
     b = node.b
     x, x_scale, x_zero, weights, w_scale, w_zero, y_scale, y_zero = inputs[:8]
     total = _convolve_integer(node, x, weights, x_zero, w_zero)

@@ -100,11 +100,16 @@ def _random(node: Node, shape: list[Extent], dtype: str) -> Tensor:
 
 @op("RandomUniform", "RandomNormal")
 def random(node: Node) -> Tensor:
+    """A tensor of shape ``shape``: uniform in [low, high), or normal with ``mean`` and standard deviation ``scale``.
+
+    Raises UnsupportedFeature for a ``dtype`` that is not a float type.
+    """
     return _random(node, list(node.attr("shape")), node.dtype_attr("dtype", "float32"))
 
 
 @op("RandomUniformLike", "RandomNormalLike")
 def random_like(node: Node, x: Tensor) -> Tensor:
+    """As ``random``, in the shape of x, and in its type unless ``dtype`` names one."""
     return _random(node, list(x.shape), node.dtype_attr("dtype", x.dtype))
 
 

@@ -405,6 +405,7 @@ def gru(node: Node, *_: Tensor | None) -> list[Tensor]:
 
 @op("RNN", since=7, ignores=["hidden_size"])
 def rnn(node: Node, *_: Tensor | None) -> list[Tensor]:
+    """h = f(x Wᵀ + h Rᵀ + Wb + Rb) for each step; f is tanh by default."""
     b = node.b
     inputs = _inputs(node, 1)
     activations = _activations(node, ["Tanh"], inputs.directions)

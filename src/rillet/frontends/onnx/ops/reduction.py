@@ -122,6 +122,10 @@ def _noop(node: Node, x: Tensor) -> Tensor:
 
 @op("ArgMax", "ArgMin")
 def arg_extremum(node: Node, x: Tensor) -> Tensor:
+    """The int64 position of the largest or smallest element along ``axis``.
+
+    The first of equal elements counts, with ``select_last_index`` the last.
+    """
     b = node.b
     axis = node.axis(node.attr("axis", 0), x.rank)
     last = node.attr("select_last_index", 0)
@@ -166,6 +170,7 @@ def softmax_flattened(node: Node, x: Tensor) -> Tensor:
 
 @op("Softmax", "LogSoftmax", "Hardmax", since=13)
 def softmax(node: Node, x: Tensor) -> Tensor:
+    """exp(x) / sum(exp(x)) along ``axis``, its logarithm, or 1 at the first maximum and 0 elsewhere (Hardmax)."""
     return _softmax(node, x, node.axis(node.attr("axis", -1), x.rank))
 
 

@@ -40,17 +40,20 @@ class _Axis:
 
 @op("Upsample", since=7, until=8)
 def upsample_attribute(node: Node, x: Tensor) -> Tensor:
+    """Upsample at opsets 7 and 8, with its scales in an attribute."""
     scales = [float(np.float32(s)) for s in node.attr("scales")]
     return _resize(node, x, _scaled(node, x, list(range(x.rank)), scales, None))
 
 
 @op("Upsample", since=9)
 def upsample(node: Node, x: Tensor, scales: Tensor) -> Tensor:
+    """x with each extent multiplied by its scale and rounded down. The scales [rank] are an input."""
     return _resize(node, x, _scaled(node, x, list(range(x.rank)), _numbers(node, scales, x.rank), None))
 
 
 @op("Resize", since=10, until=10)
 def resize_by_scales(node: Node, x: Tensor, scales: Tensor) -> Tensor:
+    """Resize at opset 10, which has scales only."""
     return _resize(node, x, _scaled(node, x, list(range(x.rank)), _numbers(node, scales, x.rank), None))
 
 
@@ -60,6 +63,11 @@ def resize_by_scales(node: Node, x: Tensor, scales: Tensor) -> Tensor:
 def resize(
     node: Node, x: Tensor, roi: Tensor | None = None, scales: Tensor | None = None, sizes: Tensor | None = None
 ) -> Tensor:
+    """x resampled to ``sizes``, or to extents multiplied by ``scales``, along ``axes`` (default: all).
+
+    The attributes' meanings are those of ONNX's Resize. Raises InvalidNode when both scales and sizes are absent, and
+    for tf_crop_and_resize without a ``roi``.
+    """
     b = node.b
     axes = node.attr("axes", None)
     axes = list(range(x.rank)) if axes is None else [node.axis(a, x.rank, "axes") for a in axes]

@@ -22,11 +22,16 @@ _FEW = 32  # so few are faster inserted one by one than sorted
 
 @op("TopK", until=9)
 def top_k_attribute(node: Node, x: Tensor) -> list[Tensor]:
+    """TopK before opset 10, with ``k`` in an attribute."""
     return _top_k(node, x, node.attr("k"))
 
 
 @op("TopK", since=10, ignores=["sorted"])  # any order is allowed where it is 0
 def top_k(node: Node, x: Tensor, k: Tensor) -> list[Tensor]:
+    """The k largest (or smallest) elements along ``axis`` in order, and their int64 positions.
+
+    The lower position wins among equal elements. ``k`` [1] may be known only at run time.
+    """
     counts = node.b.extents_of(k, "k", 1)
     if len(counts) != 1:
         raise InvalidNode(f"k has {len(counts)} elements; it is one number")

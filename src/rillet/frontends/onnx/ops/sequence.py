@@ -14,21 +14,25 @@ _MAX_PARTS = 4096  # of SplitToSequence, each of which becomes operations of its
 
 @op("SequenceConstruct", since=11)
 def sequence_construct(node: Node, *tensors: Tensor) -> TensorSequence:
+    """A sequence of the given tensors."""
     return TensorSequence(tensors[0].dtype, tensors)
 
 
 @op("SequenceEmpty", since=11)
 def sequence_empty(node: Node) -> TensorSequence:
+    """A sequence without tensors, of the element type ``dtype`` (default: float32)."""
     return TensorSequence(node.dtype_attr("dtype", "float32"), ())
 
 
 @op("SequenceLength", since=11)
 def sequence_length(node: Node, sequence: TensorSequence) -> Tensor:
+    """The number of tensors, an int64 scalar known at compile time."""
     return node.b.constant(len(sequence.items), "int64")
 
 
 @op("SequenceAt", since=11)
 def sequence_at(node: Node, sequence: TensorSequence, position: Tensor) -> Structured:
+    """The tensor at a position; a negative one counts from the end. Raises InvalidNode when it is out of range."""
     return sequence.items[_position(node, position, len(sequence.items))]
 
 
@@ -36,6 +40,7 @@ def sequence_at(node: Node, sequence: TensorSequence, position: Tensor) -> Struc
 def sequence_insert(
     node: Node, sequence: TensorSequence, tensor: Tensor, position: Tensor | None = None
 ) -> TensorSequence:
+    """The sequence with a tensor before ``position`` (default: at the end)."""
     items = list(sequence.items)
     at = len(items) if position is None else _position(node, position, len(items) + 1, len(items))
     items.insert(at, tensor)
@@ -44,6 +49,7 @@ def sequence_insert(
 
 @op("SequenceErase", since=11)
 def sequence_erase(node: Node, sequence: TensorSequence, position: Tensor | None = None) -> TensorSequence:
+    """The sequence without the tensor at ``position`` (default: the last one)."""
     items = list(sequence.items)
     del items[len(items) - 1 if position is None else _position(node, position, len(items))]
     return TensorSequence(sequence.dtype, tuple(items))
@@ -60,6 +66,12 @@ def _position(node: Node, position: Tensor, count: int, length: int | None = Non
 
 @op("SplitToSequence", since=11)
 def split_to_sequence(node: Node, x: Tensor, split: Tensor | None = None) -> TensorSequence:
+    """x cut along ``axis`` into parts.
+
+    A vector ``split`` has the size of each part. A scalar is the size of all parts; the last one may be smaller.
+    Without ``split`` each part has one position, and ``keepdims=0`` drops its axis. Raises UnsupportedFeature when the
+    number of parts depends on a run-time dimension or exceeds 4096.
+    """
     b, e = node.b, node.b.extents
     axis = node.axis(node.attr("axis", 0), x.rank)
     extent = x.shape[axis]
@@ -90,6 +102,7 @@ def split_to_sequence(node: Node, x: Tensor, split: Tensor | None = None) -> Ten
 
 @op("ConcatFromSequence", since=11)
 def concat_from_sequence(node: Node, sequence: TensorSequence) -> Tensor:
+    """The sequence's tensors behind each other along ``axis``, or along a new one with ``new_axis=1``."""
     if not sequence.items:
         raise InvalidNode("the sequence is empty")
     b = node.b
@@ -105,6 +118,7 @@ def concat_from_sequence(node: Node, sequence: TensorSequence) -> Tensor:
 
 @op("Optional", since=15)
 def optional(node: Node, value: Structured | None = None) -> Structured:
+    """An optional that holds ``value``, or nothing. One that holds a value is represented by the value."""
     if value is None:
         node.attr("type")
         return ABSENT
@@ -114,11 +128,13 @@ def optional(node: Node, value: Structured | None = None) -> Structured:
 
 @op("OptionalHasElement", since=15)
 def optional_has_element(node: Node, value: Structured | None = None) -> Tensor:
+    """Whether the optional holds a value, a bool known at compile time."""
     return node.b.constant(value is not None and not isinstance(value, Absent))
 
 
 @op("OptionalGetElement", since=15)
 def optional_get_element(node: Node, value: Structured) -> Structured:
+    """The value in an optional. Raises InvalidNode when it holds nothing."""
     if isinstance(value, Absent):
         raise InvalidNode("the optional holds nothing")
     return value

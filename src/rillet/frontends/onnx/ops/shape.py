@@ -17,11 +17,17 @@ from rillet.ir.builders import Extent
 
 @op("Reshape", until=4)
 def reshape_attribute(node: Node, x: Tensor) -> Tensor:
+    """Reshape before opset 5, with its shape in an attribute."""
     return _reshape(node, x, list(node.attr("shape")))
 
 
 @op("Reshape", since=5, ignores=["allowzero"])
 def reshape(node: Node, x: Tensor, shape: Tensor) -> Tensor:
+    """The elements of x in row-major order under another shape.
+
+    A 0 copies the dimension at its place (unless ``allowzero``); one -1 is inferred from the element count. Raises
+    InvalidNode for a shape that the elements cannot fill.
+    """
     target = node.b.extents_of(shape, "the shape", node.declared_rank(0))
     if shape.array is None and shape.elements is None:
         target = _resolve_at_run_time(node, x, target)
@@ -77,6 +83,7 @@ def _reshape(node: Node, x: Tensor, target: Sequence[Extent]) -> Tensor:
 
 @op("Flatten")
 def flatten(node: Node, x: Tensor) -> Tensor:
+    """x as a matrix: the dimensions before ``axis`` become rows, the others columns."""
     axis = node.attr("axis", 1)
     axis = axis + x.rank if axis < 0 else axis
     if not 0 <= axis <= x.rank:
@@ -94,6 +101,10 @@ def axes_of(node: Node, axes: Tensor | None) -> list[int] | None:
 
 @op("Squeeze")
 def squeeze(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    """x without the dimensions ``axes`` of extent 1 (default: all such).
+
+    Raises UnsupportedFeature when the axes are absent and x has dynamic extents.
+    """
     given = axes_of(node, axes)
     if given is None:
         if not x.is_static:
@@ -104,6 +115,7 @@ def squeeze(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
 
 @op("Unsqueeze")
 def unsqueeze(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    """x with dimensions of extent 1, which have the positions ``axes`` in the result."""
     given = axes_of(node, axes)
     if given is None:
         raise InvalidNode("axes are missing")
@@ -112,6 +124,7 @@ def unsqueeze(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
 
 @op("Transpose")
 def transpose(node: Node, x: Tensor) -> Tensor:
+    """Dimension ``perm[i]`` of x as the result's dimension i (default: the order reversed)."""
     permutation = node.attr("perm", None)
     permutation = list(range(x.rank))[::-1] if permutation is None else permutation
     if sorted(permutation) != list(range(x.rank)):
@@ -121,6 +134,7 @@ def transpose(node: Node, x: Tensor) -> Tensor:
 
 @op("Expand", since=8)
 def expand(node: Node, x: Tensor, shape: Tensor) -> Tensor:
+    """x broadcast with ``shape`` in both directions: a 1 in ``shape`` keeps the dimension of x."""
     rank = node.declared_rank(0)
     # The shape may have fewer dimensions than the result, but not than the input where it adds some.
     return node.b.broadcast_to(x, node.b.extents_of(shape, "the shape", rank if rank != x.rank else None))
@@ -128,6 +142,7 @@ def expand(node: Node, x: Tensor, shape: Tensor) -> Tensor:
 
 @op("Tile", since=6)
 def tile(node: Node, x: Tensor, repeats: Tensor) -> Tensor:
+    """x repeated ``repeats[i]`` times along dimension i."""
     b, e = node.b, node.b.extents
     counts = b.extents_of(repeats, "repeats", x.rank)
     if len(counts) != x.rank:
@@ -147,6 +162,7 @@ def tile(node: Node, x: Tensor, repeats: Tensor) -> Tensor:
 
 @op("Concat")
 def concat(node: Node, *tensors: Tensor) -> Tensor:
+    """The tensors behind each other along ``axis``. Raises InvalidNode when their ranks differ."""
     if not tensors:
         raise InvalidNode("it has no inputs")
     axis = node.axis(node.attr("axis", 1) if node.opset < 4 else node.attr("axis"), tensors[0].rank)
@@ -157,6 +173,11 @@ def concat(node: Node, *tensors: Tensor) -> Tensor:
 
 @op("Split")
 def split(node: Node, x: Tensor, sizes: Tensor | None = None) -> list[Tensor]:
+    """x cut along ``axis`` into one part for each output.
+
+    The sizes are an input (opset 13), an attribute, or equal; from opset 18 on the last of equal parts may be smaller.
+    Raises InvalidNode when the sizes and the outputs differ in number.
+    """
     b, e = node.b, node.b.extents
     axis = node.axis(node.attr("axis", 0), x.rank)
     extent = x.shape[axis]
@@ -186,6 +207,7 @@ def split(node: Node, x: Tensor, sizes: Tensor | None = None) -> list[Tensor]:
 
 @op("Slice", until=9)
 def slice_attributes(node: Node, x: Tensor) -> Tensor:
+    """Slice before opset 10, with its bounds in attributes and steps of 1."""
     starts, ends = node.attr("starts"), node.attr("ends")
     axes = node.attr("axes", None) or range(len(starts))
     return _slice(node, x, starts, ends, list(axes), [1] * len(starts))
@@ -195,6 +217,11 @@ def slice_attributes(node: Node, x: Tensor) -> Tensor:
 def slice_(
     node: Node, x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None = None, steps: Tensor | None = None
 ) -> Tensor:
+    """x[start:end:step] along each of ``axes`` (default: the first ones), as Python slices.
+
+    Only starts and ends may be known at run time. Raises InvalidNode for a step of 0, and for operands that are not
+    vectors or differ in length.
+    """
     b = node.b
     for name, operand in (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps)):
         if operand is not None and len(operand.shape) != 1:
@@ -283,12 +310,17 @@ def scalar_of(extent: Extent) -> Scalar:
 
 @op("Pad", until=10)
 def pad_attributes(node: Node, x: Tensor) -> Tensor:
+    """Pad before opset 11, with its amounts and value in attributes."""
     pads = node.attr("pads", None) or node.attr("paddings")
     return _pad(node, x, pads, list(range(x.rank)), scalars.constant(float(node.attr("value", 0.0)), x.dtype))
 
 
 @op("Pad", since=11)
 def pad(node: Node, x: Tensor, pads: Tensor, value: Tensor | None = None, axes: Tensor | None = None) -> Tensor:
+    """x with ``pads`` positions added along ``axes`` (default: all): all amounts before, then all amounts after.
+
+    ``mode`` says what they hold: ``value``, the edge's element, the reflection, or x repeated. Negative amounts crop.
+    """
     b = node.b
     chosen = list(range(x.rank))
     if axes is not None:
@@ -350,6 +382,10 @@ def _outside(mode: str, position: Scalar, extent: Scalar) -> Scalar:
 
 @op("DepthToSpace")
 def depth_to_space(node: Node, x: Tensor) -> Tensor:
+    """[n, c, h, w] as [n, c / s^2, h s, w s], s being ``blocksize``.
+
+    The blocks are the outer part of the channels in mode DCR, the inner part in mode CRD.
+    """
     b, e = node.b, node.b.extents
     size = node.attr("blocksize")
     n, c, h, w = x.shape
@@ -364,6 +400,7 @@ def depth_to_space(node: Node, x: Tensor) -> Tensor:
 
 @op("SpaceToDepth")
 def space_to_depth(node: Node, x: Tensor) -> Tensor:
+    """[n, c, h, w] as [n, c s^2, h / s, w / s], s being ``blocksize``; the inverse of DepthToSpace."""
     b, e = node.b, node.b.extents
     size = node.attr("blocksize")
     n, c, h, w = x.shape

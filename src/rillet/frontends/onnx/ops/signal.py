@@ -96,11 +96,16 @@ def _matrix(node: Node, of: _Transform, frequencies: Extent, dtype: str) -> Tens
 
 @op("DFT", since=17, until=19)
 def dft_attribute(node: Node, x: Tensor, length: Tensor | None = None) -> Tensor:
+    """DFT before opset 20, with its axis in an attribute."""
     return _dft(node, x, length, node.attr("axis", 1))
 
 
 @op("DFT", since=20)
 def dft(node: Node, x: Tensor, length: Tensor | None = None, axis: Tensor | None = None) -> Tensor:
+    """The discrete Fourier transform along ``axis`` (default: -2), of ``length`` points (default: the extent).
+
+    The last dimension has the real and imaginary parts.
+    """
     along = -2 if axis is None else int(node.b.known(axis, "axis").reshape(-1)[0])
     return _dft(node, x, length, along)
 

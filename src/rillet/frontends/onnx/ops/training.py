@@ -1,4 +1,4 @@
-"""The optimizers of ai.onnx.preview.training: one elementwise op for each tensor that they update."""
+"""The optimizers of ai.onnx.preview.training, opset 1: one elementwise op for each tensor that they update."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ def _update_each(node: Node, tensors: Sequence[Tensor], states: int, body: _Upda
 
 @op("Adagrad", domain=_DOMAIN)
 def adagrad(node: Node, rate: Tensor, step: Tensor, *tensors: Tensor) -> list[Tensor]:
+    """g = gradient + norm x; h = h + g^2; x = x - r g / (sqrt(h) + epsilon), with r = rate / (1 + step decay).
+
+    The tensors are all x, then all gradients, then all h; the results are all x, then all h.
+    """
     b = node.b
     decay, norm = float(node.attr("decay_factor", 0.0)), float(node.attr("norm_coefficient", 0.0))
     epsilon = float(node.attr("epsilon", 1e-6))
@@ -46,6 +50,10 @@ def adagrad(node: Node, rate: Tensor, step: Tensor, *tensors: Tensor) -> list[Te
 
 @op("Momentum", domain=_DOMAIN)
 def momentum(node: Node, rate: Tensor, step: Tensor, *tensors: Tensor) -> list[Tensor]:
+    """g = gradient + norm x; v = alpha v + beta g; x = x - rate v, or x - rate (g + alpha v) with Nesterov momentum.
+
+    Step 0 takes 1 for beta. The tensors are all x, then all gradients, then all v; the results are all x, then all v.
+    """
     b = node.b
     alpha, beta, norm = (float(node.attr(name)) for name in ("alpha", "beta", "norm_coefficient"))
     mode = node.attr("mode")
@@ -65,6 +73,12 @@ def momentum(node: Node, rate: Tensor, step: Tensor, *tensors: Tensor) -> list[T
 
 @op("Adam", domain=_DOMAIN)
 def adam(node: Node, rate: Tensor, step: Tensor, *tensors: Tensor) -> list[Tensor]:
+    """g = gradient + norm x; v = alpha v + (1 - alpha) g; h = beta h + (1 - beta) g^2;
+    x = (1 - post) (x - r v / (sqrt(h) + epsilon)).
+
+    r = rate sqrt(1 - beta^step) / (1 - alpha^step); at step 0 it is the rate itself. The tensors are all x, then all
+    gradients, all v, all h; the results are all x, all v, all h.
+    """
     b = node.b
     alpha, beta = float(node.attr("alpha", 0.9)), float(node.attr("beta", 0.999))
     norm, post = float(node.attr("norm_coefficient", 0.0)), float(node.attr("norm_coefficient_post", 0.0))

@@ -22,6 +22,7 @@ class Range:
 
     @property
     def length(self) -> Scalar:
+        """The number of bytes, an index scalar."""
         return self.last - self.first
 
 

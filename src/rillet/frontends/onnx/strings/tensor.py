@@ -36,10 +36,12 @@ class StringTensor:
 
     @property
     def shape(self) -> tuple[Extent, ...]:
+        """The extents, which are those of ``ids``."""
         return self.ids.shape
 
     @property
     def rank(self) -> int:
+        """The number of dimensions."""
         return self.ids.rank
 
     def with_ids(self, ids: Tensor) -> StringTensor:

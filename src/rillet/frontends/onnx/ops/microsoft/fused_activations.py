@@ -30,11 +30,13 @@ _DOMAIN = "com.microsoft"
 
 @op("Gelu", domain=_DOMAIN)
 def gelu(node: Node, x: Tensor) -> Tensor:
+    """x/2 (1 + erf(x/sqrt 2))"""
     return node.b.map(gelu_of, x)
 
 
 @op("BiasGelu", domain=_DOMAIN)
 def bias_gelu(node: Node, x: Tensor, bias: Tensor) -> Tensor:
+    """Gelu of x + bias; the bias [columns] runs along the last dimension."""
     bias = node.b.refine(bias, x.shape[-1:], "bias")
     return node.b.map(lambda v, c: gelu_of(v + c), x, bias, shape=x.shape)
 

@@ -82,11 +82,13 @@ def _of_one(node: Node, inputs: Sequence[Tensor | None], function: Callable[[Nod
 
 @op("QLinearSigmoid", domain=_DOMAIN)
 def qlinear_sigmoid(node: Node, *inputs: Tensor | None) -> Tensor:
+    """Sigmoid of the dequantized x, quantized."""
     return _of_one(node, inputs, logistic)
 
 
 @op("QLinearLeakyRelu", domain=_DOMAIN)
 def qlinear_leaky_relu(node: Node, *inputs: Tensor | None) -> Tensor:
+    """LeakyRelu of the dequantized x, quantized."""
     return _of_one(node, inputs, leaky_relu)
 
 
@@ -98,11 +100,13 @@ def qlinear_softmax(node: Node, *inputs: Tensor | None) -> Tensor:
 
 @op("QLinearAveragePool", domain=_DOMAIN)
 def qlinear_average_pool(node: Node, *inputs: Tensor | None) -> Tensor:
+    """AveragePool of the dequantized x, quantized; with ``channels_last`` x is [batch, spatial..., channels]."""
     return _of_one(node, inputs, lambda node, x: _channels_second(node, x, average_pool))
 
 
 @op("QLinearGlobalAveragePool", domain=_DOMAIN)
 def qlinear_global_average_pool(node: Node, *inputs: Tensor | None) -> Tensor:
+    """GlobalAveragePool of the dequantized x, quantized; with ``channels_last`` x is [batch, spatial..., channels]."""
     return _of_one(node, inputs, lambda node, x: _channels_second(node, x, global_pool))
 
 
@@ -120,6 +124,7 @@ def _channels_second(node: Node, x: Tensor, function: Callable[[Node, Tensor], T
 
 @op("QLinearAdd", "QLinearMul", domain=_DOMAIN)
 def qlinear_binary(node: Node, *inputs: Tensor | None) -> Tensor:
+    """The sum or the product of the dequantized A and B, quantized."""
     names = "A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?"
     a, a_scale, a_zero, b, b_scale, b_zero, c_scale, c_zero = _operands(node, inputs, names)
     left, right = dequantize_linear(node, a, a_scale, a_zero), dequantize_linear(node, b, b_scale, b_zero)
@@ -130,6 +135,7 @@ def qlinear_binary(node: Node, *inputs: Tensor | None) -> Tensor:
 
 @op("QLinearWhere", domain=_DOMAIN)
 def qlinear_where(node: Node, *inputs: Tensor | None) -> Tensor:
+    """The dequantized X where the condition holds, else the dequantized Y, quantized."""
     names = "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point"
     condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero = _operands(node, inputs, names)
     left, right = dequantize_linear(node, x, x_scale, x_zero), dequantize_linear(node, y, y_scale, y_zero)
@@ -138,6 +144,10 @@ def qlinear_where(node: Node, *inputs: Tensor | None) -> Tensor:
 
 @op("QLinearConcat", domain=_DOMAIN)
 def qlinear_concat(node: Node, y_scale: Tensor, y_zero: Tensor, *inputs: Tensor | None) -> Tensor:
+    """The dequantized inputs behind each other along ``axis``, quantized.
+
+    After the scale and zero point of the result come three inputs for each part: tensor, scale, zero point.
+    """
     triples = [inputs[i : i + 3] for i in range(0, max(1, len(inputs)), 3)]
     parts = [dequantize_linear(node, *_operands(node, triple, "X X_scale X_zero_point")) for triple in triples]
     joined = node.b.concat(parts, node.axis(node.attr("axis"), parts[0].rank))
@@ -170,6 +180,7 @@ def qgemm(node: Node, *inputs: Tensor | None) -> Tensor:
 
 @op("MatMulIntegerToFloat", domain=_DOMAIN)
 def matmul_integer_to_float(node: Node, *inputs: Tensor | None) -> Tensor:
+    """(A - a_zero_point) @ (B - b_zero_point) in int32, times a_scale b_scale, plus bias."""
     names = "A B a_scale b_scale* a_zero_point? b_zero_point?* bias?"
     a, b, a_scale, b_scale, a_zero, b_zero, bias = _operands(node, inputs, names)
     total = multiply(node, shifted(node, a, a_zero, None), shifted(node, b, b_zero, b.rank - 1), "int32")
@@ -178,6 +189,7 @@ def matmul_integer_to_float(node: Node, *inputs: Tensor | None) -> Tensor:
 
 @op("DynamicQuantizeMatMul", domain=_DOMAIN)
 def dynamic_quantize_matmul(node: Node, *inputs: Tensor | None) -> Tensor:
+    """MatMulIntegerToFloat of a, which DynamicQuantizeLinear quantizes at run time, and the quantized B."""
     a, b, b_scale, b_zero, bias = _operands(node, inputs, "a B b_scale* b_zero_point?* bias?")
     quantized, a_scale, a_zero = dynamic_quantize_linear(node, a)
     total = multiply(node, shifted(node, quantized, a_zero, None), shifted(node, b, b_zero, b.rank - 1), "int32")

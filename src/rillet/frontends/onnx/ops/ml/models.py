@@ -19,6 +19,7 @@ _DOMAIN = "ai.onnx.ml"
 
 @op("Binarizer", domain=_DOMAIN)
 def binarizer(node: Node, x: Tensor) -> Tensor:
+    """1 where x > threshold, else 0, in x's type."""
     threshold = node.attr("threshold", 0.0)
     return node.b.map(lambda v: convert(v > threshold, v.dtype), x)
 

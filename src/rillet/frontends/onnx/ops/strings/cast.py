@@ -12,12 +12,14 @@ from rillet.frontends.onnx.strings.tensor import STRING, StringTensor
 
 @op("Cast", strings=True, ignores=["saturate", "round_mode", "to"])
 def string_cast(node: Node, x: Tensor | StringTensor) -> Tensor | StringTensor:
+    """Numbers as strings, or strings as numbers of the type ``to``."""
     to = node.attr("to")
     return _cast(node, x, STRING if to in (8, "STRING") else node.dtype_attr("to"))
 
 
 @op("CastLike", strings=True, ignores=["saturate", "round_mode"])
 def string_cast_like(node: Node, x: Tensor | StringTensor, like: Tensor | StringTensor) -> Tensor | StringTensor:
+    """Numbers as strings, or strings as numbers of the type of ``like``."""
     return _cast(node, x, like.dtype)
 
 

@@ -24,6 +24,7 @@ def _broadcast(node: Node, a: StringTensor, b: StringTensor) -> tuple[list[Exten
 
 @op("StringConcat", since=20, strings=True)
 def string_concat(node: Node, a: StringTensor, b: StringTensor) -> StringTensor:
+    """The strings of a with those of b after them, broadcast to one shape."""
     shape, left, right = _broadcast(node, a, b)
 
     def length(position: Scalar) -> Scalar:
@@ -39,6 +40,7 @@ def string_concat(node: Node, a: StringTensor, b: StringTensor) -> StringTensor:
 
 @op("Equal", since=19, strings=True)
 def equal(node: Node, a: StringTensor, b: StringTensor) -> Tensor:
+    """Whether the strings are equal byte for byte, as bool, broadcast to one shape."""
     shape, left, right = _broadcast(node, a, b)
     count = node.b.extents.product(shape)
 

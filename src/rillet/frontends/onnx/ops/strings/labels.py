@@ -25,6 +25,10 @@ _DOMAIN = "ai.onnx.ml"
 
 @op("LabelEncoder", since=2, domain=_DOMAIN, strings=True, ignores=["default_string"])
 def string_label_encoder(node: Node, x: Tensor | StringTensor) -> Tensor | StringTensor:
+    """The value of each key, a string or a number; what is no key becomes the default value.
+
+    Raises InvalidNode when keys and values differ in number, or the keys and x in kind.
+    """
     keys, values = _list(node, "keys"), _list(node, "values")
     if keys is None or values is None or keys.size != values.size:
         raise InvalidNode("keys and values are missing or have different lengths")
@@ -49,6 +53,10 @@ def indexed_label_encoder(node: Node, x: Tensor | StringTensor) -> Tensor | Stri
 
 @op("CategoryMapper", domain=_DOMAIN, strings=True)
 def category_mapper(node: Node, x: Tensor | StringTensor) -> Tensor | StringTensor:
+    """The integer of each string, or the string of each integer; what has none becomes the default.
+
+    Source: ai.onnx.ml CategoryMapper. Raises InvalidNode when strings and integers differ in number.
+    """
     names, numbers = node.attr("cats_strings"), node.attr("cats_int64s")
     if len(names) != len(numbers):
         raise InvalidNode(f"{len(names)} strings for {len(numbers)} integers")

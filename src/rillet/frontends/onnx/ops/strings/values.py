@@ -17,6 +17,7 @@ from rillet.frontends.onnx.strings.tensor import STRING, StringTensor, from_arra
 
 @op("Constant", strings=True)
 def string_constant(node: Node) -> StringTensor:
+    """The strings of ``value``, ``value_string`` or ``value_strings``."""
     name = node.proto.output[0]
     if node.has("value_string"):
         return from_array(node.b, np.array(node.attr("value_string"), dtype=object), name)
@@ -27,6 +28,7 @@ def string_constant(node: Node) -> StringTensor:
 
 @op("SequenceEmpty", since=11, strings=True)
 def string_sequence_empty(node: Node) -> TensorSequence:
+    """A sequence without tensors, of strings."""
     node.attr("dtype")
     return TensorSequence(STRING, ())
 
