@@ -47,6 +47,7 @@ class ReshapeOp(Flow.Operation, name="reshape", traits=[ext.Pure]):
     result_dims: Sequence[Operand[Any]]
 
     def verify_invariants(self) -> bool:
+        """Requires equal element types, equal element counts and an operand for each dynamic extent of the result."""
         op = self.operation
         if not _verify_elements(op, self.source.type, op.results[0].type):
             return False
@@ -65,6 +66,7 @@ class SliceOp(Flow.Operation, name="slice", traits=[ext.Pure]):
     result_dims: Sequence[Operand[Any]]
 
     def verify_invariants(self) -> bool:
+        """Requires equal element types, at most the source's elements, and an operand for each dynamic extent."""
         op = self.operation
         if not _verify_elements(op, self.source.type, op.results[0].type):
             return False
@@ -82,6 +84,7 @@ class LoadOp(Flow.Operation, name="load", traits=[ext.Pure]):
     offset: Operand[ir.IndexType]
 
     def verify_invariants(self) -> bool:
+        """Requires a result of the source's element type."""
         return _verify_elements(self.operation, self.source.type, self.operation.results[0].type)
 
 
@@ -93,6 +96,7 @@ class SplatOp(Flow.Operation, name="splat", traits=[ext.Pure]):
     result_dims: Sequence[Operand[Any]]
 
     def verify_invariants(self) -> bool:
+        """Requires a value of the result's element type and an operand for each dynamic extent of the result."""
         if not _verify_elements(self.operation, self.operation.results[0].type, self.value.type):
             return False
         return _verify_dims(self.operation, [self.operation.results[0].type], self.result_dims)
@@ -124,6 +128,7 @@ class TransferOp(Flow.Operation, name="transfer", traits=[ext.Pure]):
     device: Any
 
     def verify_invariants(self) -> bool:
+        """Requires the same tensor type on both sides and the name of a device."""
         op = self.operation
         if not isinstance(self.source.type, ir.RankedTensorType) or self.source.type != op.results[0].type:
             return error(op, "must have a ranked tensor as its source and a result of the same type")

@@ -55,23 +55,31 @@ class GlobalStoreOp(Hal.Operation, name="global_store"):
 
 
 class ConstantOp(Hal.Operation, name="constant"):
+    """The read-only buffer over constant segment ``ordinal``."""
+
     out: Result[BufferType]
     ordinal: Operand[I64]
 
 
 class BufferAllocateOp(Hal.Operation, name="buffer_allocate"):
+    """A new buffer of ``size`` bytes on ``device`` (its number), 64-byte aligned: results live in these."""
+
     out: Result[BufferType]
     device: Operand[I64]
     size: Operand[Index]
 
 
 class BufferTransientOp(Hal.Operation, name="buffer_transient"):
+    """Scratch of ``size`` bytes from the pool of ``device``, contents undefined; it returns there when released."""
+
     out: Result[BufferType]
     device: Operand[I64]
     size: Operand[Index]
 
 
 class BufferSubspanOp(Hal.Operation, name="buffer_subspan", traits=[ext.Pure]):
+    """The part of ``buffer`` from byte ``offset`` on that is ``length`` bytes long."""
+
     out: Result[BufferType]
     buffer: Operand[BufferType]
     offset: Operand[Index]
@@ -87,12 +95,15 @@ class BufferLoadOp(Hal.Operation, name="buffer_load"):
     dtype: Operand[I64]
 
     def verify_invariants(self) -> bool:
+        """Requires an integer, index or float result."""
         if isinstance(self.operation.results[0].type, ir.FloatType | ir.IntegerType | ir.IndexType):
             return True
         return error(self.operation, "must produce an integer or a float")
 
 
 class ViewCreateOp(Hal.Operation, name="view_create"):
+    """A view of ``buffer`` with element type code ``dtype`` and extents ``dims``."""
+
     out: Result[ViewType]
     buffer: Operand[BufferType]
     dtype: Operand[I64]
@@ -100,17 +111,23 @@ class ViewCreateOp(Hal.Operation, name="view_create"):
 
 
 class ViewBufferOp(Hal.Operation, name="view_buffer", traits=[ext.Pure]):
+    """The buffer that ``view`` shows."""
+
     out: Result[BufferType]
     view: Operand[ViewType]
 
 
 class ViewDimOp(Hal.Operation, name="view_dim", traits=[ext.Pure]):
+    """The extent of ``view`` along ``axis``."""
+
     out: Result[Index]
     view: Operand[ViewType]
     axis: Operand[I64]
 
 
 class ViewCheckOp(Hal.Operation, name="view_check"):
+    """Fails when ``view``, input ``argument``, has another element type, rank or extent; extent -1 admits any."""
+
     view: Operand[ViewType]
     argument: Operand[I64]
     dtype: Operand[I64]
@@ -119,6 +136,9 @@ class ViewCheckOp(Hal.Operation, name="view_check"):
 
 
 class CheckDimOp(Hal.Operation, name="check_dim"):
+    """Fails when extent ``actual`` of input ``argument`` along ``axis`` is not ``expected``, its named dimension's
+    extent."""
+
     argument: Operand[I64]
     axis: Operand[I64]
     actual: Operand[Index]
@@ -126,6 +146,8 @@ class CheckDimOp(Hal.Operation, name="check_dim"):
 
 
 class CheckAssertOp(Hal.Operation, name="check_assert"):
+    """Fails with ``messages[message]`` when ``condition`` is false; the message quotes ``actual`` and ``expected``."""
+
     condition: Operand[Bool]
     message: Operand[I64]
     actual: Operand[Index]
@@ -133,18 +155,24 @@ class CheckAssertOp(Hal.Operation, name="check_assert"):
 
 
 class CheckSizeOp(Hal.Operation, name="check_size"):
+    """Fails with ``messages[message]`` when one of ``dims`` is negative or ``factor`` times all of them passes 2^55."""
+
     message: Operand[I64]
     factor: Operand[I64]
     dims: Sequence[Operand[Index]]
 
 
 class CmdCreateOp(Hal.Operation, name="cmd_create"):
+    """A new command buffer for ``device`` that refers to ``slot_count`` slots."""
+
     out: Result[CommandsType]
     device: Operand[I64]
     slot_count: Operand[I64]
 
 
 class CmdConstantsOp(Hal.Operation, name="cmd_constants"):
+    """Sets the push constants of the next dispatch."""
+
     commands: Operand[CommandsType]
     values: Sequence[Operand[I64]]
 
@@ -161,11 +189,15 @@ class CmdBindOp(Hal.Operation, name="cmd_bind"):
 
 
 class CmdDispatchOp(Hal.Operation, name="cmd_dispatch"):
+    """Records a call of kernel ``entry`` with the bindings and push constants set since the last one."""
+
     commands: Operand[CommandsType]
     entry: Operand[I64]
 
 
 class CmdFillOp(Hal.Operation, name="cmd_fill"):
+    """Records writing the low ``pattern_size`` bytes of ``pattern`` over ``length`` bytes of a slot's buffer."""
+
     commands: Operand[CommandsType]
     slot: Operand[I64]
     offset: Operand[Index]
@@ -175,6 +207,8 @@ class CmdFillOp(Hal.Operation, name="cmd_fill"):
 
 
 class CmdCopyOp(Hal.Operation, name="cmd_copy"):
+    """Records a copy of ``length`` bytes between the buffers of two slots."""
+
     commands: Operand[CommandsType]
     target_slot: Operand[I64]
     target_offset: Operand[Index]
@@ -184,10 +218,14 @@ class CmdCopyOp(Hal.Operation, name="cmd_copy"):
 
 
 class CmdBarrierOp(Hal.Operation, name="cmd_barrier"):
+    """Records that commands after this one see what those before it wrote."""
+
     commands: Operand[CommandsType]
 
 
 class CmdEndOp(Hal.Operation, name="cmd_end"):
+    """Validates the command buffer; nothing can be recorded any more."""
+
     commands: Operand[CommandsType]
 
 

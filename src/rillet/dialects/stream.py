@@ -129,6 +129,7 @@ class AllocOp(Stream.Operation, name="alloc"):
     lifetime: Any
 
     def verify_invariants(self) -> bool:
+        """Requires one of ``LIFETIMES``."""
         return one_of(self.operation, "lifetime", LIFETIMES)
 
 
@@ -158,9 +159,11 @@ class ExecuteOp(Stream.Operation, name="execute", traits=[ir.NoTerminatorTrait])
     body: Region
 
     def verify_invariants(self) -> bool:
+        """Requires at most one fence to signal, and one when it awaits any."""
         return _verify_fences(self.operation)
 
     def verify_region_invariants(self) -> bool:
+        """Requires a region of barriers, and of commands for the op's own device."""
         for op in self.operation.regions[0].blocks[0].operations:
             if op.operation.name not in (*COMMANDS, "stream.barrier"):
                 return error(self.operation, f"may hold commands and barriers only, not '{op.operation.name}'")
@@ -180,6 +183,7 @@ class TransferOp(Stream.Operation, name="transfer"):
     awaits: Sequence[Operand[FenceType]]
 
     def verify_invariants(self) -> bool:
+        """Requires at most one fence to signal, and one when it awaits any."""
         return _verify_fences(self.operation)
 
 
@@ -202,6 +206,8 @@ class DispatchOp(Stream.Operation, name="dispatch"):
     may_alias: Any
 
     def verify_invariants(self) -> bool:
+        """Requires an offset, length and access for each resource; ``may_alias`` pairs a written binding with a read
+        one."""
         count = len(self.resources)
         if len(self.offsets) != count or len(self.lengths) != count or len(self.access) != count:
             return error(self.operation, "needs one offset, length and access for each resource")
@@ -226,6 +232,7 @@ class FillOp(Stream.Operation, name="fill"):
     pattern_size: Any
 
     def verify_invariants(self) -> bool:
+        """Requires a pattern of 1, 2, 4 or 8 bytes."""
         return one_of(self.operation, "pattern_size", (1, 2, 4, 8))
 
 
@@ -256,14 +263,17 @@ class Touch:
 
     @property
     def resource(self) -> ir.Value:
+        """The resource whose bytes the command touches."""
         return self.op.operands[self.resource_operand]
 
     @property
     def offset(self) -> ir.Value:
+        """The first byte touched."""
         return self.op.operands[self.offset_operand]
 
     @property
     def length(self) -> ir.Value:
+        """The number of bytes touched."""
         return self.op.operands[self.length_operand]
 
     def move(self, resource: ir.Value, offset: ir.Value) -> None:

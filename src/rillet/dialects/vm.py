@@ -77,6 +77,8 @@ class TestOp(Vm.Operation, name="test", traits=[ext.Pure]):
 
 
 class SelectOp(Vm.Operation, name="select", traits=[ext.Pure]):
+    """``a`` when ``condition`` is not zero, else ``b``: integers."""
+
     condition: Operand[I64]
     a: Operand[I64]
     b: Operand[I64]
@@ -84,6 +86,8 @@ class SelectOp(Vm.Operation, name="select", traits=[ext.Pure]):
 
 
 class SelectRefOp(Vm.Operation, name="select_ref", traits=[ext.Pure]):
+    """``a`` when ``condition`` is not zero, else ``b``: references."""
+
     condition: Operand[I64]
     a: Operand[RefType]
     b: Operand[RefType]
@@ -91,6 +95,8 @@ class SelectRefOp(Vm.Operation, name="select_ref", traits=[ext.Pure]):
 
 
 class GlobalLoadRefOp(Vm.Operation, name="global_load_ref", traits=[ext.Pure]):
+    """Reads the reference in module global ``ordinal``."""
+
     out: Result[RefType]
     ordinal: Any
 

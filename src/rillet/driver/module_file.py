@@ -46,6 +46,7 @@ def compile_image(
     options: CompileOptions,
     progress: Progress | None,
 ) -> tuple[Image, list[CompiledLibrary]]:
+    """Compiles a model to a module image, with a library for each target of each device."""
     sets = targets_of_devices(options.devices, targets)
     every = [target for those in sets for target in those]
     image, parts = lower(model, packed_alike(every), values, options)

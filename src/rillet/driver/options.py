@@ -36,6 +36,8 @@ class CompileOptions:
 
 
 class Keywords(TypedDict, total=False):
+    """The keyword arguments of ``rillet.compile`` besides ``target``; the function's docstring explains them."""
+
     inputs: Mapping[str, Shape] | None
     dims: Mapping[str, int] | None
     values: Mapping[str, np.ndarray] | None
@@ -57,6 +59,7 @@ def options_of(
     tuning: bool | str | os.PathLike[str],
     device: str | Sequence[str] | None,
 ) -> CompileOptions:
+    """Checks the options that need no model. Raises ``CompileError`` for one that is wrong, before any work is done."""
     check_jobs(jobs)
     if not isinstance(dump_ir, str | os.PathLike | None):
         raise CompileError(f"dump_ir must be the path of a folder, not {dump_ir!r}")

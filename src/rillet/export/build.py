@@ -40,10 +40,12 @@ class Build:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
+        """The model's inputs, in order."""
         return self.image.exports[0].inputs
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
+        """The model's outputs, in order."""
         return self.image.exports[0].outputs
 
 

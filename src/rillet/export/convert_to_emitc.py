@@ -34,6 +34,7 @@ class Memory:
 
     @property
     def total(self) -> int:
+        """Bytes of all copies."""
         return self.bytes * self.copies
 
     def __str__(self) -> str:

@@ -55,6 +55,7 @@ class Emit:
         return _create("emitc.constant", [type_], [], value=ir.IntegerAttr.get(type_, value))
 
     def cast(self, value: ir.Value, type_: ir.Type) -> ir.Value:
+        """The value as another C type."""
         return value if value.type == type_ else _create("emitc.cast", [type_], [value])
 
     def offset(self, pointer: ir.Value, distance: int | ir.Value) -> ir.Value:
@@ -66,6 +67,7 @@ class Emit:
         return self.binary("add", pointer, distance, pointer.type)
 
     def binary(self, name: str, a: ir.Value, b: ir.Value, type_: ir.Type | None = None) -> ir.Value:
+        """The ``emitc`` op ``name`` on two operands; the result has ``a``'s type unless ``type_`` says otherwise."""
         return _create(f"emitc.{name}", [type_ or a.type], [a, b])
 
     def compare(self, predicate: int, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -73,6 +75,7 @@ class Emit:
         return _create("emitc.cmp", [self.i1], [a, b], predicate=ir.IntegerAttr.get(self.i64, predicate))
 
     def select(self, condition: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+        """``condition ? a : b``."""
         return _create("emitc.conditional", [a.type], [condition, a, b])
 
     def array(self, count: int, element: ir.Type) -> ir.Value:
@@ -117,6 +120,7 @@ class Emit:
         ir.Operation.create("emitc.verbatim", operands=list(operands), attributes={"value": ir.StringAttr.get(text)})
 
     def branch(self, target: ir.Block, operands: Sequence[ir.Value]) -> None:
+        """Jumps to a block with these arguments."""
         cf.BranchOp(list(operands), target)
 
     def branch_if(
@@ -127,9 +131,11 @@ class Emit:
         second: ir.Block,
         second_operands: Sequence[ir.Value],
     ) -> None:
+        """Jumps to ``first`` when ``condition`` holds, else to ``second``."""
         cf.CondBranchOp(condition, list(first_operands), list(second_operands), first, second)
 
     def return_(self, value: ir.Value) -> None:
+        """Returns the value from the function."""
         ir.Operation.create("emitc.return", operands=[value])
 
 

@@ -30,10 +30,12 @@ class Figures:
 
     @property
     def flash(self) -> int:
+        """Bytes of read-only memory: kernels, constants, and the host program's code where it was measured."""
         return self.kernels + self.constants + (self.code or 0)
 
     @property
     def ram(self) -> int:
+        """Bytes of writable memory: the arena, and the stack where it was measured."""
         return self.arena + (self.stack or 0)
 
 

@@ -33,6 +33,7 @@ class Parameter:
 
     @property
     def elements(self) -> int:
+        """Scalars in the C array: two for a complex element."""
         count = 2 if dtypes.by_code[self.spec.dtype].name.startswith("complex") else 1
         for dim in self.spec.dims:
             count *= dim
@@ -40,6 +41,7 @@ class Parameter:
 
     @property
     def bytes(self) -> int:
+        """Bytes of the C array."""
         return math.prod(self.spec.dims) * dtypes.by_code[self.spec.dtype].bits // 8
 
 

@@ -25,6 +25,7 @@ class Region:
 
     @staticmethod
     def of(execute: ir.Operation) -> Region:
+        """The commands of a ``stream.execute``, and each resource that they touch once, in order of first use."""
         commands = tuple(op.operation for op in execute.regions[0].blocks[0].operations)
         resources = (touch.resource for op in commands for touch in stream.touches(op))
         return Region(stream.device_of(execute), commands, tuple(dict.fromkeys(resources)))
@@ -37,6 +38,7 @@ class Region:
 
     @property
     def dispatch_count(self) -> int:
+        """The number of dispatches among the commands."""
         return sum(op.name == "stream.dispatch" for op in self.commands)
 
 

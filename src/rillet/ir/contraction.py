@@ -41,6 +41,7 @@ class Product:
 
     @property
     def factors(self) -> tuple[Factor, Factor]:
+        """The lhs and the rhs."""
         return self.lhs, self.rhs
 
     def turned(self) -> Product:
@@ -67,6 +68,7 @@ class Contraction:
 
     @property
     def is_convolution(self) -> bool:
+        """Whether it has window loops, which read an image at neighbouring positions."""
         return bool(self.image)
 
 

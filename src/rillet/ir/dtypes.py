@@ -13,6 +13,8 @@ from rillet.errors import CompileError
 
 @dataclass(frozen=True)
 class ElementType:
+    """An element type under its names in ONNX, numpy and MLIR."""
+
     code: int  # ONNX TensorProto.DataType
     name: str  # numpy or ml_dtypes name
     mlir: str  # MLIR type text
@@ -20,6 +22,7 @@ class ElementType:
 
     @property
     def numpy(self) -> np.dtype:
+        """The numpy type; types that numpy lacks come from ml_dtypes."""
         return np.dtype(getattr(ml_dtypes, self.name, self.name))
 
 

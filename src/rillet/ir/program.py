@@ -41,6 +41,7 @@ class Constants:
         del self._arrays[name]
 
     def get(self, name: str) -> np.ndarray | None:
+        """The array under this key, or None."""
         return self._arrays.get(name)
 
     def __contains__(self, name: str) -> bool:
@@ -62,6 +63,7 @@ class Program:
 
     @property
     def context(self) -> ir.Context:
+        """The MLIR context that owns the module."""
         return self.module.context
 
     @staticmethod
@@ -75,6 +77,7 @@ class Program:
         return self.function("main")
 
     def function(self, name: str) -> ir.Operation:
+        """The ``func.func`` with this name. Raises ``KeyError`` when there is none."""
         for op in self.module.body.operations:
             if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == name:
                 return op.operation

@@ -36,6 +36,7 @@ def defining(value: ir.Value, *names: str) -> ir.Operation | None:
 
 
 def is_defined_by(value: ir.Value, *names: str) -> bool:
+    """Whether an op with one of these names defines the value."""
     return defining(value, *names) is not None
 
 
@@ -84,6 +85,7 @@ def create_like(
 
 
 def has_uses(op: ir.Operation) -> bool:
+    """Whether any result of the op is used."""
     return any(next(iter(r.uses), None) is not None for r in op.results)
 
 

@@ -34,18 +34,22 @@ class Structured:
 
     @cached_property
     def results(self) -> tuple[ir.Value, ...]:
+        """The tensors that the op makes, one for each init."""
         return tuple(self.op.results)
 
     @property
     def loops(self) -> int:
+        """The number of loops."""
         return len(self.parallel)
 
     @property
     def parallel_loops(self) -> tuple[int, ...]:
+        """The numbers of the parallel loops, ascending."""
         return tuple(loop for loop, is_parallel in enumerate(self.parallel) if is_parallel)
 
     @property
     def reduction_loops(self) -> tuple[int, ...]:
+        """The numbers of the reduction loops, ascending."""
         return tuple(loop for loop, is_parallel in enumerate(self.parallel) if not is_parallel)
 
     @property
@@ -55,14 +59,17 @@ class Structured:
 
     @property
     def input_maps(self) -> tuple[Map, ...]:
+        """The indexing maps of the inputs."""
         return self.maps[: len(self.inputs)]
 
     @property
     def init_maps(self) -> tuple[Map, ...]:
+        """The indexing maps of the inits, which the results share."""
         return self.maps[len(self.inputs) :]
 
     @property
     def body(self) -> ir.Block:
+        """The block that computes one element; its arguments are elements of the inputs, then of the inits."""
         return self.op.regions[0].blocks[0]
 
     @property
@@ -101,6 +108,7 @@ class Structured:
         return [op.operation for op in self.body.operations][:-1]
 
     def yielded(self) -> list[ir.Value]:
+        """The scalars that the body yields, one for each result."""
         return list(list(self.body.operations)[-1].operands)
 
     def input_number(self, value: ir.Value) -> int | None:
@@ -140,10 +148,12 @@ def map_attr(loops: int, map_: Sequence[Expr]) -> ir.AffineMapAttr:
 
 
 def maps_attr(loops: int, maps: Sequence[Sequence[Expr]]) -> ir.ArrayAttr:
+    """The ``indexing_maps`` attribute of an op with this many loops."""
     return ir.ArrayAttr.get([map_attr(loops, m) for m in maps])
 
 
 def iterators_attr(parallel: Sequence[bool]) -> ir.ArrayAttr:
+    """The ``iterator_types`` attribute: True stands for a parallel loop, False for a reduction."""
     return ir.ArrayAttr.get([ir.Attribute.parse(_PARALLEL if p else _REDUCTION) for p in parallel])
 
 
@@ -159,6 +169,7 @@ def rename(map_: Sequence[Expr], new: Sequence[Expr], loops: int | None = None) 
 
 
 def is_permutation(map_: Sequence[Expr], loops: int) -> bool:
+    """Whether the map reads each loop exactly once and nothing else."""
     return len(map_) == loops and sorted(e for e in map_ if isinstance(e, int)) == list(range(loops))
 
 

@@ -28,7 +28,8 @@ _ZEROS = bytes(1 << 16)
 class Sink(Protocol):
     """Anything bytes can be written to in order: a file, an anonymous mapping."""
 
-    def write(self, data: bytes | memoryview, /) -> object: ...
+    def write(self, data: bytes | memoryview, /) -> object:
+        """Append the bytes."""
 
 
 @dataclass(frozen=True)

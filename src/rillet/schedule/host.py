@@ -24,10 +24,12 @@ def simplify(program: Program) -> None:
 
 
 def index(value: int) -> ir.Value:
+    """A constant of type ``index`` at the insertion point."""
     return _constant(ir.IntegerAttr.get(ir.IndexType.get(), value))
 
 
 def i64(value: int) -> ir.Value:
+    """A constant of type ``i64`` at the insertion point."""
     return _constant(i64_attr(value))
 
 

@@ -25,6 +25,8 @@ class ImportTable:
     used: list[Import] = field(default_factory=list)
 
     def ordinal(self, name: str) -> int:
+        """The position of an import in the module's table; its first use adds it. Raises ``KeyError`` for an unknown
+        name."""
         entry = imports.BY_NAME[name]
         if entry not in self.used:
             self.used.append(entry)

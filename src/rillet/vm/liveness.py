@@ -20,6 +20,7 @@ class Liveness:
 
     @staticmethod
     def of(function: ir.Operation) -> Liveness:
+        """Computes the values that live across block boundaries, as a fixpoint of the backward dataflow equations."""
         blocks = _reverse_postorder(function.regions[0].blocks[0])
         uses: dict[ir.Block, set[ir.Value]] = {}
         defined: dict[ir.Block, set[ir.Value]] = {}

@@ -186,6 +186,7 @@ class Scalars:
 
 
 def constant(value: int) -> ir.Value:
+    """A constant of type ``i64`` at the insertion point."""
     attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
     return vm.ConstOp(attribute.type, attribute).operation.results[0]
 

@@ -26,6 +26,7 @@ class Tile:
 
     @property
     def columns(self) -> int:
+        """Elements of a row of the tile."""
         return self.vectors * self.lanes
 
 

@@ -28,6 +28,7 @@ class E:
 
     @property
     def element(self) -> ir.Type:
+        """The scalar type, or the element type of a vector."""
         type_ = self.value.type
         return ir.VectorType(type_).element_type if isinstance(type_, ir.VectorType) else type_
 
@@ -38,6 +39,7 @@ class E:
 
     @property
     def is_float(self) -> bool:
+        """Whether the elements are floats."""
         return isinstance(self.element, ir.FloatType)
 
     def like(self, element: ir.Type) -> ir.Type:
@@ -151,6 +153,7 @@ class E:
         return self._compare("OGE", "sge", other)
 
     def equals(self, other: Operand) -> E:
+        """``self == other``, i1 in each lane; false where either is NaN."""
         return self._compare("OEQ", "eq", other)
 
     def differs(self, other: Operand) -> E:
@@ -158,6 +161,7 @@ class E:
         return self._compare("UNE", "ne", other)
 
     def is_nan(self) -> E:
+        """Whether it is NaN, i1 in each lane."""
         return self.differs(self)
 
     def negate(self) -> E:
@@ -218,9 +222,11 @@ class E:
         return self._new((arith.ExtSIOp if signed else arith.ExtUIOp)(type_, self.value).result)
 
     def abs(self) -> E:
+        """The magnitude of floats."""
         return self._new(math.AbsFOp(self.value).result)
 
     def sqrt(self) -> E:
+        """The square root of floats, correctly rounded."""
         return self._new(math.SqrtOp(self.value).result)
 
     def copysign(self, sign: E) -> E:

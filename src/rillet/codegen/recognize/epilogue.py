@@ -41,6 +41,7 @@ class Output:
 
     @property
     def is_padded(self) -> bool:
+        """Whether the value is stored inside a padding."""
         return self.frame is not None and self.frame.name == "tensor.pad"
 
 

@@ -98,10 +98,12 @@ class KernelFunction:
 
     @cached_property
     def binding_count(self) -> int:
+        """The number of tensor arguments and results."""
         return len(self.arguments) + len(self.results)
 
     @cached_property
     def constant_count(self) -> int:
+        """The number of push constants."""
         return len(self.scalars)
 
     @cached_property

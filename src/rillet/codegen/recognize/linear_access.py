@@ -84,6 +84,7 @@ class Access:
 
     @property
     def shape(self) -> list[int]:
+        """The tensor's extents, with packed steps joined to the axis that they are steps of."""
         shape = list(ir.RankedTensorType(self.value.type).shape)
         if self.together > 1:
             shape[self.steps_axis] *= shape.pop()

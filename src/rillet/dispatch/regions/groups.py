@@ -100,16 +100,20 @@ class Group:
 
     @property
     def first(self) -> int:
+        """The index of the first node, in program order."""
         return self.nodes[0].index
 
     @property
     def last(self) -> int:
+        """The index of the last node, in program order."""
         return self.nodes[-1].index
 
     def root(self) -> Node | None:
+        """The first node that is a root, or None."""
         return next((n for n in self.nodes if n.kind is Kind.ROOT), None) if Kind.ROOT in self.kinds else None
 
     def all_rows(self) -> set[Row]:
+        """The rows that the first node runs over."""
         return {r for r in self.rows[self.nodes[0]] if r is not None}
 
 

@@ -22,10 +22,12 @@ Layout = tuple[int, ...]
 
 
 def identity(rank: int) -> Layout:
+    """The layout that keeps all axes in order."""
     return tuple(range(rank))
 
 
 def rank_of(value: ir.Value) -> int:
+    """The number of axes of a tensor."""
     return ir.RankedTensorType(value.type).rank
 
 
@@ -95,9 +97,11 @@ class Layouts:
             self._backwards()
 
     def of(self, value: ir.Value) -> Layout:
+        """The layout chosen for a tensor; the identity when none was."""
         return self.chosen.get(value) or identity(rank_of(value))
 
     def is_moved(self, value: ir.Value) -> bool:
+        """Whether the tensor got another layout than its own."""
         return value in self.chosen
 
     def _choose(self, value: ir.Value, layout: Layout | None) -> None:

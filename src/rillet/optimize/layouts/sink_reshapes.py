@@ -67,6 +67,7 @@ def _is_plain(view: Structured) -> bool:
 
 
 def captures_tensor(op: ir.Operation) -> bool:
+    """Whether the op's regions read a tensor that is defined outside of them."""
     return any(isinstance(v.type, ir.RankedTensorType) for v in captures(op))
 
 

@@ -68,6 +68,7 @@ class Tile:
 
     @property
     def element(self) -> ir.Type:
+        """The tensor's element type."""
         return ir.RankedTensorType(self.value.type).element_type
 
     @property
@@ -78,6 +79,7 @@ class Tile:
 
     @property
     def grows(self) -> bool:
+        """Whether an extent is known at run time only."""
         return DYNAMIC in self.shape
 
 
@@ -95,6 +97,7 @@ class ChainPlan:
 
     @property
     def growing(self) -> tuple[Tile, ...]:
+        """The tiles with an extent that is known at run time only."""
         return tuple(tile for tile in self.tiles if tile.grows)
 
 

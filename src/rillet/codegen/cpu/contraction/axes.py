@@ -26,6 +26,7 @@ class Axis:
 
     @property
     def inner(self) -> int:
+        """The innermost of the loops."""
         return self.loops[-1]
 
 

@@ -151,6 +151,7 @@ class NarrowWorkgroup:
         self.scratch = memory.Buffer.whole(kernel.local([self.columns * self.pitch], self.sum_type), self.sum_type)
 
     def emit(self) -> None:
+        """Emits the workgroup: its batches, the row tiles of each, then the epilogue on the sums."""
         plan, kernel = self.plan, self.kernel
         self.writer.fill_borders()
         batch_sizes = [axis_size(a, self.sizes) for a in plan.axes.batch]

@@ -39,18 +39,22 @@ class Problem:
 
     @property
     def batches(self) -> int:
+        """The number of batches; a guess when it is known at run time only."""
         return guess(self.axes.batch)
 
     @property
     def m(self) -> int:
+        """The number of rows; a guess when it is known at run time only."""
         return guess(self.axes.m)
 
     @property
     def n(self) -> int:
+        """The number of columns; a guess when it is known at run time only."""
         return guess_extent(self.contraction.extents[self.contraction.n])
 
     @property
     def k(self) -> int:
+        """The number of reduction steps; a guess when it is known at run time only."""
         return guess(self.axes.k)
 
     @property
@@ -65,6 +69,7 @@ class Problem:
 
     @property
     def accumulator_bytes(self) -> int:
+        """Bytes of one sum."""
         return storage_bytes(self.contraction.product.accumulator_type)
 
     @property

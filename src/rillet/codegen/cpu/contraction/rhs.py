@@ -74,6 +74,7 @@ class RhsColumns:
         )
 
     def offsets(self, batch: Batch, n: Index, vectors: int) -> list[Index]:
+        """Element offsets of the first step of ``vectors`` vectors of columns from ``n`` on."""
         if self.panel is not None:
             return [j * self.lanes for j in range(vectors)]
         if self.weights is not None:

@@ -74,6 +74,7 @@ class Workgroup:
         self.tiles = TileEmitter(kernel, plan)
 
     def emit(self) -> None:
+        """Emits the workgroup: padding of the results, then each batch's block of rows and columns."""
         kernel, plan, tiles = self.kernel, self.plan, self.tiles
         tiles.writer.fill_borders()
         batch_sizes = [axis_size(a, tiles.sizes) for a in plan.axes.batch]

@@ -303,6 +303,8 @@ class TileEmitter:
         return at
 
     def initial(self, at: list[Coordinate], mask: ir.Value | None) -> ir.Value:
+        """What the sums at these loop coordinates start from: the init's elements, as ``vector<lanes>`` of the sums'
+        type."""
         root = self.c.root
         forms = substitute_all(root.init_maps[0], identity(len(at)))
         assert forms is not None
@@ -319,6 +321,8 @@ class TileEmitter:
         n: Index,
         masks: Sequence[ir.Value | None],
     ) -> None:
+        """Runs the epilogue on one row of sums (a vector for each ``lanes`` columns from ``n`` on) and stores its
+        results."""
         root = self.c.root
         result_element = ir.RankedTensorType(root.results[0].type).element_type
         for j, value in enumerate(sums):

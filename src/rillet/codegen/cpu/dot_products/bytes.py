@@ -45,6 +45,7 @@ class ByteProducts:
 
     @property
     def in_place(self) -> bool:
+        """Whether the lhs is read where it lies: it need not change its sign."""
         return not self.turns
 
     @property

@@ -32,10 +32,12 @@ class Section:
 
     @property
     def is_loaded(self) -> bool:
+        """Whether the section takes memory at run time."""
         return bool(self.flags & _SHF_ALLOC)
 
     @property
     def is_code(self) -> bool:
+        """Whether the section holds instructions."""
         return bool(self.flags & _SHF_EXECINSTR)
 
 

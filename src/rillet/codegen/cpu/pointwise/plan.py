@@ -33,6 +33,7 @@ class Group:
 
     @property
     def type(self) -> ir.RankedTensorType:
+        """The tensor type of the first result; all results of the group have its shape."""
         return ir.RankedTensorType(self.values[0].type)
 
 

@@ -29,6 +29,8 @@ _MOST_TOGETHER = 8  # that can be asked for: each is a copy of the code
 
 @dataclass(frozen=True)
 class RowwisePlan:
+    """How a kernel with reductions is cut: the dimensions that are fixed, the lanes, and the rows taken together."""
+
     function: KernelFunction
     dimensions: Dimensions
     outer: tuple[Dimension, ...]  # fixed one point at a time
@@ -56,6 +58,7 @@ class RowwisePlan:
 
 
 def make_plan(function: KernelFunction, target: CpuTarget) -> RowwisePlan:
+    """Plans a row-wise kernel: lanes along the dimension that is contiguous in memory, within a row or across rows."""
     dimensions = Dimensions(function)
     shared = dimensions.shared()
     stages = Stages(function, dimensions, set(shared))
@@ -221,6 +224,7 @@ def blocking(kernel: KernelBuilder, plan: RowwisePlan) -> tuple[Index, Index]:
 
 
 def grid(kernel: KernelBuilder, plan: RowwisePlan) -> list[Index]:
+    """Workgroups along the outer dimensions and across lanes."""
     rows, columns = blocking(kernel, plan)
     total = index.product([extent_of(kernel, plan, d) for d in plan.outer])
     across = 1 if plan.across is None else extent_of(kernel, plan, plan.across)

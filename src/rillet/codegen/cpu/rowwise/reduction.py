@@ -32,6 +32,7 @@ class Scratch:
         self._buffers: dict[ir.Value, tuple[int, list[int], ir.Type]] = {}
 
     def buffer(self, value: ir.Value, shape: list[int], element: ir.Type) -> ir.Value:
+        """The memory for a value in this worker's scratch, reserved at the first call."""
         if value not in self._buffers:
             self._buffers[value] = (self._kernel.reserve(shape, element), shape, element)
         return self._kernel.local_at(*self._buffers[value])
@@ -138,6 +139,7 @@ class Reduction:
         return self.along is not None and not self.inner
 
     def emit(self) -> None:
+        """Emits the loops over the result's elements in a row, each with its reduction inside."""
         if self.vectors is None:
             self.over_parallel(self.inner, self.where, self.row.evaluator)
         else:
@@ -196,6 +198,7 @@ class Reduction:
         )
 
     def inits(self, where: list[Coordinate], evaluator: Evaluator) -> list[ir.Value]:
+        """The accumulators' initial values at these loop coordinates, vectors when the evaluator has lanes."""
         first = len(self.generic.inputs)
         inits = []
         for n, init in enumerate(self.generic.inits):
@@ -220,6 +223,7 @@ class Reduction:
         return sum_in_parts(self.kernel, self.generic, self.extents[loop], accumulators, span)
 
     def body(self, where: list[Coordinate], accumulators: list[ir.Value], evaluator: Evaluator) -> list[ir.Value]:
+        """The accumulators after one step at these loop coordinates; stores the values that later stages read again."""
         operands = [evaluator.operand(self.generic, n, where) for n in range(len(self.generic.inputs))]
         results = evaluator.inline(self.generic, [*operands, *accumulators], where)
         results = [fast_extremum(r, a) for r, a in zip(results, accumulators, strict=True)]
@@ -319,6 +323,7 @@ def _fetch_ahead(
 
 
 def with_coordinate(where: list[Coordinate], position: int, coordinate: Coordinate) -> list[Coordinate]:
+    """The coordinates with the one at ``position`` replaced."""
     return [coordinate if n == position else c for n, c in enumerate(where)]
 
 

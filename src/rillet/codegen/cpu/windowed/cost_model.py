@@ -55,6 +55,7 @@ class WindowTile(Tile):
 
     @property
     def accumulators(self) -> int:
+        """Vector registers that hold sums."""
         return self.lines * self.rows * self.vectors
 
 
