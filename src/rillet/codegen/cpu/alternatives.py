@@ -21,12 +21,12 @@ from rillet.codegen.knobs import LIMITS, Choice, Knobs
 
 _MOST_TILES = 12  # register tiles tried for one kernel
 _MOST_LINES = 4  # of a window's tile
-_SLOWEST_TILE = 1.6  # tiles that the cost model takes for slower than this many times its best are not tried
+_SLOWEST_TILE = 1.6  # tiles whose modelled time is more than this many times the best one's are not tried
 _PRODUCTS = ("contraction", "winograd")  # strategies whose kernels multiply matrices in register tiles
 _UNROLLS = (1, 2, 3, 4, 6, 8, 12, 16)
 _IN_FLIGHT = (1, 2, 4, 8)
 _TOGETHER = (1, 2, 4, 8)  # rows side by side
-_SHORTEST_PART = 256  # steps of a reduction that are worth doing at a time
+_SHORTEST_PART = 256  # the shortest part of a reduction, in steps, that is worth a pass of its own
 
 
 def groups(strategy: str, choice: Choice, target: CpuTarget) -> Alternatives:
@@ -41,9 +41,9 @@ def groups(strategy: str, choice: Choice, target: CpuTarget) -> Alternatives:
 
 
 def _contraction(choice: Choice, target: CpuTarget, *, in_parts: bool) -> Alternatives:
-    """``in_parts``: the order of loops may be chosen, and how much of the reduction is done at a time."""
+    """``in_parts``: whether the order of loops and the number of reduction iterations done at a time may be chosen."""
     best = yield _contraction_tiles(choice, target)
-    if best.problem["together"] == 1:  # else each iteration takes as many steps, of rows that are copied first
+    if best.problem["together"] == 1:  # else each iteration takes whole groups of steps of copied rows
         best = yield _unrolls(best)
     if best.problem["together"] == 1 and in_parts:
         best = yield [_with(best, rows_outer=1 - (best.knobs.rows_outer or 0))]
@@ -59,14 +59,14 @@ def _contraction(choice: Choice, target: CpuTarget, *, in_parts: bool) -> Altern
 
 
 def _chain(choice: Choice, target: CpuTarget) -> Alternatives:
-    """The stages one after the other, then the rows of a block, of which there are at most as many as in the model's:
-    blocks are workgroups, and hold what passes between stages in a cache."""
+    """The stages one after the other, then the rows of a block: never more than the model chose, because blocks are
+    workgroups and hold the tensors between stages in a cache."""
     best = choice
     for number, stage in enumerate(choice.stages):
         if "steps" not in stage.problem:
             best = yield [best.knobs.with_stage(number, knobs) for knobs in _row_shapes(stage)]
             continue
-        # Rows of a block follow from the tiles, and are chosen again for them.
+        # The rows of a block follow from the tiles, so they are chosen again for each.
         free = dataclasses.replace(best.knobs, row_tiles=None)
         best = yield [free.with_stage(number, knobs) for knobs in _contraction_tiles(stage, target)]
         best = yield [best.knobs.with_stage(number, knobs) for knobs in _unrolls(best.stages[number])]
@@ -109,7 +109,7 @@ def _contraction_tiles(choice: Choice, target: CpuTarget) -> list[Knobs]:
 
 
 def modelled_cycles(strategy: str, choice: Choice, target: CpuTarget) -> float | None:
-    """What the cost model takes a kernel's register tile for, in cycles; None for kernels that it gives no times of."""
+    """The modelled time of a kernel's register tile, in cycles; None for kernels that the cost model does not time."""
     if strategy not in _PRODUCTS:
         return None
     return _cycles(choice.problem, _given(choice, "tile_rows"), _given(choice, "tile_vectors"), target)
@@ -125,7 +125,7 @@ def _factors(problem: Mapping[str, int]) -> cost_model.Factors:
 
 
 def _reduction_blocks(best: Choice) -> list[int]:
-    """Other numbers of reduction iterations done at a time: half and twice as many or, of long ones, a part and all."""
+    """Other numbers of reduction iterations done at a time: half and double, or for long reductions a part and all."""
     total, own = best.problem["outer_steps"], _given(best, "reduction_block")
     if own:
         return [n for n in (0, own // 2, 2 * own) if n < total]
@@ -163,20 +163,22 @@ def _windowed(choice: Choice, target: CpuTarget) -> Alternatives:
 
 
 def _runs(choice: Choice) -> Alternatives:
-    """Kernels that walk long runs: how many vectors are in flight, and of row-wise ones how many rows side by side."""
+    """The choices for kernels that walk long runs: vectors in flight, and for row-wise kernels the rows taken side by
+    side."""
     if choice.problem["lanes"] > 1:
         yield list(_row_shapes(choice))
 
 
 def _tiles(choice: Choice, shapes: list[tuple[int, int]]) -> list[Knobs]:
-    """Knobs for register tiles; the rest follows from them."""
+    """Knobs for register tiles; the other choices follow from them."""
     own = (choice.knobs.tile_rows, choice.knobs.tile_vectors)
     wanted = [shape for shape in shapes if shape != own][:_MOST_TILES]
     return [Knobs(tile_rows=rows, tile_vectors=vectors) for rows, vectors in wanted]
 
 
 def _splits(best: Choice, rows: int, columns: int) -> Iterator[tuple[int, int]]:
-    """Other ways to cut ``rows`` x ``columns`` tiles into at least as many workgroups, and up to twice as many."""
+    """Other ways to cut ``rows`` x ``columns`` tiles: at least the number of workgroups chosen, at most twice that
+    number."""
     own = (min(_given(best, "row_tiles"), rows), min(_given(best, "column_tiles"), columns))
     count = math.ceil(rows / own[0]) * math.ceil(columns / own[1])
     seen = {own}
@@ -201,5 +203,5 @@ def _with(choice: Choice, **changes: Any) -> Knobs:
 
 def _given(choice: Choice, name: str) -> int:
     value = getattr(choice.knobs, name)
-    assert isinstance(value, int)  # a kernel says everything it decided
+    assert isinstance(value, int)  # a kernel says everything that it decided
     return value

@@ -1,6 +1,6 @@
 """CPUs as a backend: kernels become objects by way of LLVM, and a library is an embedded ELF.
 
-What compiles is imported when it is asked for: targets are read without it.
+The compiling modules are imported on first use, so that reading targets stays fast.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CpuBackend:
         return " ".join(f"{package}=={metadata.version(package)}" for package in ("torch-mlir", "llvmlite"))
 
     def dispatch_options(self, target: CpuTarget, *, optimize_for_size: bool) -> DispatchOptions:
-        """Chains keep what passes between their stages in half of the L2 cache."""
+        """Chains may use half of the L2 cache for the tensors between their stages."""
         cpu, deployment = target.machine, target.deployment
         return DispatchOptions(
             packing=target.packing,
@@ -60,7 +60,8 @@ class CpuBackend:
         return alternatives.groups(kernel.strategy, kernel.choice, target) if kernel.choice else None
 
     def modelled_cost(self, kernel: CpuKernel, choice: Choice, target: CpuTarget) -> float | None:
-        """Cycles of a kernel's register tiles; None for kernels that the cost model gives no times of."""
+        """The modelled time of a kernel's register tiles, in cycles; None for kernels that the cost model does not
+        time."""
         from rillet.codegen.cpu import alternatives
 
         return alternatives.modelled_cycles(kernel.strategy, choice, target)

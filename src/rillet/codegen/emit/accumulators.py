@@ -41,7 +41,7 @@ class Combiner:
         return constant(self.identity(element), type_)
 
     def _fold(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        """``a op b``, of extrema in fewer instructions."""
+        """``a op b``; extrema take fewer instructions than ``apply``'s."""
         combined = self.apply(a, b)
         return fast_extremum(combined, a)
 
@@ -61,7 +61,7 @@ class Combiner:
             return vector.extract(self.narrow(value, 1), [], [0])
         if any(name == QUIET for name, _ in self.attributes):
             return vector.extract(self.narrow(value, 1), [], [0])
-        # NaN is looked for once, so that what is left is one instruction a step.
+        # NaN is looked for once, after which each step is one instruction.
         kind = ir.Attribute.parse("#vector.kind<or>")
         unordered = arith.CmpFOp(arith.CmpFPredicate.UNO, value, value).result
         has_nan = vector.reduction(ir.IntegerType.get_signless(1), kind, unordered)
@@ -82,11 +82,11 @@ def sum_in_parts(
     accumulators: list[ir.Value],
     span: Callable[[Index, Index, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
-    """Reduce over ``size`` steps, of which ``span(start, end, accumulators)`` does some.
+    """Reduces over ``size`` steps; ``span(start, end, accumulators)`` does those from ``start`` to ``end``.
 
     The error of a running sum of floats grows with its length (Higham, Accuracy and Stability of Numerical Algorithms,
-    chapter 4), so a long one is made of sums of at most ``_LONGEST_SUM`` terms. ``accumulators`` holds those of the
-    generic's results, once or several times over.
+    chapter 4), so a long sum is made of sums of at most ``_LONGEST_SUM`` terms. ``accumulators`` holds the generic's
+    accumulators, once or several times over.
     """
     combiners = combiners_of(generic)
     sums = combiners and all(c.op == "arith.addf" for c in combiners)
@@ -102,9 +102,8 @@ def add_parts(
     accumulators: list[ir.Value],
     span: Callable[[Index, Index, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
-    """Add to ``accumulators``, floats, the sums of each ``part`` of ``size`` steps, which
-    ``span(start, end, accumulators)`` adds up from nothing.
-    """
+    """Adds the sums of each ``part`` of ``size`` steps to ``accumulators``, which are floats. ``span(start, end,
+    accumulators)`` sums one part, starting from zero."""
     exact = isinstance(size, int) and size % part == 0
     with kernel.loop(0, size, part, accumulators) as outer:
         nothing = [_FLOAT_SUM.identity_of(a.type) for a in accumulators]
@@ -128,8 +127,8 @@ def combiners_of(generic: Structured) -> list[Combiner] | None:
 def fast_extremum(value: ir.Value, accumulator: ir.Value) -> ir.Value:
     """``maximumf`` or ``minimumf`` of an accumulator in fewer instructions; NaN still wins.
 
-    Only the sign of zero may differ: among zeros of both signs the last one read counts, as in numpy. Any other value
-    comes back as it is.
+    Only the sign of zero may differ: among zeros of both signs the last one read counts, as in numpy. A value made by
+    any other op is returned unchanged.
     """
     op = defining(value, *_PREDICATES)
     if op is None:

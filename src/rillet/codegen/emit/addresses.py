@@ -52,7 +52,7 @@ def bind(kernel: KernelBuilder, access: Access, memref: ir.Value) -> Bound:
 
 
 def bind_argument(kernel: KernelBuilder, access: Access) -> Bound:
-    """Lay ``access``, of an argument of the kernel, over its memory; in a stage that may be a tile."""
+    """Lay ``access``, which reads an argument of the kernel, over its memory; in a stage that may be a tile."""
     port = argument_of(kernel.function, access.value)
     assert port is not None
     buffer = kernel.buffer(port)
@@ -62,7 +62,7 @@ def bind_argument(kernel: KernelBuilder, access: Access) -> Bound:
 
 
 def bind_tile(kernel: KernelBuilder, access: Access, tile: Buffer) -> Bound:
-    """Lay ``access`` over a part of its tensor: a row-major block that has whole axes but for the first."""
+    """Lay ``access`` over a part of its tensor: a row-major block that has every axis whole except the first."""
     extents = kernel.extents(access.value)
     strides: list[Index] = [0] * len(access.axes[0].coefficients)
     base: Index = 0

@@ -39,7 +39,7 @@ class Segment:
 
     @staticmethod
     def whole(sizes: Sequence[Index]) -> Segment:
-        """All of it; ``sizes`` are those of the reduction axes."""
+        """The whole axis; ``sizes`` are the extents of the reduction axes."""
         return Segment(0, sizes[0] if sizes else 1)
 
 
@@ -53,7 +53,8 @@ def workgroup_span(kernel: KernelBuilder, axis: int, block: int, total: Index) -
 
 
 def each(kernel: KernelBuilder, span: Span, step: int, body: Callable[[Index], None]) -> None:
-    """``body(i)`` for i from the span's start in steps; without a loop when it is known to run at most once."""
+    """Calls ``body(i)`` for i from the span's start on in steps of ``step``; emits no loop when one iteration at most
+    is known to run."""
     start, end = span
     if isinstance(start, int) and isinstance(end, int):
         if start >= end:
@@ -68,9 +69,9 @@ def each(kernel: KernelBuilder, span: Span, step: int, body: Callable[[Index], N
 def each_row_tile(
     kernel: KernelBuilder, span: Span, total: Index, rows: int, body: Callable[[Index, int, Index], None]
 ) -> None:
-    """``body(first row, rows of the tile, valid rows)`` for each row tile of a span of ``total`` rows; the last tile is
-    smaller where ``total`` is known, else as large and partly valid. Spans start at multiples of ``rows``.
-    """
+    """Calls ``body(first row, rows of the tile, valid rows)`` for each row tile of a span of ``total`` rows. The last
+    tile is smaller where ``total`` is known; where it is not, the tile is full and partly valid. Spans start at
+    multiples of ``rows``."""
     start, end = span
     if isinstance(total, int):
         tail = total % rows
@@ -89,9 +90,8 @@ def each_row_tile(
 def each_column_tile(
     kernel: KernelBuilder, span: Span, total: Index, tile: Tile, body: Callable[[Index, int, Index], None]
 ) -> None:
-    """``body(first column, vectors of the tile, valid columns)`` for each column tile of a span of ``total`` columns;
-    where ``total`` is not known, what does not fill a tile goes vector by vector.
-    """
+    """Calls ``body(first column, vectors of the tile, valid columns)`` for each column tile of a span of ``total``
+    columns. Where ``total`` is not known, columns that fill no tile go vector by vector."""
     start, end = span
     if isinstance(total, int):
         tail = total % tile.columns
@@ -112,7 +112,7 @@ def each_column_tile(
 
 
 def column_masks(lanes: int, width: Index, vectors: int) -> list[ir.Value | None]:
-    """For each of a tile's vectors, which lanes exist when ``width`` columns do; None for all."""
+    """Masks for each of a tile's vectors that hold in the lanes below ``width`` columns; None where all lanes exist."""
     return [_mask(lanes, width, number) for number in range(vectors)]
 
 

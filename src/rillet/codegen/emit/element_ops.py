@@ -1,4 +1,4 @@
-"""How elements of what an op makes come from elements of its operands: one function for each kind of op."""
+"""One element of an op's result, computed from elements of its operands: one function for each kind of op."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Elements(Protocol):
     kernel: KernelBuilder
     lanes: int
     mask: ir.Value | None
-    parts: dict[ir.Operation, tuple[int, int]]  # within which part of a pad or concatenation, and along which axis
+    parts: dict[ir.Operation, tuple[int, int]]  # the part that is read, and the axis of the parts
 
     def at(self, value: ir.Value, coordinates: Sequence[Coordinate]) -> ir.Value:
         """The element of a tensor."""
         ...
 
     def fork(self, lanes: int | None = None, mask: ir.Value | None = None) -> Self:
-        """The same, for code at another place."""
+        """An evaluator like this one, for code at another place."""
         ...
 
 
@@ -216,7 +216,7 @@ def _split(elements: Elements, linear: Coordinate, extents: Sequence[Index]) -> 
 
 
 def _by_lane(elements: Elements, value: ir.Value, c: list[Coordinate]) -> ir.Value:
-    """Evaluate each lane as a scalar and put the scalars together. Lanes that a mask rules out take lane 0's
+    """Evaluates each lane as a scalar and puts the scalars together. Lanes that the mask excludes take lane 0's
     coordinates."""
     scalars = []
     for n in range(elements.lanes):

@@ -42,10 +42,10 @@ class Evaluator:
         self.buffers: dict[ir.Value, Buffer] = {}
         self._registers: dict[ir.Value, ir.Value] = {}
         self._memo: dict[tuple[ir.Value, tuple[Coordinate, ...]], ir.Value] = {}
-        # In a square tile: the coordinate of each row, as (the first row's, row number). See ``tile_rows``.
+        # The coordinate of each row of a square tile, as (the first row's coordinate, row number). See ``tile_rows``.
         self._rows: dict[ir.Value, tuple[Index, int]] = {}
         self._tiles: dict[tuple[ir.Value, tuple[Coordinate, ...]], list[ir.Value]] = {}
-        self.parts: dict[ir.Operation, tuple[int, int]] = {}  # the number of the part, and along which axis
+        self.parts: dict[ir.Operation, tuple[int, int]] = {}  # the part that is read, and the axis of the parts
         for port in kernel.function.arguments:
             self.buffers[port.value] = kernel.buffer(port)
 
@@ -58,10 +58,10 @@ class Evaluator:
         return other
 
     def bind(self, value: ir.Value, register: ir.Value) -> None:
-        """Say that tensor ``value``, at whatever coordinates it is read, is ``register`` (scalar, or
-        ``vector<lanes>``).
+        """Says that tensor ``value`` is ``register`` (a scalar, or ``vector<lanes>``) at whatever coordinates it is
+        read.
 
-        For epilogues: bind the root's result to an accumulator, then evaluate the function's result at its coordinates.
+        Epilogues use it: they bind the root's result to an accumulator, then evaluate the function's result.
         """
         self._registers[value] = register
 
@@ -70,8 +70,8 @@ class Evaluator:
         self.buffers[value] = buffer
 
     def within(self, op: ir.Operation, part: int, axis: int) -> None:
-        """Say that a pad or concatenation is only read, along ``axis`` (that of the lanes), within one of its
-        ``parts``."""
+        """Say that a pad or concatenation is read only within part ``part`` along ``axis``, the axis of the lanes. See
+        ``views.parts``."""
         self.parts[op] = (part, axis)
 
     def tile_rows(self, base: Index) -> list[ir.Value]:
@@ -170,7 +170,8 @@ class Evaluator:
         return inline_body(generic, operands, self.kernel, coordinates=loops, lanes=self.lanes, read=self._extract)
 
     def _extract(self, source: ir.Value, indices: list[Coordinate]) -> ir.Value:
-        """``tensor.extract`` at data-dependent indices: out of range makes the kernel fail, and reads element 0."""
+        """``tensor.extract`` at data-dependent indices. An index out of range makes the kernel fail; element 0 is read
+        then."""
         extents = self.kernel.extents(source)
         safe = [self._check(i, extent) for i, extent in zip(indices, extents, strict=True)]
         return self.at(source, safe)

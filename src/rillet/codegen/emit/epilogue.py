@@ -1,4 +1,4 @@
-"""Emitting what follows a root: it is evaluated on register values, and the results are stored."""
+"""Emitting the ops behind a root: they are evaluated on register values, and the results are stored."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def place(forms: Sequence[Linear], at: Sequence[Coordinate], lanes: int) -> list
 
 
 class Writer:
-    """Emits an epilogue: evaluates what follows the root on register values and stores the results."""
+    """Emits an epilogue: evaluates the ops behind the root on register values and stores the results."""
 
     def __init__(self, kernel: KernelBuilder, epilogue: Epilogue):
         """Make the result buffers; call it at the start of the kernel's body."""
@@ -81,9 +81,8 @@ class Writer:
                     self._fill_border(output.frame, buffer, low)
 
     def _fill_border(self, pad: ir.Operation, buffer: Buffer, low: list[Index]) -> None:
-        """Axis by axis: what lies before and after the source, where all outer axes are inside it, is one run of
-        memory.
-        """
+        """Axis by axis: where all outer axes are inside the source, the padding before it is one run of memory, and the
+        padding after it is another."""
         kernel = self.kernel
         extents = kernel.extents(pad.results[0])
         source = kernel.extents(pad.operands[0])

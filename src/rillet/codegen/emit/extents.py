@@ -16,7 +16,7 @@ from rillet.ir.structured import DYNAMIC, Structured
 
 
 class Scalars(Protocol):
-    """The code that is being built, as far as it has a function's scalars: a ``KernelBuilder``."""
+    """The code that is being built, seen only as the owner of a function's scalars: a ``KernelBuilder``."""
 
     function: KernelFunction
 
@@ -25,14 +25,13 @@ class Scalars(Protocol):
         ...
 
     def dims(self, value: ir.Value) -> list[Index] | None:
-        """The extents of an argument or result of the function; None of any other tensor."""
+        """The extents of an argument or result of the function; None for any other tensor."""
         ...
 
 
 def loop_sizes(kernel: Scalars, view: Structured) -> list[Index]:
-    """The extent of each loop, read off the first operand axis that the loop runs over alone where it is not static.
-    Raises ``CompileError`` for a loop that runs over no axis.
-    """
+    """The extent of each loop. A dynamic extent is read off the first operand axis that the loop runs over alone.
+    Raises ``CompileError`` for a loop that runs over no axis."""
     sizes: list[Index | None] = [None if e == DYNAMIC else e for e in view.extents]
     for operand, map_ in view.operands:
         for axis, expr in enumerate(map_):
@@ -52,7 +51,7 @@ class KernelSizes(Sizes):
         self._kernel = kernel
 
     def derived(self, value: ir.Value, axis: int) -> Extent:
-        """From the function's scalars, where it is an argument or result."""
+        """The extent of an argument or result, from the function's scalars."""
         dims = self._kernel.dims(value)
         return super().derived(value, axis) if dims is None else dims[axis]
 
@@ -62,14 +61,14 @@ class KernelSizes(Sizes):
         return known if isinstance(known, int) else self._kernel.scalar(known)
 
     def element(self, shape: ir.Value, position: int) -> Extent:
-        """Code has no tensors of extents."""
+        """None is known: code has no tensors of extents."""
         if not is_defined_by(shape, "tensor.from_elements"):
             name = self._kernel.function.name
             raise CompileError(f"kernel @{name}: tensor.reshape needs its shape as tensor.from_elements")
         return super().element(shape, position)
 
     def unknown(self, value: ir.Value, axis: int) -> Extent:
-        """Code reads nothing of a tensor but its elements."""
+        """None is known: code reads only the elements of a tensor."""
         op = defining(value)
         what = "a loop-carried tensor" if op is None else f"the result of {op.name}"
         raise CompileError(f"kernel @{self._kernel.function.name}: {what} must have static extents")

@@ -18,9 +18,8 @@ from rillet.ir.structured import Structured
 def factor(
     kernel: KernelBuilder, root: Structured, value: ir.Value, operands: ir.Value | Mapping[int, ir.Value], lanes: int
 ) -> ir.Value:
-    """Compute a factor of the product from its operands' elements (scalars, or ``vector<lanes>``), given by number, or
-    from its only operand's. Of bytes that are shared, the elements are given.
-    """
+    """Compute a factor of the product from elements of its operands (scalars, or ``vector<lanes>``) by operand number;
+    from its only operand's when there is one. For operands that share bytes the elements are given, not the bytes."""
     arguments = list(root.body.arguments)
     number = arguments.index(value) if value in arguments else shared_byte(root, value)
     if number is not None:

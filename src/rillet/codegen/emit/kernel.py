@@ -47,26 +47,26 @@ class Loop:
 
 
 class KernelBuilder:
-    """Builds the kernel of one kernel for one target.
+    """Builds one kernel for one target.
 
     A strategy calls ``grid(...)`` once and then emits inside ``with kernel.body():``. Ops go to the current insertion
     point.
     """
 
     def __init__(self, function: KernelFunction, target: Target, *, vector_bits: int, scratch_limit: int):
-        """``target`` is for whoever emits for it; what is done here depends on the width of its vectors (0: it has
-        none) and on how many bytes of scratch a kernel may ask for."""
+        """``vector_bits``: the width of the target's vectors, 0 when it has none; ``scratch_limit``: bytes of scratch
+        that a kernel may ask for. ``target`` is kept for the strategies."""
         self.function = function
         self.target = target
         self.vector_bits = vector_bits
         self._scratch_limit = scratch_limit
         self.local_memory_size = 0
-        self.static_grid: tuple[int, int, int] | None = None  # the workgroup grid, where it is always the same
-        self.choice: Choice | None = None  # what the strategy decided, if it decides anything that may be overruled
+        self.static_grid: tuple[int, int, int] | None = None  # the workgroup grid, when it does not depend on scalars
+        self.choice: Choice | None = None  # the strategy's decision, if tuning may overrule it
         self.module = ir.Module.create(ir.Location.unknown())
-        self.tiles: Mapping[ir.Value, Buffer] = {}  # arguments and results of a stage that are no bindings
+        self.tiles: Mapping[ir.Value, Buffer] = {}  # memory of a stage's arguments and results that no binding holds
         self.streaming: frozenset[int] = frozenset()  # bindings that are written past the caches (cpu.streaming)
-        self._scalars: dict[ir.Value, ir.Value] = {}  # of the function being built
+        self._scalars: dict[ir.Value, ir.Value] = {}  # the scalars of the function being built
         self._has_status = False
         self._runs = 0
         self._make_body()
@@ -85,7 +85,7 @@ class KernelBuilder:
             counts = list(extents())
             counts += [1] * (3 - len(counts))
             if any(op.name == "tensor.pad" for op in self.function.ops):
-                counts = [index.maximum(c, 1) for c in counts]  # padding is written even around nothing
+                counts = [index.maximum(c, 1) for c in counts]  # the padding of an empty tensor is still written
             if all(isinstance(c, int) for c in counts):
                 self.static_grid = (counts[0], counts[1], counts[2])
             func.ReturnOp([index.value(c) for c in counts])
@@ -105,8 +105,8 @@ class KernelBuilder:
 
     @contextmanager
     def stage(self, function: KernelFunction, tiles: Mapping[ir.Value, Buffer]) -> Iterator[None]:
-        """Emit a part of the kernel inside this context as if it were all of it; ``tiles``: where those of its
-        arguments and results lie that are no bindings."""
+        """Emit one stage of the kernel inside this context as if it were the whole kernel. ``tiles``: the memory of its
+        arguments and results that no binding holds."""
         saved = self.function, self.tiles
         self.function, self.tiles = function, tiles
         yield
@@ -145,12 +145,12 @@ class KernelBuilder:
     # --- values of the kernel ----------------------------------------------------------------------------------------
 
     def argument(self, number: int) -> ir.Value:
-        """The memref of tensor argument ``number`` (body only), of the storage type. In a stage it may be a tile only:
-        see ``buffer``."""
+        """The memref of tensor argument ``number`` with the storage type (body only). In a stage the argument may be a
+        tile: see ``buffer``."""
         return self.buffer(self.function.arguments[number]).memref
 
     def result(self, number: int) -> ir.Value:
-        """The memref of result ``number`` (body only), as for arguments."""
+        """The memref of result ``number`` with the storage type (body only)."""
         return self.buffer(self.function.results[number]).memref
 
     def scalar(self, value: ir.Value) -> ir.Value:
@@ -166,12 +166,12 @@ class KernelBuilder:
         return clone.results[ir.OpResult(value).result_number]
 
     def extents(self, value: ir.Value) -> list[Index]:
-        """The extents of a tensor of the kernel: ``int`` where static, ``index`` values where not."""
+        """The extents of a tensor of the kernel: ``int`` where static, ``index`` values where dynamic."""
         sizes = KernelSizes(self)
         return [sizes.extent(value, axis) for axis in range(ir.RankedTensorType(value.type).rank)]
 
     def dims(self, value: ir.Value) -> list[Index] | None:
-        """The extents of an argument or result of the kernel; None of any other tensor."""
+        """The extents of an argument or result of the kernel; None for any other tensor."""
         port = self._ports.get(value)
         return None if port is None else self._port_extents(port)
 
@@ -198,7 +198,7 @@ class KernelBuilder:
     def select(
         self, condition: ir.Value | bool, values: Callable[[], Sequence[ir.Value]], otherwise: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        """What ``values()`` gives where ``condition`` holds, computed only there; else ``otherwise``."""
+        """The value of ``values()`` where ``condition`` holds, computed only there; else ``otherwise``."""
         if isinstance(condition, bool):
             return list(values() if condition else otherwise)
         op = scf.IfOp(condition, [v.type for v in otherwise], has_else=True)
@@ -236,7 +236,7 @@ class KernelBuilder:
     def constant_run(self, length: int, element: ir.Type, value: ir.Attribute) -> ir.Value:
         """Read-only memory of ``length`` elements equal to ``value``, at the current insertion point (body only).
 
-        ``element`` is the type in which they lie in memory.
+        ``element`` is the elements' storage type.
         """
         type_ = ir.MemRefType.get([length], element)
         name = f"{self.function.name}__run{self._runs}"
@@ -272,7 +272,7 @@ class KernelBuilder:
         self._memrefs: dict[int, ir.Value] = {}
 
     def _argument_attributes(self, number: int) -> ir.DictAttr:
-        """``noalias`` for every binding that shares memory with no other one that is written."""
+        """``noalias`` for each binding that shares no memory with another one that is written."""
         bindings = self.function.binding_count
         first_result = len(self.function.arguments)
         aliased = {n for r, a in self.function.may_alias for n in (first_result + r, a)}

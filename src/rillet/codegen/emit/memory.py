@@ -17,7 +17,7 @@ from rillet.codegen.index import Index
 from rillet.ir.dtypes import storage_bytes
 from rillet.ir.structured import DYNAMIC
 
-LINE_BYTES = 64  # of a cache
+LINE_BYTES = 64  # of a cache line
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def is_contiguous(where: Sequence[Coordinate]) -> bool:
 
 
 def from_storage(value: ir.Value, element: ir.Type) -> ir.Value:
-    """A loaded value (scalar or vector) as its element type."""
+    """Converts a loaded value (scalar or vector) to its element type."""
     target = _like(value, element)
     if value.type == target:
         return value
@@ -169,7 +169,7 @@ def from_storage(value: ir.Value, element: ir.Type) -> ir.Value:
 
 
 def to_storage(value: ir.Value) -> ir.Value:
-    """A value (scalar or vector) as it lies in memory."""
+    """Converts a value (scalar or vector) to its storage type."""
     element = ir.VectorType(value.type).element_type if isinstance(value.type, ir.VectorType) else value.type
     stored = storage_type(element)
     target = _like(value, stored)
@@ -187,7 +187,7 @@ def _load_lane(buffer: Buffer, where: Sequence[Coordinate], number: int, mask: i
     position = [index.value(lane(c, number)) for c in where]
     if mask is None:
         return memref.LoadOp(buffer.memref, position).result
-    # Lane 0 is active whenever anything is, so a masked-off lane reads lane 0's element instead.
+    # Lane 0 is active whenever any lane is, so a masked-off lane reads lane 0's element instead.
     active = vector.extract(mask, [], [number])
     first = [index.value(lane(c, 0)) for c in where]
     safe = [arith.SelectOp(active, p, f).result for p, f in zip(position, first, strict=True)]

@@ -22,7 +22,7 @@ class Padded:
     """A padded operand of a kernel: ``inside`` is the tensor as flat memory. Create it at the start of the body."""
 
     def __init__(self, kernel: KernelBuilder, access: Access, inside: ir.Value, run: int):
-        """``run``: how many elements are read from a place that ``choose`` gives, at most."""
+        """``run``: the most elements that are read from a place that ``choose`` gives."""
         assert access.padding is not None
         self.axes = access.padding.axes
         self.extents = access.shape
@@ -32,7 +32,7 @@ class Padded:
         self.outside = memref.CastOp(self._type, kernel.constant_run(run, element, access.padding.value)).result
 
     def exists(self, coordinates: dict[int, Index]) -> Condition:
-        """Whether the element at ``coordinates`` (of the padded axes) is in the tensor."""
+        """Whether the element at these coordinates of the padded axes is in the tensor."""
         holds: Condition = True
         for n in self.axes:
             position, extent = coordinates[n], self.extents[n]
@@ -40,13 +40,13 @@ class Padded:
                 if not 0 <= position < extent:
                     return False
                 continue
-            # Positions below zero are huge when compared without sign.
+            # A negative position compares as a huge one without sign.
             one = arith.CmpIOp(arith.CmpIPredicate.ult, position, index.value(extent)).result
             holds = one if isinstance(holds, bool) else arith.AndIOp(holds, one).result
         return holds
 
     def choose(self, exists: Condition, offset: Index) -> Place:
-        """Where to read an element, which is at ``offset`` if it exists."""
+        """The place to read an element from; ``offset`` is where it lies in the tensor if it exists."""
         if isinstance(exists, bool):
             return (self.inside, offset) if exists else (self.outside, 0)
         place = arith.SelectOp(exists, self.inside, self.outside).result
@@ -54,7 +54,7 @@ class Padded:
 
 
 def any_of(conditions: Iterable[Condition]) -> Condition:
-    """Whether one of them holds."""
+    """Whether at least one of the conditions holds."""
     holds: Condition = False
     for one in conditions:
         if one is True or holds is False:

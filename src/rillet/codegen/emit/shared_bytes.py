@@ -15,8 +15,8 @@ _WORD = 32  # bits
 def load(flat: ir.Value, offset: Index, lanes: int, bits: int, *, signed: bool) -> ir.Value:
     """``lanes`` integers from byte ``offset`` of a flat memref on, as ``vector<lanes x i32>``.
 
-    All lanes get the word that holds them, and each shifts its own bits to the top and down again: two instructions
-    where lanes have shifts of their own.
+    All lanes get the word that holds them, and each shifts its own bits to the top and down again. That takes two
+    instructions on targets whose lanes have shift counts of their own.
     """
     i8, i32 = ir.IntegerType.get_signless(8), ir.IntegerType.get_signless(_WORD)
     size = lanes * bits // 8

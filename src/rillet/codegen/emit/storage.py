@@ -1,4 +1,4 @@
-"""How elements lie in memory: their types there, and what that makes of constants.
+"""The types of elements in memory, and constants in these types.
 
 Bool is a byte (0 or 1), ``index`` is ``i64``, and types narrower than a byte take one byte each.
 """
@@ -18,13 +18,13 @@ def storage_type(element: ir.Type) -> ir.Type:
     if isinstance(element, ir.IntegerType):
         return ir.IntegerType.get_signless(max(8, element.width))
     if isinstance(element, ir.FloatType) and element.width <= 16:
-        # As integers: LLVM moves vectors of small floats about by way of f32 conversions that may be library calls.
+        # As integers: LLVM moves vectors of small floats by f32 conversions, which may be library calls.
         return ir.IntegerType.get_signless(max(8, element.width))
     return element
 
 
 def stored_constant(value: ir.Attribute, stored: ir.Type) -> ir.Attribute:
-    """A scalar constant as its bits, where an element of its type lies in memory as an integer."""
+    """A scalar constant in its storage type: its bits, where that is an integer."""
     type_ = value.type  # type: ignore[attr-defined]
     if type_ == stored:
         return value

@@ -13,8 +13,8 @@ _BLOCK_BITS = 128  # within blocks of this size, vector units shuffle in one ins
 def transpose(rows: Sequence[ir.Value]) -> list[ir.Value]:
     """``n`` vectors of ``n`` elements (a power of two) as the ``n`` columns.
 
-    Pairs of registers are unpacked at growing granularity within 128-bit blocks, then blocks are exchanged. Which
-    element ends up where is followed on the side, so that every step is one two-operand shuffle.
+    Pairs of registers are unpacked at growing granularity within 128-bit blocks, then blocks are exchanged. The code
+    tracks where each element ends up, so that every step is one two-operand shuffle.
     """
     count = len(rows)
     if count == 1:

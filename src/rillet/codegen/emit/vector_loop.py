@@ -1,4 +1,5 @@
-"""The loop over a contiguous run of elements: wide vectors, then what is left under a mask or one at a time."""
+"""The loop over a contiguous run of elements: wide vectors, then the remainder under a mask or one element at a
+time."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from rillet.codegen.recognize.lanes import lanes_for
 from rillet.ir.dtypes import storage_bytes
 
 # Vectors of an iteration: enough independent work to hide the latency of a chain of multiply-adds. Formulas with many
-# constants and steps overlap from one iteration to the next, and want the registers for themselves if there are few.
+# constants and steps overlap from one iteration to the next, and need all registers where there are few.
 _IN_FLIGHT = 4
 _COSTLY_IN_FLIGHT = 2
 _MANY_REGISTERS = 32
@@ -27,8 +28,8 @@ _MANY_REGISTERS = 32
 @dataclass(frozen=True)
 class Shape:
     """How runs are vectorized. ``wide``: lanes of the main loop, several registers, so that independent work overlaps
-    and constants are loaded once; ``lanes``: of what is left; ``masked``: whether that runs under a mask, or element by
-    element."""
+    and constants are loaded once. ``lanes``: lanes of the remainder. ``masked``: whether the remainder runs under a
+    mask; otherwise it runs element by element."""
 
     wide: int
     lanes: int
@@ -45,13 +46,13 @@ class Shape:
 
     @property
     def choice(self) -> Choice:
-        """What was decided: how many vectors are in flight, a power of two."""
+        """The vectors in flight that were decided, a power of two."""
         return Choice({"lanes": self.lanes}, Knobs(tile_vectors=self.wide // self.lanes))
 
 
 def shape_for(function: KernelFunction, vector_bits: int, vector_registers: int, *, costly: bool) -> Shape:
-    """The vectorization of a kernel's runs, on so many registers of ``vector_bits``; ``costly``: whether there is much
-    to compute for each element. Masked accesses exist for elements of 32 and 64 bits."""
+    """The vectorization of a kernel's runs on ``vector_registers`` registers of ``vector_bits`` bits. ``costly``:
+    whether each element takes much computation. Masked accesses exist for elements of 32 and 64 bits."""
     lanes = lanes_for(function, vector_bits)
     if lanes == 1:
         return Shape(1, 1, False)
@@ -65,7 +66,7 @@ Emit = Callable[[Coordinate, int, ir.Value | None], None]
 
 
 def vector_loop(kernel: KernelBuilder, start: Index, end: Index, shape: Shape, emit: Emit) -> None:
-    """Call ``emit(coordinate, lanes, mask)`` where it should emit code for the elements from ``start`` to ``end``.
+    """Calls ``emit(coordinate, lanes, mask)``, which emits code for the elements, over ``start`` to ``end``.
 
     ``coordinate`` is a ``Lane``, or an index when lanes is 1.
     """
@@ -100,10 +101,10 @@ def reduction_loop(
     fold: Callable[[list[ir.Value]], list[ir.Value]],
     emit: Callable[[Coordinate, int, ir.Value | None, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
-    """As ``vector_loop`` from 0 to ``extent``, carrying accumulators of ``wide`` lanes, which ``fold`` narrows to
+    """As ``vector_loop`` from 0 to ``extent``, with carried accumulators of ``wide`` lanes, which ``fold`` narrows to
     ``lanes``.
 
-    Returns accumulators of ``lanes``. ``emit`` gives the new accumulators (masked-off lanes are its business).
+    Returns accumulators of ``lanes``. ``emit`` gives the new accumulators and must leave masked-off lanes unchanged.
     """
     whole = index.mul(index.floordiv(extent, shape.wide), shape.wide)
     carried = list(accumulators)

@@ -13,7 +13,7 @@ from rillet.ir import extents
 from rillet.ir.builders import Extent
 from rillet.ir.extents import joined_axis
 
-PAD_INTERIOR = 1  # the number of a pad's part, of ``parts``, that is not padding
+PAD_INTERIOR = 1  # the position of a pad's interior among its ``parts``
 
 
 def box(kernel: KernelBuilder, op: ir.Operation) -> tuple[list[Index], list[Index], list[Index]]:
@@ -34,8 +34,8 @@ def padding_value(kernel: KernelBuilder, pad: ir.Operation) -> ir.Value:
 
 
 def parts(kernel: KernelBuilder, op: ir.Operation, axis: int) -> list[Index]:
-    """The boundaries, along ``axis``, of what a pad (before, interior, after) or a concatenation along that axis is put
-    together from."""
+    """The boundaries along ``axis`` between the parts of a pad (before, interior, after) or of a concatenation along
+    it."""
     if op.name == "tensor.concat":
         return concat_starts(kernel, op)
     low, _ = margins(kernel, op)

@@ -9,7 +9,7 @@ from torch_mlir import ir
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import Structured
 
-QUIET = "rillet.quiet"  # on a maximum that need not be NaN where an element is
+QUIET = "rillet.quiet"  # on a maximum that may return a number where an element is NaN
 ASSOCIATIVE = frozenset(
     {
         "arith.addf",

@@ -1,7 +1,8 @@
 """Cutting a kernel with several contractions into stages, each seen as a kernel of its own.
 
-A stage is a contraction with its epilogue, or a chain of row-wise reductions with the point-wise ops behind them. What
-a stage makes and a later one reads is a result of the one and an argument of the other, though no binding holds it.
+A stage is a contraction with its epilogue, or a chain of row-wise reductions with the point-wise ops behind them. A
+tensor that one stage makes and a later one reads is a result of the first and an argument of the second, though no
+binding holds it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Stage(KernelFunction):
         arguments: tuple[Port, ...],
         results: tuple[Port, ...],
     ):
-        """Nothing is analysed again: the ops are those of ``whole``, in its order; ``number``: of the stage."""
+        """Takes the ops from ``whole``, in its order, without analysing them again; ``number`` is the stage's
+        position."""
         self.module = whole.module
         self.knobs = whole.knobs.of_stage(number)
         self.function = whole.function
@@ -37,11 +39,12 @@ class Stage(KernelFunction):
         self.ops = ops
         self.arguments = arguments
         self.results = results
-        self.in_place = False  # the result takes the memory of the argument that an earlier stage makes
+        self.in_place = False  # whether the result takes the memory of the argument that an earlier stage makes
 
     @cached_property
     def may_alias(self) -> frozenset[tuple[int, int]]:
-        """Of a chain, whose bindings share no memory: what passes from an earlier stage, where the result takes it."""
+        """Pairs (result number, argument number) that share memory. A chain's bindings share none; the result may take
+        the memory of a tensor that an earlier stage passed."""
         passed = [n for n, port in enumerate(self.arguments) if port.binding < 0]
         return frozenset({(0, passed[0])}) if self.in_place else frozenset()
 

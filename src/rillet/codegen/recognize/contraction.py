@@ -1,10 +1,10 @@
 """Recognizing a contraction whose operands lie in memory such that loops walk them by constant strides.
 
 Matrix products, batched or not, pointwise convolutions, and convolutions of any rank, stride, dilation and grouping all
-have this form; what they are called does not matter. The *lhs* is read one element at a time and broadcast, the *rhs*
-is read as vectors along the n loop, which is the last axis of the result. The factor on that side may be computed of
-more than one operand: what the others, its *companions*, hold is the same for all steps of the innermost k loop (the
-scales of blocks of weights).
+have this form; their names do not matter. The *lhs* is read one element at a time and broadcast. The *rhs* is read as
+vectors along the n loop, which is the last axis of the result. The rhs factor may be computed from several operands.
+The others are its *companions* (the scales of blocks of weights): their elements stay the same for all steps of the
+innermost k loop.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _WIDEN = ("arith.extf", "arith.extsi", "arith.extui")
 class LinearContraction:
     """A contraction as code walks it.
 
-    ``roles``: its ``n`` is one loop, the last axis of the result; other loops of the rhs and the result are ``batch``,
-    all others of the result ``m`` (an image's too), reductions ``k`` (a window's too), with descending strides of the
-    rhs where these are known. Loops of extent 1, other than ``n``, have no role.
+    ``roles`` sorts the root's loops. ``n`` is one loop, the last axis of the result. ``batch`` has the other loops of
+    the rhs and the result. ``m`` has all other loops of the result, an image's included. ``k`` has the reductions, a
+    window's included, by descending strides of the rhs where these are known. Loops of extent 1, other than ``n``, have
+    no role.
     """
 
     root: Structured
@@ -43,7 +44,7 @@ class LinearContraction:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Of the root's loops."""
+        """The extents of the root's loops."""
         return self.root.extents
 
     def over(self, *, batch: tuple[int, ...], m: tuple[int, ...]) -> LinearContraction:
@@ -58,7 +59,8 @@ class LinearContraction:
 
 
 def recognize(function: KernelFunction) -> LinearContraction | None:
-    """The contraction in a kernel, or None when its only reduction is not one or reads operands that need computing."""
+    """The contraction in a kernel. None when its only reduction is no contraction, or reads operands that must be
+    computed."""
     if len(function.reductions) != 1:
         return None
     root = function.reductions[0]
@@ -108,28 +110,26 @@ def _classify(root: Structured, product: Product, accesses: list[Access], axes: 
 
 
 def _stays(companion: Access, rhs: Access, k: Sequence[int], loops: Iterable[int]) -> bool:
-    """Whether a companion holds one vector for each of the rhs's, the same along the innermost k loop."""
+    """Whether a companion holds one vector for each vector of the rhs, the same along the innermost k loop."""
     if k and companion.uses(k[-1]):
         return False
     return companion.panel == rhs.panel > 0 and all(rhs.uses(n) or not companion.uses(n) for n in loops)
 
 
 def _has_whole_runs(lhs: Access, k: Sequence[int]) -> bool:
-    """Whether the innermost k loop reads neighbours in memory and stays outside or inside of the padding."""
+    """Whether the innermost k loop reads neighbours in memory and lies wholly inside or wholly outside the padding."""
     return bool(k) and not lhs.checks(k[-1]) and lhs.static_stride(k[-1]) == 1
 
 
 def operations(contraction: LinearContraction) -> int:
-    """How many instructions make a factor of the rhs of what is loaded; a load widens, and elements that share bytes
-    take two shifts.
-    """
+    """Instructions that make an rhs factor from loaded elements: a widening load takes one, and elements that share
+    bytes take two shifts."""
     return _operations(contraction.root, contraction.product.rhs.value, contraction.roles.rhs)
 
 
 def apart(contraction: LinearContraction) -> tuple[ir.Value, ir.Value | None]:
-    """The factor of the rhs, or the two values that it is the product of at last: one computed of the rhs and one of
-    its companions alone, which stays the same along the innermost k loop.
-    """
+    """The factor of the rhs, or the two values whose product it is. The second is computed from the rhs and one
+    companion alone, and stays the same along the innermost k loop."""
     value, root = contraction.product.rhs.value, contraction.root
     product = defining(value, "arith.mulf")
     if not contraction.companions or product is None:

@@ -22,7 +22,7 @@ Forms = tuple[Linear, ...]
 
 # Ops of a body that cost tens of instructions once expanded.
 _HEAVY_OPS = 20
-# Above this many instructions in the epilogues of all of a tile's vectors they are put in a loop.
+# When the epilogues of all of a tile's vectors take more instructions than this, they are put in a loop.
 _INLINE_INSTRUCTIONS = 160
 
 
@@ -60,7 +60,7 @@ class Epilogue:
         return self.mergeable and all(a.merges(outer, inner, inner_extent) for a in self.accesses)
 
     def is_long(self, vectors: int) -> bool:
-        """Whether it is too long to be emitted once for each of so many vectors of a tile."""
+        """Whether the epilogue is too long to be emitted once for each of a tile's ``vectors`` vectors."""
         return vectors > 1 and self.cost * vectors > _INLINE_INSTRUCTIONS
 
 
@@ -225,9 +225,8 @@ def _frame(function: KernelFunction, number: int) -> ir.Operation | None:
 
 
 def insertion(function: KernelFunction, number: int) -> ir.Operation | None:
-    """The ``tensor.insert_slice`` that makes a result: into the argument tied to it, or into an empty tensor, of which
-    the rest need not be written. None when the result is made in any other way.
-    """
+    """The ``tensor.insert_slice`` that makes a result: into the argument tied to it, or into an empty tensor, whose
+    other elements need not be written. None when the result is made in any other way."""
     value = function.results[number].value
     op = defining(value, "tensor.insert_slice")
     if op is None:
@@ -243,9 +242,8 @@ def insertion(function: KernelFunction, number: int) -> ir.Operation | None:
 
 
 def _written(output: Output, function: KernelFunction) -> Access | None:
-    """The access that stores an output; None when its offset in a padded result is not known at compile time. (That of
-    an insertion is left out then: it moves the whole output.)
-    """
+    """The access that stores an output; None when its offset in a padded result is unknown at compile time. The offset
+    of an insertion is left out: it moves the whole output."""
     if output.frame is None:
         return Access(output.value, output.forms)
     before = margins(output.frame)[0] if output.is_padded else box(output.frame)[0]
@@ -258,7 +256,7 @@ def _written(output: Output, function: KernelFunction) -> Access | None:
 
 
 def _partial(output: Output, function: KernelFunction) -> frozenset[int]:
-    """The axes of unknown extent of which what is written in a frame may be a part."""
+    """The axes of unknown extent along which an output may fill only a part of its frame."""
     port, frame = function.results[output.number], output.frame
     assert frame is not None
     dynamic = [axis for axis in range(port.type.rank) if port.type.is_dynamic_dim(axis)]

@@ -50,8 +50,8 @@ class KernelFunction:
     form."""
 
     def __init__(self, module: ir.Module, knobs: Knobs = MODEL):
-        """Analyse the single ``func.func`` of ``module`` (the kernel's own ``builtin.module``), for a kernel with
-        these choices."""
+        """Analyses the single ``func.func`` of ``module`` (the kernel's own ``builtin.module``); ``knobs``: choices
+        that tuning overrules."""
         functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
         if len(functions) != 1:
             raise CompileError(f"a kernel must hold exactly one function, this one holds {len(functions)}")
@@ -149,5 +149,5 @@ class KernelFunction:
         return any(port.value == value for port in self.results)
 
 
-# With its reductions run first, a kernel of these ops can be computed point by point.
+# A kernel of these ops can be computed point by point once its reductions have run.
 POINTWISE_OPS = _VIEW_LIKE | {"linalg.generic"}

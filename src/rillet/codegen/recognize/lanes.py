@@ -11,8 +11,8 @@ from rillet.ir.structured import Structured
 
 
 def lanes_for(function: KernelFunction, vector_bits: int) -> int:
-    """Lanes such that the widest value any body computes fills one vector register of ``vector_bits`` (0: there are
-    none); 1 when a body cannot be vectorized."""
+    """The number of lanes with which the widest value of any body fills one vector register of ``vector_bits``. 1 when
+    a body cannot be vectorized, or when ``vector_bits`` is 0: there are no vectors."""
     if vector_bits == 0 or not all(is_vectorizable(g) for g in function.generics):
         return 1
     types = [port.type.element_type for port in (*function.arguments, *function.results)]
@@ -43,7 +43,8 @@ _CHEAP_MATH = frozenset(
 def is_costly(generic: Structured, uniform: Set[ir.Value] = frozenset()) -> bool:
     """True when computing the body again would cost more than reading its result from the cache.
 
-    ``uniform``: inputs that are the same all along a loop; what is computed from these alone is computed once.
+    ``uniform``: inputs that are the same all along a loop. Values computed from these alone are computed once, so they
+    do not count.
     """
     same = {a for a, v in zip(generic.body.arguments, generic.inputs, strict=False) if v in uniform}
     for op in generic.body.operations:

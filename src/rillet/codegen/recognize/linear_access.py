@@ -37,8 +37,8 @@ class Padding:
     """A tensor extended by a constant along ``axes``."""
 
     source: ir.Value
-    low: tuple[int, ...]  # of every axis
-    axes: tuple[int, ...]  # the padded ones
+    low: tuple[int, ...]  # elements added before each axis
+    axes: tuple[int, ...]  # the padded axes
     value: ir.Attribute
     adds_nothing: bool  # products with the constant leave a sum as it is
 
@@ -62,12 +62,14 @@ def padding_of(function: KernelFunction, value: ir.Value) -> Padding | None:
 
 @dataclass(frozen=True)
 class Access:
-    """A tensor read or written at ``axes``. With ``panel`` the loop ``panel_loop`` is packed: axis ``panel_axis`` is
-    the loop divided by ``panel``, the last one the remainder (the forms of both are zero). Of a panel, ``shared``
-    elements lie in one byte; strides are bytes then.
+    """A tensor read or written at ``axes``.
 
-    With ``together`` > 1 that many neighbours along ``steps_axis`` lie side by side within a panel. Axes, shape and
-    strides are those of panels that have them one after the other, which is where a multiple of them begins.
+    With ``panel``, the loop ``panel_loop`` is packed: axis ``panel_axis`` is the loop divided by ``panel``, and the
+    last axis is the remainder (the forms of both are zero). Within a panel ``shared`` elements lie in one byte; strides
+    are bytes then.
+
+    With ``together`` > 1, that many neighbours along ``steps_axis`` lie side by side within a panel. Axes, shape and
+    strides describe panels that hold them one after the other; both layouts agree where a group of ``together`` begins.
     """
 
     value: ir.Value
@@ -79,7 +81,7 @@ class Access:
     padding: Padding | None = None  # ``value`` is read under this padding; the forms are positions in ``value``
     together: int = 1
     steps_axis: int = -1
-    ways: int = 1  # in which order: by the remainders of their numbers by this, then by the quotients
+    ways: int = 1  # elements of a group lie in the order of their numbers modulo this, then of the quotients
     partial: frozenset[int] = frozenset()  # axes of unknown extent that the loops may not walk from end to end
 
     @property
@@ -127,8 +129,7 @@ class Access:
 @dataclass(frozen=True)
 class GroupedAccess(Access):
     """A tensor ``[.., groups, elements]`` read at ``[.., loop floordiv columns, element]``: lanes along ``group_loop``
-    take the same element of their group. The form of the groups' axis is zero, ``element_loop`` walks the last one.
-    """
+    take the same element of their group. The form of the groups' axis is zero; ``element_loop`` walks the last axis."""
 
     columns: int = 1
     group_loop: int = -1
@@ -150,9 +151,8 @@ def padded_access_of(function: KernelFunction, value: ir.Value, map_: Map, count
 
 
 def access_of(value: ir.Value, map_: Map, count: int) -> Access | None:
-    """The access of an operand with this map in a nest of ``count`` loops; None when it is not linear (packed
-    included).
-    """
+    """The access of an operand with this map in a nest of ``count`` loops, packed operands included; None when it is
+    not linear."""
     map_, shared = unshared(map_)
     packed = packed_axes(map_)
     if packed is None:

@@ -1,4 +1,4 @@
-"""Factors of a product that are 8-bit integers less a zero point, as quantized tensors have them."""
+"""Factors of a product that are 8-bit integers minus a zero point, as quantized tensors have them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NarrowFactor:
 
 
 def factors_of(root: Structured, product: Product) -> tuple[NarrowFactor, NarrowFactor] | None:
-    """The factors of the product, when both are narrow and it is summed in 32 bits."""
+    """The lhs and rhs factors of the product, when both are narrow and it is summed in 32 bits; else None."""
     accumulator = product.accumulator_type
     if not isinstance(accumulator, ir.IntegerType) or accumulator.width != 32 or product.widen is not None:
         return None

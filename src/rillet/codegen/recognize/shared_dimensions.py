@@ -105,7 +105,8 @@ class Dimensions:
                     self._mark_shifted(value, axis)
 
     def _unify_free(self) -> None:
-        """A result that no tensor goes into (what it was made of folded away) shares the axes of another like it."""
+        """Gives a result that no tensor goes into (its inputs were folded away) the axes of another result of the same
+        shape."""
         bound = [p for p in self._function.results if not self._is_free(p.value)]
         for port in self._function.results:
             alike = next((p for p in bound if p.type.shape == port.type.shape and p.dims == port.dims), None)

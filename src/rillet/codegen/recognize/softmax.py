@@ -1,13 +1,13 @@
-"""Finds the parts of a softmax, of which more is known than their ops say.
+"""Finds the parts of a softmax: more is known about them than their ops say.
 
-They are, where ``m`` is the maximum of the ``x`` of one row:
+Let ``m`` be the maximum of the ``x`` of one row. Then:
 
-- the exponential of ``x - m``, which never sees a positive number;
-- its division by the sum of the row's exponentials: the quotient lies between 0 and 1, and the divisor is the same for
-  the whole row, at least 1 and small, so that one reciprocal a row does, with neither overflow nor a zero to take care
-  of;
-- where nothing else reads any of these, the maximum, which need not look for NaN, because a NaN among the ``x`` makes
-  the sum NaN, and so every quotient; and the exponentials, which may all be too large by one factor.
+- The exponential of ``x - m`` never sees a positive number.
+- Its quotient by the sum of the row's exponentials lies between 0 and 1. The divisor is the same for the whole row, at
+  least 1 and small. So one reciprocal for each row is enough, and neither overflow nor zero needs care.
+- Where nothing else reads the maximum, it need not look for NaN: a NaN among the ``x`` makes the sum NaN, and so every
+  quotient.
+- Where nothing else reads the exponentials, they may all be too large by one factor.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from rillet.ir.structured import Structured
 
 SHARE = "rillet.share"  # on an arith.divf
 NONPOSITIVE = "rillet.nonpositive"  # on a math.exp
-SCALED = "rillet.scaled"  # on such a math.exp: it may be too large by one power of two
+SCALED = "rillet.scaled"  # on such a math.exp: its results may be too large by one power of two
 _WIDE_ENOUGH = ir.F32Type | ir.F64Type
 
 
 class SoftmaxRows:
-    """What holds within a row: at a point of the ``fixed`` dimensions."""
+    """What holds within a row, which is a point of the ``fixed`` dimensions."""
 
     def __init__(self, function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension]):
         self._function = function
@@ -53,8 +53,8 @@ class SoftmaxRows:
         return reduced is not None and reduced == exponential and self.is_nonpositive(exponential)
 
     def closed_softmax(self, maximum: Structured) -> ir.Operation | None:
-        """The exponential that alone reads the result of a reduction, where it goes nowhere but into marked divisions
-        and the sums that they divide by; else None."""
+        """The exponential that alone reads a reduction's result, when its own results go only into marked divisions and
+        the sums that they divide by; else None."""
         combinations = combinations_of(maximum)
         generic = self._only_reader(maximum.results[0])
         if not combinations or combinations[0].op != "arith.maximumf" or generic is None or len(generic.results) != 1:
@@ -103,7 +103,7 @@ class SoftmaxRows:
         return bool(read) and all(SHARE in use.owner.operation.attributes for a in read for use in a.uses)
 
     def _reduced(self, value: ir.Value, op: str) -> ir.Value | None:
-        """What ``value``, a tensor, is the reduction of a row of; None when it is no such reduction."""
+        """The tensor whose rows ``value`` reduces by ``op``; None when ``value`` is no such reduction."""
         generic = self._function.generic_of(value)
         if generic is None or generic.is_parallel or len(generic.results) != 1:
             return None
@@ -131,7 +131,7 @@ class SoftmaxRows:
         return value
 
     def _generic_of(self, value: ir.Value) -> Structured:
-        """The generic in whose body an op's result is computed."""
+        """The generic whose body computes an op's result."""
         return next(g for g in self._function.generics if g.op == value.owner.parent)
 
 

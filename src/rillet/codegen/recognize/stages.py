@@ -59,7 +59,7 @@ class Stages:
 
     @property
     def are_costly(self) -> bool:
-        """Whether there is more to compute along a row than memory keeps pace with."""
+        """Whether computing along a row takes longer than reading it from memory."""
         return any(map(self._is_costly, self._function.generics))
 
     def _is_costly(self, generic: Structured) -> bool:

@@ -1,6 +1,5 @@
-"""Fetching what a contraction is about to read: the panels of the next column tile while row tiles use those of the
-current one, and what a tile's epilogue reads while its sums are made.
-"""
+"""Fetching operands of a contraction before they are read: the panels of the next column tile while row tiles use those
+of the current one, and the operands of a tile's epilogue while its sums are made."""
 
 from __future__ import annotations
 
@@ -21,11 +20,11 @@ _L1, _L2 = 3, 2  # how near to the core, as `memref.prefetch` counts
 def fetch_ahead(
     source: ir.Value, panels: Sequence[Index], length: Index, part: Index, parts: int, step: int
 ) -> Callable[[Index, int], None]:
-    """What to call in a loop over the steps of the current panel, ``step`` elements of the flat memref ``source`` each:
-    with the offset of a step in the panel and the number of steps until the next call.
+    """A function to call in a loop over the steps of the current panel, each ``step`` elements of the flat memref
+    ``source``. It takes the offset of a step in the panel and the number of steps until the next call.
 
-    All calls of a loop over a whole panel together fetch part ``part`` of ``parts`` (a power of two) of each of
-    ``panels``, which begin at these offsets and have ``length`` elements. A part may be beyond the end of ``source``:
+    The calls of one loop over a whole panel together fetch part ``part`` of ``parts`` (a power of two) of each of
+    ``panels``, which begin at these offsets and have ``length`` elements. A part may lie beyond the end of ``source``:
     fetching never fails.
     """
     start = index.mul(index.minimum(part, parts - 1), index.floordiv(length, parts))

@@ -1,5 +1,5 @@
-"""Reading ahead of what is computed, where the hardware does not do it: past the ends of pages, and while a kernel
-computes much and so asks for little."""
+"""Reading data into the caches before it is used, where the hardware does not: beyond the ends of pages, and while a
+kernel computes much and so asks for little."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IN_L1 = 3  # locality: into all caches
 
 
 def is_beyond_l2(function: KernelFunction, target: CpuTarget) -> bool:
-    """Whether arguments are known not to come from the L2 cache."""
+    """Whether the arguments are known to be too large to come from the L2 cache."""
     if not target.machine.l2_bytes or any(not p.type.has_static_shape for p in function.arguments):
         return False
     sizes = (math.prod(p.type.shape) * storage_bytes(p.type.element_type) for p in function.arguments)
@@ -29,8 +29,8 @@ def is_beyond_l2(function: KernelFunction, target: CpuTarget) -> bool:
 
 
 def fetch(kernel: KernelBuilder, number: int, outer: Sequence[Coordinate], first: Index, elements: int) -> None:
-    """Start to read a run of elements of an argument along its last axis, ``outer`` the coordinates on the others; past
-    the end of the axis its last element instead."""
+    """Start to read ``elements`` elements of an argument along its last axis from ``first`` on; ``outer``: the
+    coordinates on the other axes. Beyond the axis's end the last element is read instead."""
     port = kernel.function.arguments[number]
     last = index.sub(kernel.extents(port.value)[-1], 1)
     for n in range(0, elements, max(1, LINE_BYTES // storage_bytes(port.type.element_type))):

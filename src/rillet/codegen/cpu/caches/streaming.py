@@ -1,8 +1,8 @@
 """Results too large for the caches are stored past them.
 
-An ordinary store reads the cache line that it is about to overwrite; a streaming one does not, which saves a third of
-what a copy moves. It pays where the caches would not hold the result for whoever reads it next, and where memory is
-what the kernel waits for.
+An ordinary store reads the cache line that it is about to overwrite. A streaming store does not, which saves a third of
+a copy's memory traffic. It pays where the caches would not hold the result for its next reader, and where the kernel
+waits for memory.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from rillet.ir.dtypes import storage_bytes
 
 
 def emit(kernel: KernelBuilder, body: Callable[[], None]) -> None:
-    """Call ``body``, which emits the workgroup's code: once, or for results that are streamed where their memory
-    starts at a cache line and is no argument's, and once more for where that does not hold."""
+    """Call ``body``, which emits the workgroup's code. For results that are streamed it is called twice: once for
+    memory that starts at a cache line and is no argument's, once for any other."""
     function = kernel.function
     streamed = _streamed(function, kernel.target)
     if not streamed:
@@ -41,7 +41,7 @@ def emit(kernel: KernelBuilder, body: Callable[[], None]) -> None:
         kernel.streaming = frozenset(function.results[number].binding for number in streamed)
         body()
         kernel.streaming = frozenset()
-        # Streaming stores keep no order with others: whoever is told that this workgroup is done must see them.
+        # Streaming stores keep no order with others: a thread that learns that this workgroup is done must see them.
         from torch_mlir.dialects import llvm  # takes long to import
 
         llvm.FenceOp(llvm.AtomicOrdering.seq_cst)
@@ -51,7 +51,8 @@ def emit(kernel: KernelBuilder, body: Callable[[], None]) -> None:
 
 
 def _streamed(function: KernelFunction, target: CpuTarget) -> list[int]:
-    """The numbers of results of known size that take most of the last-level cache or more, in whole lines."""
+    """The numbers of the results that have a known size, fill whole lines, and take most of the last-level cache or
+    more."""
     if target.machine.arch != "x86_64":
         return []
     return [

@@ -1,5 +1,5 @@
-"""What is decided about a chain before anything is emitted: which loops of each stage are the chain's, and how many
-rows a workgroup takes."""
+"""Decisions about a chain before anything is emitted: which loops of each stage belong to the chain, and how many rows
+a workgroup takes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from rillet.ir.dtypes import storage_bytes
 from rillet.ir.linear import Linear
 from rillet.ir.structured import DYNAMIC
 
-_MOST_ROWS = 64  # of a block; more only leave fewer blocks to share
-Axes: TypeAlias = tuple[int | None, ...]  # for each axis of a tensor the loop of the chain that it is, or None
+_MOST_ROWS = 64  # of a block; larger blocks would only be too few to share
+Axes: TypeAlias = tuple[int | None, ...]  # the loop of the chain that each axis of a tensor is, or None
 
 
 @dataclass(frozen=True)
 class ContractionStage:
-    """A contraction. ``fixed``: for each loop of the chain but the rows the loop of the root that it is, ``rows``: the
-    one that the rows are."""
+    """A contraction. ``fixed``: the root's loop for each loop of the chain except the rows; ``rows``: the root's loop
+    over the rows."""
 
     stage: Stage
     plan: ContractionPlan
@@ -46,7 +46,7 @@ class ContractionStage:
 
 @dataclass(frozen=True)
 class RowStage:
-    """Row-wise reductions, by their dimensions as a contraction by its loops."""
+    """Row-wise reductions; their dimensions stand where a contraction has loops."""
 
     stage: Stage
     plan: RowwisePlan
@@ -56,13 +56,13 @@ class RowStage:
 
 @dataclass(frozen=True)
 class Tile:
-    """A value that passes from stage to stage: ``rows`` x ``shape`` elements of it exist, of its ``axes``.
+    """A value that passes from stage to stage: a workgroup holds ``rows`` x ``shape`` elements of it along ``axes``.
 
     ``over``: the value whose memory it takes.
     """
 
     value: ir.Value
-    axes: tuple[int, ...]  # the rows', then those within a row
+    axes: tuple[int, ...]  # the axis of the rows, then the axes within a row
     shape: tuple[int, ...]
     over: ir.Value | None = None
 
@@ -73,7 +73,7 @@ class Tile:
 
     @property
     def unit(self) -> int:
-        """Bytes of a row, or of an element where rows are as long as is known at run time only."""
+        """Bytes of a row; bytes of an element where a row's length is known at run time only."""
         size = storage_bytes(self.element)
         return size if self.grows else math.prod(self.shape) * size
 
@@ -85,12 +85,11 @@ class Tile:
 
 @dataclass(frozen=True)
 class ChainPlan:
-    """The first stage's loops but the columns are the chain's; the last one are the rows, ``rows`` of which a workgroup
-    takes at a point of the others.
-    """
+    """The chain's loops are the first stage's loops except the columns. The last of them runs over the rows: a
+    workgroup takes ``rows`` of them at one point of the other loops."""
 
     stages: tuple[ContractionStage | RowStage, ...]
-    rows: int  # at most, where tiles grow
+    rows: int  # at most, when tiles grow
     step: int  # rows of whole register tiles of every contraction
     room: int  # bytes for the tiles
     tiles: tuple[Tile, ...]
@@ -149,7 +148,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> ChainPlan | None:
 
 
 def choice(plan: ChainPlan) -> Choice:
-    """What the plan decides, for what extents, and the same of each stage."""
+    """The chain's decisions and extents, and those of each stage."""
     stages = tuple(_stage_choice(stage) for stage in plan.stages)
     first = plan.stages[0]
     assert isinstance(first, ContractionStage)
@@ -171,7 +170,7 @@ def _stage_choice(stage: ContractionStage | RowStage) -> Choice:
     if isinstance(stage, RowStage):
         return stage.plan.choice
     made = contraction_choice(stage.plan, stage.stage.knobs)
-    # Rows are those of the chain's block, and a workgroup has all columns.
+    # Rows come from the chain's block, and a workgroup has all columns.
     return dataclasses.replace(made, knobs=dataclasses.replace(made.knobs, row_tiles=None, column_tiles=None))
 
 
@@ -180,7 +179,7 @@ def _has_root(stage: Stage) -> bool:
 
 
 def _contraction(stage: Stage, known: dict[ir.Value, Axes], target: CpuTarget) -> tuple[ContractionStage, Axes] | None:
-    """A contraction stage and the axes of its result; ``known``: those of the value it gets."""
+    """A contraction stage and the axes of its result; ``known``: the axes of the value that it receives."""
     contraction = recognize(stage)
     if contraction is None or contraction.lhs.padding is not None:
         return None
@@ -201,7 +200,7 @@ def _contraction(stage: Stage, known: dict[ir.Value, Axes], target: CpuTarget) -
 
 
 def _linked_loops(contraction: LinearContraction, known: dict[ir.Value, Axes]) -> tuple[int | None, ...] | None:
-    """The loops that run over the axes of the lhs that are the chain's."""
+    """The contraction's loops over those axes of the lhs that belong to the chain."""
     lhs = contraction.lhs
     if lhs.value not in known or contraction.rhs.value in known or lhs.panel:
         return None
@@ -258,8 +257,8 @@ def _rows(stage: Stage, known: dict[ir.Value, Axes], target: CpuTarget) -> tuple
 
 
 def _overwrites(rows: RowStage, taken: Tile, made: Tile) -> bool:
-    """Whether a row of the stage's result may be written over that of its argument: it is stored in one loop, at the
-    end, and nothing reads the argument elsewhere than at its own element then."""
+    """Whether a row of the stage's result may overwrite the same row of its argument. The result must be stored in one
+    loop, at the end, and until then only its own element may be read from the argument."""
     (port,) = rows.stage.results
     generic = rows.stage.generic_of(port.value)
     if generic is None or not generic.is_parallel:
@@ -274,8 +273,8 @@ def _overwrites(rows: RowStage, taken: Tile, made: Tile) -> bool:
 
 
 def _tile(value: ir.Value, axes: Axes, row: int) -> Tile | None:
-    """The part of a value that a workgroup holds; None when its rows do not lie one after the other. ``row``: the
-    chain's loop over the rows."""
+    """The part of a value that a workgroup holds; None when its rows are not contiguous. ``row``: the chain's loop over
+    the rows."""
     shape = ir.RankedTensorType(value.type).shape
     inner = tuple(n for n, loop in enumerate(axes) if loop is None and shape[n] != 1)
     if (
@@ -294,9 +293,8 @@ def _rows_of_a_workgroup(
     step: int,
     target: CpuTarget,
 ) -> int:
-    """Rows of a block: whole register tiles of every contraction, in blocks of about the same size that fit half of
-    L2, as many blocks as two workers share evenly.
-    """
+    """Rows of a block: whole register tiles of every contraction. Blocks have about the same size, fit half of L2, and
+    come in a number that two workers share evenly."""
     contractions = [s.plan for s in stages if isinstance(s, ContractionStage)]
     room = target.machine.l2_bytes // 2 // sum(t.unit for t in tiles if t.over is None)
     most = max(1, min(room, _MOST_ROWS) // step)
@@ -312,7 +310,7 @@ def _rows_of_a_workgroup(
 
 
 def _is_long(contractions: Sequence[ContractionPlan], rows: int, target: CpuTarget) -> bool:
-    """Whether a chain of so many rows is worth more than one worker."""
+    """Whether a chain of ``rows`` rows is worth more than one worker."""
     cycles = 0.0
     for plan in contractions:
         c = plan.contraction

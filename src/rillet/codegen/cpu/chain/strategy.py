@@ -1,5 +1,7 @@
-"""Strategy: chains of contractions and row-wise reductions over the same rows, such as attention: a workgroup takes a
-block of rows from the first stage to the last, and what passes between stages exists for that block only, in scratch.
+"""Strategy: chains of contractions and row-wise reductions over the same rows, such as attention.
+
+A workgroup takes a block of rows from the first stage to the last. The tensors between stages exist for that block
+only, in scratch.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ class ChainStrategy:
     collapses = False
 
     def plan(self, function: KernelFunction, target: CpuTarget) -> ChainPlan | None:
-        """A plan for two or more contractions, with or without row-wise reductions between them, each reading what the
-        one before it makes of the same row."""
+        """A plan for two or more contractions, with or without row-wise reductions between them. Each stage reads only
+        the row that the stage before it made."""
         return make_plan(function, target)
 
     def emit(self, plan: ChainPlan, kernel: KernelBuilder) -> None:
@@ -56,7 +58,8 @@ def _sizes(kernel: KernelBuilder, plan: ChainPlan) -> list[Index]:
 
 
 def _rows(kernel: KernelBuilder, plan: ChainPlan) -> Index:
-    """Rows of a block: whole register tiles if the tiles of so many have room, otherwise what has, at least one."""
+    """Rows of a block: whole register tiles if their tensors fit the scratch, otherwise as many rows as fit, at least
+    one."""
     if not plan.growing:
         return plan.rows
     length = kernel.extents(plan.growing[0].value)[plan.growing[0].axes[-1]]
