@@ -61,7 +61,7 @@ def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None 
 
 
 def _parsed(text: str) -> ir.Module:
-    """The module that holds the function: that of the text, or the only one nested in it."""
+    """The module that holds the function: the text's own, or the only one nested in it."""
     try:
         module = ir.Module.parse(text)
         operations = list(module.body.operations)

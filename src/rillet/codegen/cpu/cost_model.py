@@ -2,9 +2,9 @@
 
 Everything here is a pure function of the problem's extents and the target's data. The unit is the core clock cycle. One
 *step* is one k of a register tile: ``vectors`` loads from the rhs, ``rows`` broadcasts from the lhs and ``rows *
-vectors`` multiply-adds. Its time is the largest of what the multiply-add ports, the load ports, the multiply-add
-latency and, when the rhs panel does not stay in L1, the L2 bandwidth allow, plus a tenth of the others and 0.15 of that
-bandwidth's, which never overlap perfectly.
+vectors`` multiply-adds. Four resources limit a step: the multiply-add ports, the load ports, the multiply-add latency
+and, when the rhs panel does not stay in L1, the L2 bandwidth. A step's time is the largest of their times, plus a tenth
+of the other ones and 0.15 of the bandwidth's, since they never overlap perfectly.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ LOAD_PORTS = 2  # vector loads a cycle
 ISSUE_WIDTH = 6  # instructions a cycle
 L2_BYTES_PER_CYCLE = 32
 OVERLAP_LOSS = 0.1  # share of the other resources' time that does not hide behind the busiest one's
-STREAMING_LOSS = 0.15  # that of the time that a panel takes from L2 to L1
-TILE_OVERHEAD = 8  # cycles to set a tile's addresses up and leave its loop
-SUM_OVERHEAD = 5  # cycles for each sum of a tile beyond those that the multiply-add units need to be busy
-GATHER_OVERHEAD = 4  # cycles a row whose address does not follow from its neighbour's
-PAIR_CYCLES = 0.62  # to multiply a vector of pairs and add the products to a sum by two instructions
-PAIR_CYCLES_IN_ONE = 0.5  # by one
-# Rows that compute rhs vectors as they multiply, by one operation or more; more rows share a panel in scratch.
+STREAMING_LOSS = 0.15  # the same share of the time that a panel takes from L2 to L1
+TILE_OVERHEAD = 8  # cycles to set up a tile's addresses and leave its loop
+SUM_OVERHEAD = 5  # cycles for each of a tile's sums beyond the number that keeps the multiply-add units busy
+GATHER_OVERHEAD = 4  # cycles for each row whose address does not follow from its neighbour's
+PAIR_CYCLES = 0.62  # to multiply a vector of pairs and add the products to a sum with two instructions
+PAIR_CYCLES_IN_ONE = 0.5  # the same with one instruction
+# The most rows that compute rhs vectors as they multiply, with one operation and with more; more rows share a panel.
 MOST_CONVERTED_ROWS, MOST_COMPUTED_ROWS = 12, 5
-FEW_ROWS = 1, 2, 4  # up to so many are done at a time where it is not known before how many there are
-SUM_STEPS = 512  # what a part of a long sum of floats is about as long as
-DYNAMIC_EXTENT = 128  # what an extent that is unknown at compile time is taken for
+FEW_ROWS = 1, 2, 4  # tiles of at most so many rows are added where the number of rows is unknown at compile time
+SUM_STEPS = 512  # about the number of terms in a part of a long sum of floats
+DYNAMIC_EXTENT = 128  # stands for an extent that is unknown at compile time
 
 SPLIT_CYCLES = 24_000  # a kernel shorter than this is one workgroup
-PIECE_CYCLES = 12_000  # what a workgroup of the shortest kernel that is split takes
-WORKGROUP_CYCLES = 250_000  # what a workgroup of a long kernel should take
-MANY_WORKGROUPS = 100  # there are more only where each takes ...
+PIECE_CYCLES = 12_000  # the work of a workgroup in the shortest kernel that is split
+WORKGROUP_CYCLES = 250_000  # the work that a workgroup of a long kernel should have
+MANY_WORKGROUPS = 100  # more only where each takes ...
 MANY_CYCLES = 1_000_000  # ... this long
-MOST_WORKGROUPS = 4096  # more share the work no better; guessed extents may have a product of any size
+MOST_WORKGROUPS = 4096  # more do not share the work any better; guessed extents may have a product of any size
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Blocks:
     rows_outer: bool  # walk row tiles in the outer loop and column tiles in the inner one
 
     def overruled(self, tile: Tile, m: int, n: int, knobs: Knobs) -> Blocks:
-        """The same but for what ``knobs`` say; no larger than what there is."""
+        """The blocks with the choices in ``knobs``, limited by the number of rows and columns."""
         rows, columns = knobs.row_tiles, knobs.column_tiles
         return Blocks(
             self.batches,
@@ -65,28 +65,28 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Factors:
-    """How the factors of products come to the units that multiply them, other than as floats of a packed panel."""
+    """How factors reach the multiply-add units, where they are not floats from a packed panel."""
 
     element_bytes: int = 4  # of an rhs element in memory
     gather: bool = False  # lhs rows have addresses of their own
     spread: bool = False  # lhs elements fill vectors
-    apart: bool = False  # rhs rows are no packed panel, so that they share sets of L1
+    apart: bool = False  # rhs rows are no packed panel, so they compete for sets of L1
     paired: bool = False  # two steps of 8-bit integers at a time: see ``pair_cycles``
-    computed: int = 0  # operations that make an rhs vector of what is loaded
+    computed: int = 0  # operations that compute an rhs vector from what is loaded
 
 
 FLOATS = Factors()
 
 
-# A vector that is computed into a panel takes as long as to read so many from L2.
+# To compute a vector into a panel takes as long as to read this many from L2.
 COMPUTED_READS = 12
 
 
 def computes_panels(rows: int, operations: int) -> bool:
-    """Whether rhs vectors that take so many operations are made once for all rows, in scratch.
+    """Whether rhs vectors that take ``operations`` operations are made once for all ``rows`` rows, in scratch.
 
-    Measured on Zen 3, 768 x 3072: a conversion alone 435 us for 8 rows and in scratch 508, for 12 rows 732 and 692;
-    integers of 4 bits with scales and zero points 410 and 417 us for 5 rows, 583 and 461 for 6.
+    Measured on Zen 3, 768 x 3072, in us as they are multiplied and from scratch. A conversion alone: 435 and 508 for 8
+    rows, 732 and 692 for 12. Integers of 4 bits with scales and zero points: 410 and 417 for 5 rows, 583 and 461 for 6.
     """
     return rows > (MOST_CONVERTED_ROWS if operations <= 1 else MOST_COMPUTED_ROWS)
 
@@ -94,12 +94,14 @@ def computes_panels(rows: int, operations: int) -> bool:
 def fits(target: CpuTarget, rows: int, vectors: int, factors: Factors = FLOATS) -> bool:
     """Whether accumulators, one step's rhs vectors and the lhs elements under way fit the registers.
 
-    With a single row each rhs vector is used once, as a memory operand, and needs no register of its own.
-    Without fused multiply-add products need two, or four to keep up with spread lhs elements. Machines without
-    memory operands, if they have registers for it, load a few lhs elements ahead; those that multiply by one lane
-    of a register keep a vector of each row. With a single vector each lhs element is used once, and LLVM adds to
-    it in its own register, which becomes the sum's: there must be as many again. Pairs of products are multiplied and
-    added apart, one under way. Rhs vectors that are computed are in registers, beside a constant.
+    - With a single row each rhs vector is used once, as a memory operand, and needs no register of its own.
+    - Without fused multiply-add, products need two registers, or four to keep up with spread lhs elements.
+    - Machines without memory operands load a few lhs elements ahead, if they have registers for it. Machines that
+      multiply by one lane of a register keep a vector of each row.
+    - With a single vector each lhs element is used once. LLVM adds to it in its own register, which becomes the sum's,
+      so the sums need twice their registers.
+    - Pairs of products are multiplied and added apart, with one product under way.
+    - Rhs vectors that are computed are in registers, beside a constant.
     """
     if factors.paired:
         product = 0 if target.machine.accumulates_pairs else 1
@@ -121,16 +123,16 @@ def step_cycles(target: CpuTarget, tile: Tile, k: int, factors: Factors = FLOATS
     """Cycles of one k step of ``tile`` inside a loop of ``k`` steps."""
     operations = 1 if target.machine.fma else 2
     products, made = tile.rows * tile.vectors * operations, factors.computed * tile.vectors
-    # There are pipes for other vector instructions beside those that multiply.
+    # Other vector instructions have pipes beside those that multiply.
     arithmetic = max(products / target.machine.fma_ports, (products + made) / (2 * target.machine.fma_ports))
     rows_read = tile.rows / tile.lanes if target.machine.fma_by_element else tile.rows
     loads = (rows_read + tile.vectors) / LOAD_PORTS
-    # What passes between the caches are whole lines, also where neighbouring tiles share them.
+    # Whole lines pass between the caches, even where neighbouring tiles share them.
     panel_bytes = math.ceil(tile.columns * factors.element_bytes / LINE_BYTES) * LINE_BYTES
     is_streamed = target.machine.l2_bytes and k * panel_bytes > target.machine.l1d_bytes // (8 if factors.apart else 2)
     streamed = panel_bytes / L2_BYTES_PER_CYCLE if is_streamed else 0.0
-    # Without fused multiply-add there are no three-operand instructions and no broadcasting loads either (SSE): a
-    # product is a copy, a multiplication and an addition, a broadcast a load and a shuffle.
+    # Without fused multiply-add, there are no three-operand instructions and no broadcasting loads either (SSE). A
+    # product takes a copy, a multiplication and an addition; a broadcast takes a load and a shuffle.
     per_product, per_broadcast = (1, 1) if target.machine.fma else (3, 1 if factors.spread else 2)
     issue = (tile.vectors + made + per_broadcast * rows_read + per_product * tile.rows * tile.vectors) / ISSUE_WIDTH
     terms = (arithmetic, loads, issue, FMA_LATENCY)
@@ -161,9 +163,10 @@ def pair_cycles(target: CpuTarget, tile: Tile, k: int) -> float:
 def tile_cycles(target: CpuTarget, tile: Tile, k: int, factors: Factors = FLOATS) -> float:
     """Cycles of one whole tile, address computation and stores included."""
     sums = tile.rows * tile.vectors
-    if factors.paired:  # rows are looked for once for all columns
+    if factors.paired:  # rows are looked up once for all columns
         return math.ceil(k / 2) * pair_cycles(target, tile, k) + TILE_OVERHEAD + sums
-    # Few sums are stored while the next tile's multiply-adds begin (measured; in-order cores have no such overlap).
+    # The next tile's multiply-adds begin while a few sums are still being stored (measured); in-order cores have no
+    # such overlap.
     waiting = 0 if target.machine.in_order else max(0, sums - FMA_LATENCY * target.machine.fma_ports)
     setup = TILE_OVERHEAD + sums + SUM_OVERHEAD * waiting + (GATHER_OVERHEAD * tile.rows if factors.gather else 0)
     return k * step_cycles(target, tile, k, factors) + setup
@@ -230,9 +233,9 @@ def copies(tile: Tile, m: int, n: int) -> int:
 def choose_unroll(trip: int | None, tile: Tile, run: int = 0, few: bool = False) -> int:
     """How many k steps one iteration of the inner loop does; divides ``trip`` when that is known and possible.
 
-    A few dozen multiply-adds an iteration hide the loop's own instructions; more only cost compile time and code size.
-    Where the lhs is read in runs of ``run`` elements, it is one run or two. With ``few`` registers there is
-    half of it: LLVM loads and multiplies the factors of all steps first.
+    A few dozen multiply-adds in an iteration hide the loop's own instructions; more only cost compile time and code
+    size. Where the lhs is read in runs of ``run`` elements, an iteration has one run or two. With ``few`` registers it
+    has half as many steps: LLVM loads and multiplies the factors of all steps first.
     """
     if run and (trip is None or trip >= run):
         return run if tile.rows * tile.vectors * run > 24 else 2 * run
@@ -248,21 +251,22 @@ def choose_unroll(trip: int | None, tile: Tile, run: int = 0, few: bool = False)
 
 
 def choose_chains(target: CpuTarget, sums: int) -> int:
-    """How many sums take turns for each of a tile's ``sums`` where rhs vectors are computed for each step.
+    """The number of sums that take turns for each of a tile's ``sums``, where rhs vectors are computed for each step.
 
-    Making a vector takes the pipes long enough for half of the sums that the multiply-add units need to be busy
-    (measured, 4096 x 4096 of 4 bits, two sums: 1.21 ms, in turns with two more 1.10, with six more 1.17).
+    Computing a vector takes the pipes so long that half of the sums that the multiply-add units need keep them busy
+    (measured, 4096 x 4096 of 4 bits: two sums take 1.21 ms, in turns with two more 1.10, with six more 1.17).
     """
     return 1 if target.machine.in_order else max(1, FMA_LATENCY * target.machine.fma_ports // 2 // sums)
 
 
 def choose_sum_part(extents: Sequence[int | None], wanted: int = SUM_STEPS) -> int:
-    """How many iterations of the outermost of a reduction's loops one part of a long sum of floats takes; 0 where the
-    sum is short, or where an inner loop is to be cut instead. ``extents`` from the outside in, None where not known.
+    """How many iterations of the outermost reduction loop one part of a long sum of floats takes. 0 where the sum is
+    short, or where an inner loop is to be cut instead. ``extents``: of the reduction loops, outermost first; None where
+    unknown.
 
     The error of a running sum grows with its length (Higham, Accuracy and Stability of Numerical Algorithms, chapter
-    4), that of a sum of parts with the length of a part plus their number. Parts are equal, of up to one and a half
-    times ``wanted``.
+    4). The error of a sum of parts grows with the length of a part plus the number of parts. Parts are equal and have
+    at most one and a half times ``wanted`` terms.
     """
     first, *inner = extents
     steps = 1
@@ -294,9 +298,9 @@ def choose_blocks(
 ) -> Blocks:
     """How a contraction is split over workgroups.
 
-    ``lhs_bytes`` and ``rhs_bytes`` are the operands' sizes for one batch, ``panels``: the rhs is packed;
-    ``residual``: the epilogue reads a large tensor. Batches are split first; then the rows x columns grid that is even
-    and reads little: every row block reads the whole rhs, every column block the whole lhs.
+    ``lhs_bytes`` and ``rhs_bytes``: the operands' sizes for one batch; ``panels``: the rhs is packed; ``residual``: the
+    epilogue reads a large tensor. Batches are split first. Then comes the grid of rows x columns that is even and reads
+    little: every row block reads the whole rhs, every column block the whole lhs.
     """
     cycles = batches * grid_cycles(target, tile, m, n, k, factors)
     wanted = workgroups(target, cycles)
@@ -321,13 +325,14 @@ def choose_blocks(
     columns = math.ceil(column_tiles / column_blocks) * tile.columns
     lhs_block = lhs_bytes * min(rows, m) // max(m, 1)
     rhs_block = rhs_bytes * min(columns, n) // max(n, 1)
-    # All row tiles pass a panel that does not stay in L1 while it is in L2, wherever they come from themselves. Columns
-    # that are not packed lie too far apart for that.
+    # All row tiles pass a panel too large for L1 while it is in L2, wherever the rows come from. Columns that are not
+    # packed lie too far apart for that.
     passed_from_l2 = panels and target.machine.l2_bytes > 0
     rows_outer = rhs_block <= target.machine.l1d_bytes // 2 or (
         not passed_from_l2 and lhs_block > 3 * target.machine.l2_bytes // 4
     )
-    # Column tiles that share cache lines follow each other where those come from far away and the columns are in L2.
+    # Column tiles that share cache lines follow each other, where those lines come from far away and the columns are in
+    # L2.
     rows_outer |= (
         residual and tile.columns * factors.element_bytes % LINE_BYTES > 0 and rhs_block <= target.machine.l2_bytes // 4
     )
@@ -335,19 +340,20 @@ def choose_blocks(
 
 
 def prefetches(target: CpuTarget, size: int) -> bool:
-    """Whether to fetch an operand of ``size`` bytes before it is read: more than half of L2 comes from L3 or memory.
+    """Whether to fetch an operand of ``size`` bytes before it is read: one larger than half of L2 comes from L3 or
+    memory.
 
-    The panels of an rhs come only as fast as the first row tile uses them: 64 bytes in 6 cycles of AVX2,
-    more than memory gives, which the other row tiles leave idle. What an epilogue reads comes when nothing else is left
-    to do.
+    The panels of an rhs arrive only as fast as the first row tile uses them: 64 bytes in 6 cycles of AVX2. That is more
+    than memory delivers, and the other row tiles leave memory idle. An epilogue's operands would arrive when nothing
+    else is left to do.
     """
     return 0 < target.machine.l2_bytes // 2 < size
 
 
 def workgroups(target: CpuTarget, cycles: float) -> int:
-    """How many workgroups that much work is worth: one, or a power of two as long as there are few, so that workers
-    share them evenly. Twice as many for four times the work, as a thread that comes late costs half a workgroup.
-    """
+    """How many workgroups a kernel of ``cycles`` cycles is worth: one, or while there are few a power of two, which
+    workers share evenly. Four times the work gives twice the workgroups, since a thread that comes late costs half a
+    workgroup."""
     if cycles < SPLIT_CYCLES or not target.deployment.threads:
         return 1
     linear = max(min(cycles / WORKGROUP_CYCLES, MANY_WORKGROUPS), cycles / MANY_CYCLES)
@@ -358,11 +364,11 @@ def workgroups(target: CpuTarget, cycles: float) -> int:
 def choose_reduction_block(
     target: CpuTarget, first: int, inner: int, tile: Tile, element_bytes: int, computed: bool = False
 ) -> int:
-    """How many iterations of the first reduction axis (``first`` of them; negative when unknown) a packed panel covers.
+    """How many iterations of the first reduction axis a packed panel covers; 0 when all of them fit. ``first``: the
+    axis's extent, negative when unknown; ``inner``: the steps of each iteration.
 
-    ``inner`` steps belong to each iteration. The panel takes at most half of L2 or, where it is computed, as much as L1
-    has: to write it costs more than its sums (measured, 128 x 4096 x 4096: 47 ms, with panels in L2 54). 0 when all of
-    them fit.
+    The panel takes at most half of L2. A computed panel takes at most the size of L1: writing it costs more than its
+    sums (measured, 128 x 4096 x 4096: 47 ms, with panels in L2 54).
     """
     cache = target.machine.l1d_bytes if computed and target.machine.l1d_bytes else target.machine.l2_bytes // 2
     room = max(1, cache // (inner * tile.columns * element_bytes))
@@ -373,14 +379,14 @@ def choose_reduction_block(
 
 # --- spread rows: a part of the reduction at a time, sums of a block of results in scratch ----------------------------
 
-SPREAD_ROWS, SPREAD_COLUMNS = 4, 32  # fewer do not repay the copy of the lhs
-SPREAD_INNER = 8192  # steps for each of the outermost reduction axis's; more take too much scratch
+SPREAD_ROWS, SPREAD_COLUMNS = 4, 32  # smaller ones do not repay the copy of the lhs
+SPREAD_INNER = 8192  # steps for each iteration of the outermost reduction axis; more take too much scratch
 MOST_SUMS_BYTES = 1 << 20  # of a block's sums in scratch
 SPREAD_STEPS = 256  # of the reduction: the rhs panel of a tile and the lhs rows, spread, stay in L1
 
 
 def spreads(target: CpuTarget, m: int, n: int, inner: int) -> bool:
-    """Whether to copy lhs elements into all lanes of a vector before they are used, at least ``inner`` of a row.
+    """Whether to copy lhs elements, ``inner`` or more of a row, into all lanes of a vector before they are used.
 
     Where no instruction broadcasts what it loads, each use would cost a shuffle, and shuffles compete with
     multiplications for their ports.
@@ -392,8 +398,8 @@ def spreads(target: CpuTarget, m: int, n: int, inner: int) -> bool:
 def choose_spread_blocks(
     target: CpuTarget, tile: Tile, m: int, n: int, first: int, inner: int, *, accumulator_bytes: int
 ) -> tuple[int, Blocks]:
-    """How many iterations of the first reduction axis (``inner`` steps each) are done at a time, 0 for all, and what
-    one workgroup does, where row tiles are spread.
+    """The iterations of the first reduction axis done at a time (``inner`` steps each, 0 for all), and the blocks of a
+    workgroup, where row tiles are spread.
 
     The rhs columns, which each row tile passes, take half of L2 and the sums a quarter.
     """

@@ -1,7 +1,7 @@
 """The kernel being built: its two functions, what the kernel's values are inside them, loops and scratch memory.
 
 A kernel module holds ``@NAME__body(bindings, scalars, workgroup x, y, z, scratch) -> i32`` and ``@NAME__grid(scalars)
--> (index, index, index)``. ``codegen.llvm`` wraps them in the C ABI of docs/reference/kernel-abi.md.
+-> (index, index, index)``. ``cpu.object_code.llvm`` wraps them in the C ABI of docs/reference/kernel-abi.md.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class KernelBuilder:
         self.choice: Choice | None = None  # the strategy's decision, if tuning may overrule it
         self.module = ir.Module.create(ir.Location.unknown())
         self.tiles: Mapping[ir.Value, Buffer] = {}  # memory of a stage's arguments and results that no binding holds
-        self.streaming: frozenset[int] = frozenset()  # bindings that are written past the caches (cpu.streaming)
+        self.streaming: frozenset[int] = frozenset()  # bindings that are written past the caches (cpu.caches.streaming)
         self._scalars: dict[ir.Value, ir.Value] = {}  # the scalars of the function being built
         self._has_status = False
         self._runs = 0

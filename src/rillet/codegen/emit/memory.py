@@ -25,7 +25,7 @@ class Buffer:
     """Where a tensor's elements lie: element ``c`` of the tensor is at ``memref[c[axes[0]] - origin[0], ...]``.
 
     A binding has all axes and origin 0; a row kept in scratch has only the axes that vary within the row.
-    ``streaming``: vectors are stored past the caches, aligned to their size or a cache line (see ``cpu.streaming``).
+    ``streaming``: vectors are stored past the caches, aligned to their size or a cache line (``cpu.caches.streaming``).
     """
 
     memref: ir.Value

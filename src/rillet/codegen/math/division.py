@@ -14,7 +14,7 @@ from rillet.codegen.recognize.softmax import SHARE
 
 
 def divide(op: ir.Operation, x: E, d: E) -> E | None:
-    """``x / d`` for an ``arith.divf`` that ``cpu.shares`` has marked, or None where the instruction is to be used."""
+    """``x / d`` for an ``arith.divf`` that ``rewrites.mark_softmax`` marked; None when it is to stay."""
     if SHARE not in op.attributes or not x.arithmetic.fma:
         return None
     r = 1.0 / d

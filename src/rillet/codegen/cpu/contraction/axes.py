@@ -1,4 +1,5 @@
-"""The loops of a contraction by their roles, neighbours joined where all memory is walked as if they were one."""
+"""The loops of a contraction by their roles. Neighbouring loops are joined where they walk all memory as one loop
+would."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class Axes:
     batch: tuple[Axis, ...]
     m: tuple[Axis, ...]
     k: tuple[Axis, ...]
-    lhs_is_flat: bool  # all rows together are one axis of the lhs, whatever the epilogue needs
+    lhs_is_flat: bool  # whether all rows together are one axis of the lhs, even if the epilogue cannot join them
 
     @property
     def k_is_known(self) -> bool:
@@ -77,7 +78,7 @@ def merge(loops: Sequence[int], extents: Sequence[int], merges: Callable[[int, i
 
 
 def guess_extent(extent: int) -> int:
-    """The extent, or what the cost model takes an unknown one for."""
+    """The extent; ``DYNAMIC_EXTENT`` where it is unknown at compile time."""
     return cost_model.DYNAMIC_EXTENT if extent == DYNAMIC else extent
 
 

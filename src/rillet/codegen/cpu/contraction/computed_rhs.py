@@ -1,8 +1,9 @@
-"""Factors of the rhs that are computed: of narrow integers, and of companions that hold parameters for blocks of them.
+"""Factors of the rhs that are computed from narrow integers and from companions, which hold parameters for blocks of
+them.
 
-Where few row tiles use them, they are computed as they are multiplied; parameters are read where the innermost loop
-begins, and a scale is multiplied with the sum of its block. Where more do, a column tile's panel of them is computed
-into scratch first.
+Where few row tiles use the factors, they are computed as they are multiplied: parameters are read where the innermost
+loop begins, and a block's scale is multiplied with the sum of its block. Where more row tiles do, a column tile's panel
+of factors is computed into scratch first.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ Compute = Callable[[Index, int], ir.Value]  # (offset in the rhs, column vector 
 
 @dataclass(frozen=True)
 class Block:
-    """The factors of one block of the sum: ``factor(offset in the rhs, column vector number)``. A scale that
-    all of a block have is left to ``finish(sums, accumulators)``, which adds the block's sums to a tile's accumulators.
-    """
+    """The factors of one block of the sum: ``factor(offset in the rhs, column vector number)``. ``finish(sums,
+    accumulators)`` multiplies by the scale that the whole block shares, and adds the block's sums to a tile's
+    accumulators."""
 
     factor: Compute
     finish: Callable[[list[ir.Value], list[ir.Value]], list[ir.Value]] | None
 
 
 class Weights:
-    """The computed factors of the rhs of one kernel."""
+    """The computed factors of one kernel's rhs."""
 
     def __init__(self, kernel: KernelBuilder, plan: ContractionPlan, rhs: Bound):
         self.kernel = kernel
@@ -55,7 +56,7 @@ class Weights:
         """Where each vector of columns from ``n`` on starts in the rhs."""
         starts = self._starts(n, vectors)
         shared = self.c.rhs.shared
-        if self._starts_with_bytes():  # so that neighbours are seen to be in one byte
+        if self._starts_with_bytes():  # so that neighbours are seen to share a byte
             starts = [starts[j - j % shared] for j in range(vectors)]
         return _offsets(self.c.rhs, self.rhs, batch, starts)
 
@@ -79,7 +80,7 @@ class Weights:
     def _parameters(
         self, batch: Batch, n: Index, vectors: int, positions: Sequence[Index]
     ) -> list[dict[int, ir.Value]]:
-        """For each vector of columns, what the companions hold, by the number of the operand."""
+        """The companions' elements for each vector of columns, by operand number."""
         at = batch | dict(zip((a.inner for a in self.plan.axes.k), positions, strict=False))
         read: list[dict[int, ir.Value]] = [{} for _ in range(vectors)]
         for number, which, bound in self.companions:
@@ -94,14 +95,14 @@ class Weights:
         return self.lanes == 1 and shared > 1 and self.plan.tile.columns % shared == 0
 
     def _places(self, n: Index, vectors: int) -> list[Index]:
-        """For each scalar of a tile, which of the integers of its byte it is."""
+        """For each scalar of a tile, its integer's position within its byte."""
         shared = self.c.rhs.shared
         if self._starts_with_bytes():
             return [j % shared for j in range(vectors)]
         return [index.mod(start, shared) for start in self._starts(n, vectors)]
 
     def _computing(self, value: ir.Value, read: list[dict[int, ir.Value]], places: Sequence[Index]) -> Compute:
-        """Computes a value of the body of the rhs's elements and of what is ``read`` of the companions."""
+        """Computes a value of the body from the rhs's elements and from the companions' elements in ``read``."""
 
         def compute(offset: Index, number: int) -> ir.Value:
             values = read[number] | {self.c.roles.rhs: self._load(offset, places[number])}
@@ -116,9 +117,8 @@ class Weights:
     def panel(
         self, batch: Batch, n: Index, vectors: int, sizes: Sequence[Index], start: Index, target: memory.Buffer
     ) -> None:
-        """Compute the columns from ``n`` on for ``sizes`` steps of the reduction axes, from ``start`` on in the first
-        of them.
-        """
+        """Computes the columns from ``n`` on for ``sizes`` steps of the reduction axes; the first axis begins at
+        ``start``."""
         starts = self.offsets(batch, n, vectors)
         self._nest(batch, n, vectors, list(sizes), start, [], starts, 0, target)
 

@@ -20,7 +20,7 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import constant
 from rillet.codegen.index import Index
 
-ReadLhs = Callable[[Index, int], list[list[ir.Value]]]  # of a row, from an offset on, so many groups
+ReadLhs = Callable[[Index, int], list[list[ir.Value]]]  # (offset in a row, number of groups) -> operands by group
 
 
 class GroupReducer:
@@ -39,12 +39,12 @@ class GroupReducer:
         self.weights = memory.Buffer.whole(rhs.memref, element(c, c.roles.rhs))
         self.read: ReadLhs = lambda offset, count: products.lhs(panel, offset, count)
         self.axes = self._axes(rhs)
-        self.shifts: memory.Buffer | None = None  # what is added to each sum of a block's columns
+        self.shifts: memory.Buffer | None = None  # the addend for each sum of a block's columns, in scratch
         if plan.shift:
             self.shifts = memory.Buffer.whole(kernel.local([plan.blocks.columns], self.sum_type), self.sum_type)
 
     def _axes(self, rhs: Bound) -> list[ReductionAxis]:
-        """The reduction, group by group; copied lhs rows have them one after the other."""
+        """The reduction, group by group; in copied lhs rows the groups are contiguous."""
         steps, panel = self.products.steps, self.plan.contraction.rhs.panel
         if self.lhs.panel is not None:
             return [ReductionAxis(self.plan.grouped_steps // steps, steps, steps * panel)]
@@ -54,13 +54,13 @@ class GroupReducer:
         return [*axes, ReductionAxis(inner.extent // steps, steps, steps * panel)]
 
     def reduce(self, rows: Sequence[Index], columns: Sequence[Index], sums: Sequence[ir.Value]) -> list[ir.Value]:
-        """The sums (row by row) plus the whole reduction; ``rows`` and ``columns``: where each row and each vector of
-        columns starts."""
+        """The sums (row by row) plus the whole reduction. ``rows`` and ``columns``: the offset of each row and of each
+        vector of columns."""
         return self._reduce(self.read, self.axes, rows, columns, sums)
 
     def begin_columns(self, n: Index, origin: Index, columns: Sequence[Index]) -> None:
-        """Put in scratch what is missing from each sum of the vectors of columns from ``n`` on, in a block that begins
-        with column ``origin``: the sum of the column's factors, as often as lhs ones are shifted."""
+        """Put in scratch what each sum lacks because lhs factors are shifted: the sum of the column's factors times the
+        shift. The vectors of columns begin at ``n``, in a block that begins at column ``origin``."""
         assert self.shifts is not None
         ones = self.products.ones()
         type_ = ir.VectorType.get([self.lanes], self.sum_type)
@@ -71,7 +71,7 @@ class GroupReducer:
             memory.store(self.shifts, self._shift_at(n, origin, j), shifted, self.lanes)
 
     def shifted(self, sums: list[ir.Value], n: Index, origin: Index, vectors: int) -> list[ir.Value]:
-        """Initial sums of a tile (row by row) plus what ``begin_columns`` found."""
+        """A tile's initial sums (row by row) plus the addends from ``begin_columns``."""
         if self.shifts is None:
             return sums
         shifts = [memory.load(self.shifts, self._shift_at(n, origin, j), self.lanes) for j in range(vectors)]
@@ -88,7 +88,7 @@ class GroupReducer:
         columns: Sequence[Index],
         sums: Sequence[ir.Value],
     ) -> list[ir.Value]:
-        """With each sum of a vector by itself, where they are kept so."""
+        """Reduces with one register for each sum of a vector, where the target keeps sums apart."""
         if not self.products.sums_apart:
             return self._nest(read, axes, rows, columns, list(sums))
         lanes = range(self.lanes)
@@ -111,7 +111,7 @@ class GroupReducer:
         columns: Sequence[Index],
         sums: list[ir.Value],
     ) -> list[ir.Value]:
-        """A loop for each axis; the innermost one does a few groups at a time, and then those that are left over."""
+        """Emits a loop for each axis; the innermost does a few groups at a time, then the remaining ones."""
         axis, *inner = axes
         assert isinstance(axis.extent, int)
         unroll = 1 if inner else self.products.unroll
@@ -141,7 +141,7 @@ class GroupReducer:
         columns: Sequence[Index],
         sums: list[ir.Value],
     ) -> list[ir.Value]:
-        """``count`` groups; those of a row are read ``run`` at a time."""
+        """Does ``count`` groups; a row's groups are read ``run`` at a time."""
         run = self.products.run
         sums = list(sums)
         ready: list[list[list[ir.Value]]] = [[] for _ in rows]
@@ -160,7 +160,8 @@ class GroupReducer:
 
 
 def _totals(parts: list[ir.Value]) -> ir.Value:
-    """The sums of as many vectors as each has lanes, in one: neighbours are added until all are."""
+    """Combines vectors, one for each of their lanes, into one vector of their sums: neighbours are added until one is
+    left."""
     while len(parts) > 1:
         pairs = zip(parts[::2], parts[1::2], strict=True)
         parts = [_add_neighbours(first, second) for first, second in pairs]

@@ -31,7 +31,7 @@ Batch = dict[int, Index]  # loop -> coordinate
 class LhsRows:
     """Reads the rows of tiles: ``count`` rows from flat row position ``m``, of which ``valid`` exist.
 
-    ``panel`` is where `copy` puts a row tile, None where rows are read in place.
+    ``panel``: where ``copy`` puts a row tile; None where rows are read in place.
     """
 
     def __init__(self, kernel: KernelBuilder, plan: ContractionPlan, lhs: Bound, sizes: Sequence[Index]):
@@ -71,20 +71,20 @@ class LhsRows:
         return [coordinates(self.plan.axes.m, p) for p in self._row_positions(m, count, valid)]
 
     def starts(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
-        """Where each of the tile's rows starts in the lhs, or in the panel it was copied to."""
+        """The offset of each of the tile's rows in the lhs, or in the panel that it was copied to."""
         if self.panel is None:
             return self._source_rows(batch, where, m, valid)
         return [r * (self.lanes if self.plan.lhs.spread else self.pitch) for r in range(len(where))]
 
     @property
     def pitch(self) -> int:
-        """Elements from one step to the next in the panel of the lhs; of pairs and groups, from one row to the next."""
+        """Elements of the lhs panel from one step to the next; for pairs and groups, from one row to the next."""
         if self.plan.integers.groups:
             return self.plan.grouped_steps
         return pair_products.pitch(self.plan.steps) if self.plan.integers.pairs else self.plan.tile.rows * self.lanes
 
     def _source_rows(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
-        """Where each of the tile's rows starts in the lhs."""
+        """The offset of each of the tile's rows in the lhs."""
         if not self.plan.axes.lhs_is_flat:
             return [self.operand.offset(batch | w) for w in where]
         stride = self.operand.strides[self.plan.axes.m[-1].inner]
@@ -94,9 +94,8 @@ class LhsRows:
         return [index.add(start, index.mul(r if exact else index.minimum(r, last), stride)) for r in range(len(where))]
 
     def _row_positions(self, m: Index, count: int, valid: Index) -> list[list[Index]]:
-        """The position on each row axis of each of the tile's rows. Rows that are not valid repeat the last one that
-        is.
-        """
+        """The position on each row axis of each of the tile's rows. Rows beyond the valid ones repeat the last valid
+        one."""
         if not self.plan.axes.m:
             return [[]] * count
         if not isinstance(valid, int):
@@ -126,17 +125,18 @@ class LhsRows:
 
     @property
     def skips(self) -> bool:
-        """Whether nothing is done where all rows of a tile read padding."""
+        """Whether the reduction is skipped where all rows of a tile read padding."""
         padding = self.c.lhs.padding
         return padding is not None and padding.adds_nothing
 
     @staticmethod
     def positions(within: Sequence[Index], segment: Segment) -> list[Index]:
-        """Positions of the outer reduction axes, given those within a segment of the first one."""
+        """Positions on the outer reduction axes, from the positions within a segment of the first one."""
         return [index.add(within[0], segment.start), *within[1:]] if within else []
 
     def existing(self, batch: Batch, where: Sequence[dict[int, Index]], positions: Sequence[Index]) -> list[Condition]:
-        """For each row, whether what it reads at these positions of the outer reduction axes is no padding."""
+        """For each row, whether the elements at these positions of the outer reduction axes lie in the tensor, not in
+        padding."""
         padded = self.padded
         if padded is None:
             return [True] * len(where)
@@ -145,7 +145,7 @@ class LhsRows:
         return [padded.exists({n: _coordinate(axes[n], batch | row | around) for n in padded.axes}) for row in where]
 
     def places(self, existing: Sequence[Condition], offsets: Sequence[Index]) -> list[tuple[ir.Value, Index]]:
-        """Where to read each row: in the tensor, at its offset, or in the padding."""
+        """The place to read each row from: the tensor at the row's offset, or the padding."""
         if self.padded is None:
             return [(self.operand.memref, offset) for offset in offsets]
         return [self.padded.choose(exists, offset) for exists, offset in zip(existing, offsets, strict=True)]
@@ -159,7 +159,7 @@ class LhsRows:
     # --- copies ---------------------------------------------------------------------------------------------------
 
     def copy(self, batch: Batch, m: Index, count: int, valid: Index, segment: Segment) -> None:
-        """Copy a segment of a row tile to the panel; pairs and groups are copied whole."""
+        """Copy a segment of a row tile to the panel; pairs and groups are copied over the whole reduction."""
         where = self.rows_at(m, count, valid)
         sources = self._source_rows(batch, where, m, valid)
         if self.plan.lhs.spread:
@@ -172,7 +172,7 @@ class LhsRows:
     def _spread(
         self, batch: Batch, where: Sequence[dict[int, Index]], sources: Sequence[Index], segment: Segment
     ) -> None:
-        """Each element into all lanes of a vector: step by step, and row by row within a step."""
+        """Copies each element into all lanes of a vector: step by step, and row by row within a step."""
         sizes = [segment.length, *self.reduction_sizes[1:]][: len(self.plan.axes.k)]
         strides = [self.operand.strides[a.inner] for a in self.plan.axes.k]
         if strides:
@@ -206,7 +206,7 @@ class LhsRows:
         self._over_axes(sizes[:-1], [], copy)
 
     def _copy_pairs(self, batch: Batch, where: Sequence[dict[int, Index]], sources: Sequence[Index]) -> None:
-        """As 16-bit factors, row by row."""
+        """Copies rows as 16-bit factors."""
         assert self.panel is not None and self.plan.integers.pairs is not None
         panel, steps = self.panel, self.plan.steps
         widened = functools.partial(widen, self.plan.integers.pairs[0])
@@ -221,7 +221,8 @@ class LhsRows:
                 memory.store(panel, [r * self.pitch + steps], constant(0, panel.element))
 
     def _copy_groups(self, batch: Batch, where: Sequence[dict[int, Index]], sources: Sequence[Index]) -> None:
-        """As groups are multiplied, row by row, whole groups for each run; what fills a group up meets zeros."""
+        """Copies rows in the form in which groups are multiplied, whole groups for each run. Elements that fill up a
+        group meet zeros."""
         assert self.panel is not None and self.plan.integers.groups is not None
         panel, groups = self.panel, self.plan.integers.groups
         run = self.plan.axes.k[-1].extent
@@ -239,8 +240,8 @@ class LhsRows:
         room: int,
         body: Callable[[memory.Buffer, Index, Index, Index], None],
     ) -> None:
-        """``body(source, offset, stride, place in the panel)`` for each run along the innermost reduction axis; a run
-        takes ``room`` elements of the panel."""
+        """Calls ``body(source, offset, stride, place in the panel)`` for each run along the innermost reduction axis; a
+        run takes ``room`` elements of the panel."""
         *outer, run = self.plan.axes.k
         stride = self.operand.strides[run.inner]
 

@@ -26,7 +26,7 @@ from rillet.codegen.index import Index
 
 @dataclass(frozen=True)
 class ReductionAxis:
-    """One loop of the reduction: how often it runs and how far it moves in the memory of the lhs and of the rhs."""
+    """One loop of the reduction: its iterations, and how far each moves in the memory of the lhs and of the rhs."""
 
     extent: Index
     lhs_stride: Index
@@ -45,15 +45,18 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Operands:
-    """Reads factors: ``lhs(offset, row number)`` gives a scalar or a vector with the factor in all lanes,
-    ``rhs(offset, column vector number)`` a vector.
+    """Reads factors: ``lhs(offset, row number)`` gives a scalar or a vector with the factor in all lanes, ``rhs(offset,
+    column vector number)`` a vector.
 
-    ``lhs_run(offset, row number)``, where neighbours along the innermost loop are read together, gives ``run``
-    scalars. ``ahead(offset, steps)``, called in each iteration of the innermost loop with the rhs's offset
-    and the steps of the iteration, fetches what comes later. ``enter`` is called where the innermost loop begins, with
-    the positions of the loops around it and the rows' offsets there. ``pairs``, if there, takes the place of ``lhs``
-    and ``rhs``: steps go two by two, and a last one that is left over goes with itself, as the lhs factor's second
-    half is zero there. ``sum_steps``: how long a part of a long sum of floats is, about.
+    - ``lhs_run(offset, row number)`` gives ``run`` scalars; it is set where neighbours along the innermost loop are
+      read together.
+    - ``ahead(offset, steps)`` fetches later operands. Each iteration of the innermost loop calls it with the rhs's
+      offset and the iteration's steps.
+    - ``enter`` is called where the innermost loop begins, with the positions of the loops around it and the rows'
+      offsets there.
+    - ``pairs``, if set, replaces ``lhs`` and ``rhs``: steps go two by two. A last single step is paired with itself,
+      since the second half of its lhs factor is zero.
+    - ``sum_steps``: about how many steps a part of a long sum of floats has.
     """
 
     lhs: Callable[[Index, int], ir.Value]
@@ -68,10 +71,10 @@ class Operands:
 
 @dataclass(frozen=True)
 class Run:
-    """The innermost loop at one place: what to read in it, where each row starts, and whether it adds anything.
+    """The innermost loop at one place: its operands, each row's offset, and whether it adds anything.
 
-    ``finish(sums, accumulators)``, if there, adds what this loop alone sums up to the accumulators. Then steps take
-    turns with ``chains`` sums for each accumulator, so that one need not wait for the step before.
+    ``finish(sums, accumulators)``, if set, adds the sums of this loop to the accumulators. Steps then take turns with
+    ``chains`` sums for each accumulator, so that a step need not wait for the one before.
     """
 
     operands: Operands
@@ -92,7 +95,7 @@ def reduce_tile(
 ) -> list[ir.Value]:
     """Add the whole reduction to ``accumulators`` (row by row) and return them. Long sums of floats are made of parts.
 
-    ``rows`` and ``columns`` are where each row starts in the lhs and each vector of columns in the rhs.
+    ``rows`` and ``columns``: the offset of each row in the lhs and of each vector of columns in the rhs.
     """
     return _nest(kernel, tile, list(axes), operands, rows, columns, 0, 0, list(accumulators), [])
 
@@ -250,7 +253,7 @@ def _pair_steps(
 
 
 def _scalars(operands: Operands, rows: Sequence[Index], lhs: Index, count: int) -> list[list[ir.Value]]:
-    """For each of the next steps, a run of them or one, the lhs factor of each row; ``count`` steps follow."""
+    """The lhs factor of each row for each of the next steps: a run of them, or one. ``count`` steps remain."""
     offsets = [index.add(row, lhs) for row in rows]
     if operands.lhs_run is None or count < operands.run:
         return [[operands.lhs(offset, n) for n, offset in enumerate(offsets)]]
@@ -296,7 +299,7 @@ def multiply_add(kernel: KernelBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -
 
 
 def few_registers(target: CpuTarget, sums: ir.Type) -> bool:
-    """Whether sums of this type share their registers with addresses and with products of their own: scalar integers
+    """Whether sums of this type share their registers with addresses and with their own products. Scalar integers do
     where no instruction multiplies and adds them."""
     return isinstance(sums, ir.IntegerType) and target.machine.arch == "riscv32"
 

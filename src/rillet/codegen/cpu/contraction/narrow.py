@@ -1,9 +1,9 @@
-"""Contractions with few columns, of which vectors would be mostly empty: lanes go along the reduction instead, whose
-innermost loop both sides have in contiguous memory.
+"""Contractions with so few columns that vectors would be mostly empty. Lanes go along the reduction instead, whose
+innermost loop is contiguous in both operands.
 
-A register tile holds rows x columns of sums of every so many steps. At its end the lanes of each are added up, those of
-several rows together, which leaves a vector along the rows. A block's sums wait in scratch for the epilogue, which
-takes as many rows at a time as a vector has lanes.
+A register tile holds rows x columns of vectors of partial sums, one for each lane. At its end the lanes of each vector
+are added up, several rows together, which gives vectors along the rows. A block's sums wait in scratch for the
+epilogue, which takes one vector of rows at a time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from rillet.codegen.recognize.epilogue import Epilogue
 from rillet.ir.linear import identity, substitute_all
 from rillet.ir.structured import DYNAMIC
 
-_MOST_ROWS = 8  # of a register tile: as many sums as two units with a latency of four cycles need
+_MOST_ROWS = 8  # of a register tile: the sums that two units with a latency of four cycles need
 _MOST_SUMS = 2048  # of a block, in scratch: a quarter of L1
 _FEWEST_ROWS = 256  # of a block
 _SUM_CYCLES = 1.5  # to add up the lanes of one sum
@@ -55,9 +55,8 @@ class NarrowPlan:
 
 
 def narrow_plan(plan: ContractionPlan, target: CpuTarget) -> NarrowPlan | None:
-    """The plan for lanes along the reduction: the loops of rows that lie behind each other in the results are one axis
-    of it, the others are among the batches; None where that is no better.
-    """
+    """The plan for lanes along the reduction; None where it is no better. Loops of rows that are neighbours in the
+    results become one row axis; the other loops of rows join the batches."""
     c = plan.contraction
     columns, steps = c.extents[c.n], _inner_steps(plan)
     types = [element(c, c.roles.lhs), element(c, c.roles.rhs), c.product.accumulator_type]
@@ -89,8 +88,8 @@ def narrow_plan(plan: ContractionPlan, target: CpuTarget) -> NarrowPlan | None:
 
 
 def _inner_steps(plan: ContractionPlan) -> int:
-    """The steps of the innermost axis of the reduction, if both sides have them one after the other and its extent is
-    known; else 0."""
+    """The steps of the innermost reduction axis, if both operands have them contiguous and the extent is known; else
+    0."""
     c = plan.contraction
     if not plan.axes.k or c.rhs.panel:
         return 0
@@ -100,7 +99,7 @@ def _inner_steps(plan: ContractionPlan) -> int:
 
 
 def _last_rows(c: LinearContraction, after: Epilogue) -> tuple[int, ...]:
-    """The innermost loops of rows that the epilogue sees as one."""
+    """The innermost loops of rows, as far as the epilogue sees them as one."""
     groups = merge(c.roles.m, c.extents, lambda a, b: after.merges(a, b, c.extents[b]))
     return groups[-1].loops if groups else ()
 
@@ -111,7 +110,8 @@ def _vector_steps(plan: ContractionPlan, lanes: int) -> int:
 
 
 def _tile_rows(target: CpuTarget, columns: int, m: int) -> int:
-    """A power of two: rhs vectors stay in registers, lhs ones are used as they are loaded."""
+    """Rows of a register tile, a power of two: rhs vectors stay in registers, lhs vectors are used as they are
+    loaded."""
     rows = _MOST_ROWS
     product = 1 if target.machine.fma else 2
     while rows > 1 and (rows * columns + columns + product > target.machine.tile_registers or rows >= 2 * m):
@@ -120,7 +120,7 @@ def _tile_rows(target: CpuTarget, columns: int, m: int) -> int:
 
 
 def _blocks(target: CpuTarget, tile: Tile, batches: int, m: int, steps: int) -> Blocks:
-    """Whole vectors of rows."""
+    """Blocks with whole vectors of rows."""
     cycles = m * tile.vectors * (steps / target.machine.fma_ports + _SUM_CYCLES)
     wanted = cost_model.workgroups(target, batches * cycles)
     batch_blocks = min(batches, wanted)
@@ -168,7 +168,7 @@ class NarrowWorkgroup:
         each(kernel, batches, 1, batch)
 
     def _tile(self, batch: Batch, rows: Span, m: Index, count: int, valid: Index) -> None:
-        """Put the sums of ``count`` rows from ``m`` on, of which ``valid`` exist, in scratch."""
+        """Put the sums of ``count`` rows from ``m`` on, ``valid`` of which exist, in scratch."""
         where = self.lhs.rows_at(m, count, valid)
         lhs = self.lhs.starts(batch, where, m, valid)
         stride = self.rhs.strides[self.c.n]
@@ -247,12 +247,13 @@ class NarrowWorkgroup:
 
 
 def across_rows(rows: list[ir.Value], combiner: Combiner) -> ir.Value:
-    """A vector with the lanes of each of ``rows`` combined: a power of two of vectors, no more than each has lanes.
+    """A vector with the lanes of each of ``rows`` combined. ``rows`` is a power of two of vectors, at most one for each
+    lane.
 
-    Two vectors become one at a time: halves of what each holds of a row are combined and put side by side.
+    Two vectors become one at a time: the halves of each row's elements are combined, and the rows put side by side.
     """
     width = ir.VectorType(rows[0].type).shape[0]
-    segments = 1  # what each vector holds of different rows
+    segments = 1  # rows whose elements each vector holds
     while len(rows) > 1:
         half, size = len(rows) // 2, width // segments
         low = [

@@ -28,13 +28,12 @@ def pack_panel(
     """Copy ``columns`` columns of the flat memref ``source`` to ``panel``: step k's columns begin at ``k * pitch``.
 
     ``axes`` are the (extent, stride in the source) of the reduction loops, outermost first. ``columns`` is a multiple
-    of ``lanes``, and columns from ``valid`` on repeat the last valid one; nobody looks at what is computed from them.
-    Where the innermost reduction loop is contiguous in the source, squares of ``lanes`` x ``lanes`` are transposed in
-    registers.
+    of ``lanes``; columns from ``valid`` on repeat the last valid one, and their results are not used. Where the
+    innermost reduction loop is contiguous in the source, squares of ``lanes`` x ``lanes`` are transposed in registers.
     """
     last = index.sub(valid, 1)
     element = ir.MemRefType(source.type).element_type
-    # Shuffles of narrower elements than 32 bits would need more steps than they save.
+    # Shuffles of elements narrower than 32 bits would take more steps than they save.
     transposable = lanes > 1 and lanes & (lanes - 1) == 0 and element.width >= 32
     if not axes or axes[-1][1] != 1 or not transposable:
 
@@ -63,9 +62,8 @@ def each_step(
     pitch: int,
     body: Callable[[Sequence[Index], Index], None],
 ) -> None:
-    """``body(sources, target)`` for each step of the reduction loops ``axes``, (extent, stride in the source) each,
-    outermost first; the target moves by ``pitch`` a step.
-    """
+    """Calls ``body(sources, target)`` for each step of the reduction loops ``axes``, (extent, stride in the source)
+    each, outermost first. The target moves by ``pitch`` for each step."""
     if not axes:
         body(sources, target)
         return
@@ -85,7 +83,7 @@ def _transpose(
     target: Index,
     pitch: int,
 ) -> None:
-    """As many columns as a vector has lanes."""
+    """Packs one square: a column for each lane of a vector."""
     (extent, stride), *inner = axes
     if inner:
         target_stride = index.mul(index.product([e for e, _ in inner]), pitch)
@@ -113,9 +111,8 @@ def _transpose(
 
 
 def transpose_registers(rows: list[ir.Value]) -> list[ir.Value]:
-    """Transpose a square of n vectors of n lanes (n a power of two) with shuffles of two vectors: blocks off the
-    diagonal change places, first halves, then quarters, and so on.
-    """
+    """Transpose a square of n vectors of n lanes (n a power of two) with shuffles of two vectors: off-diagonal blocks
+    swap places, first halves, then quarters, and so on."""
     n = len(rows)
     rows = list(rows)
     distance = n // 2

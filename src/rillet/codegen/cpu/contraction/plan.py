@@ -1,4 +1,4 @@
-"""What is decided about a contraction's kernel before anything is emitted (``planner`` decides it)."""
+"""Decisions about a contraction's kernel before anything is emitted (``planner`` makes them)."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from rillet.ir.structured import DYNAMIC
 
 @dataclass(frozen=True)
 class LhsSupply:
-    """How elements of the lhs come to the units that multiply them; one by one where nothing is said."""
+    """How elements of the lhs reach the multiply-add units; the default is one by one."""
 
-    spread: bool = False  # the rows of a block are copied to scratch first, each element into all lanes of a vector
+    spread: bool = False  # the rows of a block are first copied to scratch, each element into all lanes of a vector
     run: int = 0  # elements along the innermost reduction axis that are read together; 0: one by one
 
 
 @dataclass(frozen=True)
 class RhsSupply:
-    """How vectors of the rhs come to the units that multiply them."""
+    """How vectors of the rhs reach the multiply-add units."""
 
-    element_bytes: int  # in the memory that they are read from
+    element_bytes: int  # of the memory that they are read from
     pack: bool = False  # a panel is copied to scratch first
-    computes: bool = False  # factors are floats made of narrower integers
+    computes: bool = False  # factors are floats computed from narrower integers
     prefetch: bool = False  # the next column tile's panels are fetched while row tiles use the current ones
 
 
 @dataclass(frozen=True)
 class IntegerProducts:
-    """How instructions multiply 8-bit integers, several steps at a time; false where none does."""
+    """How instructions multiply 8-bit integers, several steps at a time; false where no instruction does."""
 
     pairs: tuple[NarrowFactor, NarrowFactor] | None = None  # two steps at a time, lhs rows in scratch
     groups: DotProducts | None = None  # a group of steps at a time
@@ -54,7 +54,7 @@ class IntegerProducts:
 
     @property
     def copies_lhs(self) -> bool:
-        """Whether they want the lhs in another form than it lies in memory."""
+        """Whether they need the lhs in another form than memory has it in."""
         return self.pairs is not None or (self.groups is not None and not self.in_place)
 
     @property
@@ -76,8 +76,8 @@ class ContractionPlan:
     lhs: LhsSupply
     rhs: RhsSupply
     integers: IntegerProducts
-    residuals: tuple[Access, ...]  # what the epilogue reads at the place of its results and no cache holds
-    few: tuple[tuple[int, ContractionPlan], ...] = ()  # what is done instead where there are so many rows at most
+    residuals: tuple[Access, ...]  # arguments that the epilogue reads at its results' place and that no cache holds
+    few: tuple[tuple[int, ContractionPlan], ...] = ()  # (most rows, plan): replaces this one for up to so many rows
 
     @property
     def copies_lhs(self) -> bool:
@@ -90,7 +90,7 @@ class ContractionPlan:
 
     @property
     def shift(self) -> int:
-        """What is added to lhs factors, apart from the sum of products."""
+        """The constant added to each lhs factor, which the sum of products leaves out."""
         return self.integers.groups.shift if self.integers.groups else 0
 
     @property
@@ -108,21 +108,20 @@ class ContractionPlan:
 
     @property
     def prefetch_parts(self) -> int:
-        """In how many parts the next panels are fetched, one during each row tile of a block; 0: they are not. A power
-        of two, so that dividing by it is a shift: row tiles beyond it fetch the last part again. One or two row tiles
-        leave the memory no time that the hardware's own reading ahead does not use.
-        """
+        """The parts in which the next panels are fetched, one during each row tile of a block; 0 when they are not
+        fetched. A power of two, so that dividing by it is a shift: later row tiles fetch the last part again. With one
+        or two row tiles the hardware's own prefetching already uses all the memory's time."""
         row_tiles = math.ceil(self.blocks.rows / self.tile.rows)
         return 1 << (row_tiles.bit_length() - 1) if self.rhs.prefetch and row_tiles > 2 else 0
 
 
 def whole_groups(steps: int, group: int) -> int:
-    """The groups that hold as many steps."""
+    """The number of groups that ``steps`` steps fill, the last one perhaps partly."""
     return -(-steps // group)
 
 
 def choice(plan: ContractionPlan, knobs: Knobs) -> Choice:
-    """What the plan decides, and for what extents."""
+    """The plan's decisions, and the extents that they are for."""
     c, tile, blocks = plan.contraction, plan.tile, plan.blocks
     together = (
         2 if plan.integers.pairs else plan.integers.groups.steps if plan.integers.groups else 1

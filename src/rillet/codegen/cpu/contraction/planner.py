@@ -24,7 +24,7 @@ from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
 from rillet.ir.dtypes import storage_bytes
 from rillet.ir.structured import DYNAMIC
 
-_MOST_PAIRED_STEPS = 16384  # rows of a tile in scratch, in 16 bits, are a part of L2
+_MOST_PAIRED_STEPS = 16384  # longer rows of a tile, 16 bits each, would take too much of L2 in scratch
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Problem:
     axes: Axes
     target: CpuTarget
     knobs: Knobs
-    cache_blocks: bool  # long reductions may be done in parts, which keeps sums of a block of rows and columns
+    cache_blocks: bool  # long reductions may be done in parts, which keep the sums of a block of rows and columns
 
     @property
     def batches(self) -> int:
@@ -74,18 +74,18 @@ class Problem:
 
     @property
     def rhs_bytes(self) -> int:
-        """Of an element of the rhs in its tensor."""
+        """Bytes of an rhs element in its tensor."""
         return storage_bytes(element(self.contraction, self.contraction.roles.rhs))
 
     @property
     def lhs_batch_bytes(self) -> int:
-        """Of the lhs of one batch."""
+        """Bytes of one batch of the lhs."""
         size = math.prod(map(guess_extent, self.contraction.lhs.shape))
         return storage_bytes(element(self.contraction, self.contraction.roles.lhs)) * size // self.batches
 
     @property
     def registers(self) -> CpuTarget:
-        """The target, with the registers that hold these sums."""
+        """The target, with the registers that hold sums of this type."""
         are_integers = isinstance(self.contraction.product.accumulator_type, ir.IntegerType)
         return with_integer_sums(self.target) if are_integers else self.target
 
@@ -109,7 +109,7 @@ def plan_for(
 ) -> ContractionPlan | None:
     """The plan for a contraction with this epilogue; None when its rhs cannot be packed.
 
-    With ``cache_blocks`` long reductions may be done in parts, which keeps sums of a block of rows and columns.
+    With ``cache_blocks`` long reductions may be done in parts, which keep the sums of a block of rows and columns.
     """
     problem = Problem(contraction, axes_of(contraction, after), target, function.knobs, cache_blocks)
     rhs = _rhs(problem)
@@ -147,12 +147,12 @@ def plan_for(
 
 
 def _rhs(problem: Problem) -> RhsSupply:
-    """Packed as it is, or into a panel in scratch; computed panels are made once where enough rows use them."""
+    """The rhs as it is packed, or a panel in scratch. Computed panels are made once where enough rows use them."""
     c, machine = problem.contraction, problem.target.machine
     computes = _computes(c)
     if not c.rhs.panel and c.rhs.static_stride(c.n) != 1:
         return RhsSupply(problem.rhs_bytes, pack=True, computes=computes)
-    # Without a cache a panel takes memory that is scarce, and sums would go through it.
+    # Without a cache, a panel takes scarce memory, and sums would go through it.
     may_pack = problem.cache_blocks and machine.l1d_bytes > 0
     if computes and may_pack and cost_model.computes_panels(problem.m, operations(c)):
         return RhsSupply(problem.accumulator_bytes, pack=True, computes=True)
@@ -160,7 +160,7 @@ def _rhs(problem: Problem) -> RhsSupply:
 
 
 def _computes(contraction: LinearContraction) -> bool:
-    """Whether factors of the rhs are floats computed of packed integers, alone or with companions."""
+    """Whether rhs factors are floats computed from packed integers, with or without companions."""
     rhs = contraction.rhs
     is_integer = isinstance(element(contraction, contraction.roles.rhs), ir.IntegerType)
     is_float = isinstance(contraction.product.accumulator_type, ir.FloatType)
@@ -179,7 +179,7 @@ def _integers(problem: Problem, rhs: RhsSupply) -> IntegerProducts:
 
 
 def _groups(problem: Problem) -> DotProducts | None:
-    """How products of narrow integers go group by group, where the rhs is packed so and all is known."""
+    """How products of narrow integers go group by group, where the rhs is packed for it and all extents are known."""
     c, axes = problem.contraction, problem.axes
     factors = factors_of(c.root, c.product)
     if c.rhs.together == 1 or not axes.k or not axes.k_is_known or factors is None:
@@ -188,15 +188,15 @@ def _groups(problem: Problem) -> DotProducts | None:
 
 
 def _lie_in_place(problem: Problem, groups: DotProducts) -> bool:
-    """Whether whole groups of the lhs rows lie in memory as they are multiplied."""
+    """Whether whole groups of lhs rows lie in memory in the form in which they are multiplied."""
     lhs, innermost = problem.contraction.lhs, problem.axes.k[-1]
     has_runs = lhs.static_stride(innermost.inner) == 1 and innermost.extent % groups.steps == 0
     return groups.in_place and lhs.padding is None and has_runs
 
 
 def _pairs(problem: Problem) -> tuple[NarrowFactor, NarrowFactor] | None:
-    """The factors, where products of narrow integers go two by two: the steps of the rhs lie one beside the
-    other, and lhs rows are few enough for scratch."""
+    """The factors, where products of narrow integers go two by two: the rhs has the two steps side by side, and the
+    rows of a tile fit scratch."""
     c = problem.contraction
     whole = merge(c.roles.k, c.extents, lambda a, b: c.rhs.merges(a, b, c.extents[b]))
     multiplies = problem.target.machine.multiplies_pairs
@@ -206,7 +206,7 @@ def _pairs(problem: Problem) -> tuple[NarrowFactor, NarrowFactor] | None:
 
 
 def _is_readable(problem: Problem, rhs: RhsSupply, integers: IntegerProducts) -> bool:
-    """Whether there is code that reads the operands so."""
+    """Whether code exists that reads the operands this way."""
     c = problem.contraction
     if c.rhs.together > 1 and not integers:
         return False
@@ -228,7 +228,7 @@ def _is_blockable(problem: Problem, rhs: RhsSupply) -> bool:
 
 
 def _reads_runs(problem: Problem) -> bool:
-    """Whether factors of the lhs come out of vectors of neighbours along the innermost reduction axis."""
+    """Whether lhs factors come from vectors of neighbours along the innermost reduction axis."""
     c = problem.contraction
     if not problem.target.machine.fma_by_element or not problem.axes.k:
         return False
@@ -243,7 +243,7 @@ def _fetches_panels(problem: Problem, rhs: RhsSupply) -> bool:
 
 
 def _residuals(function: KernelFunction, problem: Problem, after: Epilogue) -> tuple[Access, ...]:
-    """The arguments that the epilogue reads in rows along the columns, and that are too large to be in L2."""
+    """The arguments that the epilogue reads in rows along the columns and that are too large for L2."""
     c = problem.contraction
     found = []
     for read in after.accesses:
@@ -260,7 +260,7 @@ def _residuals(function: KernelFunction, problem: Problem, after: Epilogue) -> t
 
 
 def _factors(problem: Problem, lhs: LhsSupply, rhs: RhsSupply, integers: IntegerProducts) -> Factors:
-    """The same as the cost model sees it."""
+    """The factors as the cost model sees them."""
     c = problem.contraction
     return Factors(
         element_bytes=rhs.element_bytes,
@@ -288,9 +288,8 @@ def _tile(problem: Problem, rhs: RhsSupply, integers: IntegerProducts, factors: 
 
 
 def _one_panel(tile: Tile, rhs: Access) -> Tile:
-    """A row by the columns of one panel: parameters stay in registers, and memory is read in its order (measured, 4096
-    x 4096: 1.45 ms, with four vectors 1.63, with eight 1.58).
-    """
+    """A tile of one row by one panel's columns: parameters stay in registers, and memory is read in its order
+    (measured, 4096 x 4096: 1.45 ms; with four vectors 1.63, with eight 1.58)."""
     return dataclasses.replace(tile, rows=1, vectors=max(1, rhs.panel // tile.lanes))
 
 
@@ -317,7 +316,7 @@ def _blocks(
 
 
 def _in_l2(blocks: Blocks, tile: Tile, column_bytes: int, target: CpuTarget) -> Blocks:
-    """The same with so few columns that half of L2 holds them, for each row tile passes them all."""
+    """The blocks with so few columns that half of L2 holds them, since each row tile passes all of them."""
     if not target.machine.l2_bytes:
         return blocks
     most = max(1, target.machine.l2_bytes // 2 // (column_bytes * tile.columns)) * tile.columns
@@ -327,7 +326,7 @@ def _in_l2(blocks: Blocks, tile: Tile, column_bytes: int, target: CpuTarget) -> 
 def _reduction_block(
     problem: Problem, lhs: LhsSupply, rhs: RhsSupply, integers: IntegerProducts, tile: Tile, blocks: Blocks
 ) -> tuple[int, Blocks]:
-    """Iterations of the first reduction axis done at a time, 0 for all, and the blocks that go with it."""
+    """Iterations of the first reduction axis done at a time (0 for all), and the blocks that go with them."""
     target, knobs, first, inner = problem.target, problem.knobs, problem.first_extent, problem.inner_steps
     m, n, width = problem.m, problem.n, problem.accumulator_bytes
     block = 0
@@ -347,7 +346,8 @@ def _reduction_block(
 
 
 def _for_few_rows(problem: Problem, plan: ContractionPlan, factors: Factors) -> tuple[tuple[int, ContractionPlan], ...]:
-    """Plans for up to so many rows each, where it is not known before how many there are and it matters."""
+    """Plans for few rows, each with the most rows that it serves. Empty where the number of rows is known, or does not
+    matter."""
     c, rhs = problem.contraction, plan.rhs
     if not problem.cache_blocks or not any(c.extents[n] == DYNAMIC for n in c.roles.m):
         return ()
@@ -359,9 +359,8 @@ def _for_few_rows(problem: Problem, plan: ContractionPlan, factors: Factors) -> 
 
 
 def _for_rows(problem: Problem, plan: ContractionPlan, factors: Factors, rows: int) -> ContractionPlan:
-    """The same grid with a tile for so many rows, factors computed as they are multiplied, and lhs elements not
-    spread: a copy would be used too seldom.
-    """
+    """The plan with the same grid and a tile of ``rows`` rows. Factors are computed as they are multiplied, and lhs
+    elements are not spread: a copy would be used too seldom."""
     c, lanes = problem.contraction, plan.tile.lanes
     factors = dataclasses.replace(factors, spread=False)
     tile = cost_model.choose_tile(

@@ -27,11 +27,11 @@ from rillet.codegen.recognize.narrow_factors import NarrowFactor
 class RhsColumns:
     """Reads the columns of tiles: ``vectors`` vectors from column ``n``.
 
-    ``panel`` is where ``pack`` puts a column tile, None where columns are read in place; ``weights`` computes factors.
+    ``panel``: where ``pack`` puts a column tile; None where columns are read in place. ``weights`` computes factors.
     """
 
     def __init__(self, kernel: KernelBuilder, plan: ContractionPlan, rhs: Bound, n_size: Index):
-        """``n_size``: how many columns there are. Create it at the start of the kernel's body."""
+        """``n_size``: the number of columns. Create it at the start of the kernel's body."""
         c = plan.contraction
         self.kernel = kernel
         self.plan = plan
@@ -48,7 +48,7 @@ class RhsColumns:
     def pack(
         self, batch: Batch, n: Index, vectors: int, width: Index, segment: Segment, reduction_sizes: Sequence[Index]
     ) -> None:
-        """Copy a column tile's panel to scratch; ``reduction_sizes``: of the reduction's axes."""
+        """Copy a column tile's panel to scratch; ``reduction_sizes``: the extents of the reduction axes."""
         assert self.panel is not None
         if self.weights is not None:
             sizes = [segment.length, *reduction_sizes[1:]][: len(self.plan.axes.k)]
@@ -87,7 +87,7 @@ class RhsColumns:
         if width % panel and panel % width:  # a tile may begin anywhere in a panel
             return [self._packed_offset(base, index.add(n, j * self.lanes)) for j in range(vectors)]
         start = index.mul(index.floordiv(n, panel), self.operand.panel_stride)
-        # Where the number of columns is not known, what does not fill a tile goes vector by vector.
+        # Where the number of columns is not known, columns that fill no tile go vector by vector.
         starts_panel = width % panel == 0 and isinstance(self.n_size, int)
         within = 0 if starts_panel else index.mod(n, panel)
         offsets = []
@@ -103,7 +103,8 @@ class RhsColumns:
         return index.add(index.add(base, start), index.mul(index.mod(n, panel), together))
 
     def ahead(self, batch: Batch, number: Index, n: Index, vectors: int) -> Callable[[Index, int], None] | None:
-        """Fetches a part of the next column tile's panels during row tile ``number`` of a block; None: nothing does."""
+        """A function that fetches a part of the next column tile's panels during row tile ``number`` of a block; None
+        when nothing is fetched."""
         parts, panel = self.plan.prefetch_parts, self.c.rhs.panel
         if not parts:
             return None
@@ -112,7 +113,7 @@ class RhsColumns:
         return fetch_ahead(self.operand.memref, starts, self.operand.panel_stride, number, parts, panel)
 
     def reads(self, masks: Sequence[ir.Value | None]) -> Callable[[Index, int], ir.Value]:
-        """Reads a vector of factors; where they are computed, of what those are computed of in turn."""
+        """Reads a vector of factors. Where factors are computed, it reads their operands and computes them."""
         kernel, root, product = self.kernel, self.c.root, self.c.product
         is_computed = self.weights is not None
         stored = product.accumulator_type if is_computed else element(self.c, self.c.roles.rhs)
@@ -147,7 +148,8 @@ class RhsColumns:
         return self.operand.memref if self.panel is None else self.panel
 
     def _guards(self, masks: Sequence[ir.Value | None]) -> Sequence[ir.Value | None]:
-        """Packed panels are padded, so only an rhs read in place has columns that must not be touched."""
+        """The masks for reading. Packed panels are padded, so only an rhs read in place has columns that must not be
+        touched."""
         return masks if self.panel is None and not self.c.rhs.panel else [None] * len(masks)
 
 

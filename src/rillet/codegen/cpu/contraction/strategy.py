@@ -1,10 +1,10 @@
 """Strategy: contractions (matrix products, convolutions as implicit matrix products) as register-tiled loops.
 
-Rows x columns of the result are covered by register tiles; a workgroup owns a block of rows, a block of columns and
-some batches. The reduction runs innermost with the tile in registers, and the epilogue is applied to the registers
-before they are stored. Rows that lie in memory like one long row are walked as one; otherwise each row of a tile has an
-address of its own (so a tile may cross the end of an image line). With few columns lanes go along the reduction
-(``contraction_narrow``).
+Register tiles cover the rows x columns of the result; a workgroup owns a block of rows, a block of columns and some
+batches. The reduction runs innermost with the tile in registers, and the epilogue is applied to the registers before
+they are stored. Rows that lie in memory like one long row are walked as one. Otherwise each row of a tile has an
+address of its own, so that a tile may cross the end of an image line. With few columns lanes go along the reduction
+(``narrow``).
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ class Workgroup:
         tiles.finish_sums(batch, rows, n, vectors, width)
 
     def _blocked(self, batch: dict[int, Index], rows: Span, columns: Span) -> None:
-        """All tiles a block of the reduction at a time, so that both operands stay in the caches; sums in scratch."""
+        """All tiles, one block of the reduction at a time, so that both operands stay in the caches; sums in
+        scratch."""
         tiles = self.tiles
 
         def begin(n: Index, vectors: int, width: Index) -> None:

@@ -111,16 +111,15 @@ class TileEmitter:
                 self.store_row(row, batch, w, n, masks)
 
     def begin_columns(self, batch: Batch, columns: Span, n: Index, vectors: int) -> None:
-        """What a block's column tile needs once, before its row tiles."""
+        """Prepare a block's column tile once, before its row tiles."""
         assert self.groups is not None
         self.groups.begin_columns(n, columns[0], self.rhs.offsets(batch, n, vectors))
 
     def begin_sums(
         self, batch: Batch, rows: Span, n: Index, vectors: int, width: Index, origin: Index | None = None
     ) -> None:
-        """Put the initial values of a block of rows in scratch. Sums in scratch begin with column ``origin``, or with
-        ``n``.
-        """
+        """Put the initial values of a block of rows in scratch. The sums in scratch begin with column ``origin``, by
+        default ``n``."""
         shift = self._shift(n, origin)
         masks = column_masks(self.lanes, width, vectors)
         with self.kernel.loop(rows[0], rows[1]) as loop:
@@ -188,7 +187,7 @@ class TileEmitter:
         segment: Segment,
         ahead: Callable[[Index, int], None] | None = None,
     ) -> list[ir.Value]:
-        """Add a segment of the reduction to ``sums``; ``rows``: where each row of ``where`` starts in the lhs."""
+        """Add a segment of the reduction to ``sums``; ``rows``: the offset in the lhs of each row of ``where``."""
         tile = Tile(len(rows), vectors, self.lanes)
         columns = self.rhs.offsets(batch, n, vectors)
         if self.groups is not None:
@@ -213,7 +212,8 @@ class TileEmitter:
     def _weighing(
         weights: Weights, batch: Batch, n: Index, vectors: int, operands: microkernel.Operands
     ) -> Callable[[list[Index], list[Index]], microkernel.Run]:
-        """Reads what rhs factors are computed with where the innermost loop begins, with what is done there."""
+        """Wraps the entry of the innermost loop so that it also reads the operands that rhs factors are computed
+        from."""
 
         def enter(positions: list[Index], rows: list[Index]) -> microkernel.Run:
             block = weights.entering(batch, n, vectors, positions)
@@ -227,8 +227,8 @@ class TileEmitter:
     def _entering(
         self, batch: Batch, where: Sequence[dict[int, Index]], segment: Segment, operands: microkernel.Operands
     ) -> Callable[[list[Index], list[Index]], microkernel.Run]:
-        """Chooses, for each row, between the tensor and its padding before the innermost loop, which does not run where
-        all rows read padding that adds nothing."""
+        """Chooses between the tensor and its padding, for each row, before the innermost loop. The loop is skipped
+        where all rows read padding that adds nothing."""
 
         def enter(within: list[Index], rows: list[Index]) -> microkernel.Run:
             existing = self.lhs.existing(batch, where, self.lhs.positions(within, segment))
@@ -265,8 +265,8 @@ class TileEmitter:
     def _lhs_reads(
         self, flats: Sequence[ir.Value]
     ) -> tuple[Callable[[Index, int], ir.Value], Callable[[Index, int], list[ir.Value]] | None]:
-        """Reads of one lhs factor and, where neighbours are read together, of several; ``flats``: the memory that
-        each row is in."""
+        """Readers of one lhs factor and, where neighbours are read together, of several; ``flats``: the memory that
+        holds each row."""
 
         def one(offset: Index, number: int) -> ir.Value:
             if self.lhs.panel is not None:
@@ -303,8 +303,7 @@ class TileEmitter:
         return at
 
     def initial(self, at: list[Coordinate], mask: ir.Value | None) -> ir.Value:
-        """What the sums at these loop coordinates start from: the init's elements, as ``vector<lanes>`` of the sums'
-        type."""
+        """The initial sums at these loop coordinates: the init's elements, as ``vector<lanes>`` of the sums' type."""
         root = self.c.root
         forms = substitute_all(root.init_maps[0], identity(len(at)))
         assert forms is not None

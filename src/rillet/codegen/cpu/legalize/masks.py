@@ -1,6 +1,6 @@
 """Writes ``vector.create_mask`` as a comparison, for targets whose conversion to LLVM does not know it.
 
-The conversion that expands masks takes ``index`` to have 64 bits (see ``codegen.llvm.lower``).
+The conversion that expands masks takes ``index`` to have 64 bits (see ``object_code.llvm.lower``).
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Columns:
         def accumulate(row: Row, first: Index, last: Index) -> None:
             reduction = Reduction(self._kernel, self._plan, row, generic, number)
             before = self._load(row, generic, buffers, reduction.where)
-            # Sums of parts: see ``combiners.sum_in_parts``.
+            # Sums of parts: see ``accumulators.sum_in_parts``.
             begin = (
                 before if combiners is None else [c.identity_of(b.type) for c, b in zip(combiners, before, strict=True)]
             )
