@@ -54,7 +54,7 @@ class Report:
     constant_bytes: int | None = None  # as the module will have them: folded, packed
     dispatch_count: int | None = None
     arena_bytes: int | None = None  # None as well where it is only known at run time
-    refused: str = ""  # why the target cannot have the model, all of whose nodes are supported, as it is
+    refused: str = ""  # why the target cannot have the model as it is, though all nodes are supported
 
     @property
     def supported(self) -> bool:

@@ -1,6 +1,6 @@
 """The roofs of this machine on one thread: multiply-adds in registers, and copies.
 
-Which of them binds an operation, and how near it comes, is the roofline model (Williams, Waterman and Patterson 2009):
+The roofline model (Williams, Waterman and Patterson 2009) says which of them bounds an operation and how near it comes:
 no kernel multiplies and adds faster than independent multiply-adds between registers do, and none moves its operands
 faster than a copy of as many bytes does.
 """
@@ -44,7 +44,7 @@ class Roofs:
         self._copy = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, _I64, _I64)(copy)
 
     def multiply_add(self, rounds: int) -> int:
-        """Run that many rounds on f32 in registers; returns the floating-point operations done."""
+        """Run ``rounds`` rounds of multiply-adds on f32 in registers; returns the floating-point operations done."""
         self._multiply_adds(rounds, 0.5)
         return rounds * self._operations
 
@@ -74,7 +74,7 @@ class Roofline:
 def measure(roofs: Roofs, sizes: Iterable[int]) -> Roofline:
     """Measure the peak, and the bandwidth of copies that move each of these numbers of bytes: half a second in all.
 
-    Small copies run again and again and so in the caches, as operands do that the kernel before has just written.
+    Small copies are repeated and so run in the caches, like operands that the kernel before has just written.
     """
     roofs.multiply_add(_ROUNDS)
     peak = max(_rates(lambda: roofs.multiply_add(_ROUNDS), _PEAK_SECONDS))

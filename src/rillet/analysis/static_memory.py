@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def refused_inputs(program: Program, target: Target) -> str:
-    """Of an imported program: why its inputs have no static memory, and what to do; empty where they have."""
+    """Why the inputs of an imported program have no static memory, and what to do; empty if they have."""
     from rillet.export.build import require_static_inputs
 
     try:
@@ -28,7 +28,7 @@ def refused_inputs(program: Program, target: Target) -> str:
 
 
 def refused_results(program: Program, target: Target) -> str:
-    """Of a scheduled program with static inputs: why its other memory is not static; empty where it is."""
+    """Why the other memory of a scheduled program with static inputs is not static; empty if it is."""
     reasons = list(_outputs(program))
     attributes = program.module.operation.attributes
     dynamic = "stream.arena_is_dynamic"

@@ -1,4 +1,4 @@
-"""The ``rillet`` command: compile, export, run, bench, inspect, targets. One file for each."""
+"""The ``rillet`` command, with one file for each subcommand."""
 
 from __future__ import annotations
 

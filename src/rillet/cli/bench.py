@@ -82,7 +82,7 @@ def handle(options: argparse.Namespace) -> int:
 
 
 def assumed(module: Module, inputs: Sequence[np.ndarray], options: argparse.Namespace) -> list[str]:
-    """A line for each input that is not given and has dynamic dimensions of which no option tells the size."""
+    """A line for each input that is not given and has dynamic dimensions whose size no option gives."""
     given = {text.partition("=")[0] for text in options.input}
     told = {text.partition("=")[0] for text in options.size}
     told |= {d for spec in module.inputs if spec.name in given for d in spec.shape if isinstance(d, str)}

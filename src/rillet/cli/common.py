@@ -20,7 +20,7 @@ _MOST_DIGITS = 100  # of a number; Python refuses to read those of some thousand
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
-    """The model argument, which may be a module file, and the options of commands that may compile it first."""
+    """Add the model argument, which may be a module file, and the options of commands that may compile it first."""
     parser.add_argument("model", help="a model to compile (.onnx, .mlir) or a compiled module (.rlm)")
     add_targets(parser)
     add_devices(parser)
@@ -31,36 +31,36 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 
 def add_targets(parser: argparse.ArgumentParser) -> None:
-    """The targets of commands that can compile for several."""
+    """Add the option for targets, of commands that can compile for several."""
     parser.add_argument("--target", action="append", help="target name, repeatable (default: host)")
 
 
 def add_devices(parser: argparse.ArgumentParser) -> None:
-    """The devices that a program is divided over."""
+    """Add the option for the devices that a program is divided over."""
     parser.add_argument("--device", action="append", help="a device of the program, repeatable (default: any one CPU)")
 
 
 def add_shapes(parser: argparse.ArgumentParser) -> None:
-    """The options that pin sizes in the model; ``shapes`` and ``dimensions`` read them."""
+    """Add the options that pin sizes in the model; ``parse_shapes`` and ``parse_sizes`` read them."""
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3xHx224", help="pin an input's shape")
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=128", help="pin a dynamic dimension")
 
 
 def add_compiling(parser: argparse.ArgumentParser) -> None:
-    """How kernels are compiled."""
+    """Add the options for how kernels are compiled."""
     parser.add_argument("--jobs", type=positive, help="processes that compile (default: one a core)")
     parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
 
 
 def add_tuning(parser: argparse.ArgumentParser) -> None:
-    """The record that kernels are compiled by."""
+    """Add the options for the record that kernels are compiled by."""
     tuning = parser.add_mutually_exclusive_group()
     tuning.add_argument("--tuning", metavar="RECORD", default=True, help="use this record of 'rillet tune'")
     tuning.add_argument("--no-tuning", dest="tuning", action="store_false", help="use no record, not the default one")
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """What a model is run on; ``read_inputs`` reads it."""
+    """Add the options for the inputs that a model is run on; ``read_inputs`` reads them."""
     parser.add_argument(
         "--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input (default: random)"
     )
@@ -145,7 +145,7 @@ def duration(text: str) -> float:
 
 
 def model_path(path: str) -> Path:
-    """The model's file, which is there. Raises ``CompileError``."""
+    """The path of the model's file. Raises ``CompileError`` when there is none."""
     from rillet.frontends.source_path import checked_path
 
     return checked_path(path)
@@ -256,15 +256,15 @@ def npy(array: np.ndarray) -> memoryview:
 
 
 def has_dynamic_sizes(inputs: Sequence[TensorSpec], stats: Mapping[str, int]) -> bool:
-    """Whether some sizes of a module with these inputs are known at its calls only, and with them its work."""
+    """Whether some sizes of a module with these inputs, and so its work, are known in its calls only."""
     static = all(isinstance(d, int) and d >= 0 for spec in inputs for d in spec.shape)
     return not static or bool(stats.get("arena_is_dynamic"))
 
 
 def print_stats(inputs: Sequence[TensorSpec], stats: Mapping[str, int], variants: int = 1) -> None:
-    """What compiling found out, a line each. An arena sized at each call, or work that is, is no number yet.
+    """Print what compiling found out, a line each. An arena or work that depends on the call has no number yet.
 
-    ``variants``: of the code, of which one is loaded.
+    ``variants`` are those of the code, one of which is loaded.
     """
     for key, value in stats.items():
         if key == "arena_is_dynamic" or (key == "arena_lower_bound" and stats.get("arena_is_dynamic")):

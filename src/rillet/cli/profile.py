@@ -22,7 +22,7 @@ Event = tuple[str, int, int]  # kernel, begin, end in nanoseconds
 
 @dataclass(frozen=True)
 class Rates:
-    """What one dispatch reached; None where it is not known (of the roof: where there is no roofline)."""
+    """The rates that one dispatch reached; None where they are not known. ``of_roof`` needs a roofline."""
 
     gflops: float | None = None
     gbytes: float | None = None

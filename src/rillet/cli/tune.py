@@ -95,7 +95,7 @@ def handle(options: argparse.Namespace) -> int:
         _Display() as display,
     ):
         result = search.run(seconds, display.show)
-    # What another search has added in the meantime stays.
+    # Entries that another search has added in the meantime stay.
     latest = Record.load(path) if path.exists() else Record()
     latest.merged(result.record).save(path)
     if options.json:

@@ -1,4 +1,5 @@
 """Frontends: sources become models, and models become programs in the tensor form.
 
-``frontend`` says what a frontend and a model are, ``registry`` which there are; ``building`` is what they build with.
+``frontend`` defines frontends and models, ``registry`` lists the frontends, and ``building`` has the tensor builder
+that they use.
 """

@@ -1,4 +1,4 @@
-"""What imports of single nodes raise; whoever walks the graph adds the node's name and makes them public errors."""
+"""Errors of importing one node. The walk over the graph adds the node's name and turns them into public errors."""
 
 from __future__ import annotations
 

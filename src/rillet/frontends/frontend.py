@@ -53,7 +53,7 @@ class OpUse:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a model says about itself, sorted by op. ``versions``: of the sets of ops that it imports, by their name."""
+    """A model's description of itself, sorted by op. ``versions`` are those of the op sets that it imports, by name."""
 
     ops: tuple[OpUse, ...]
     outputs: tuple[str, ...]
@@ -67,7 +67,8 @@ class Survey:
 class Model(Protocol):
     """A source that has been read, once; it never changes.
 
-    That nodes are not supported is what ``program`` raises, all of them at once: to ask first would be to import twice.
+    ``program`` raises an error that lists all nodes that are not supported. No method asks for them before, since that
+    would import the model twice.
     """
 
     @property

@@ -12,7 +12,7 @@ from rillet.frontends.frontend import InputSpec, Shapes
 def pinned_inputs(inputs: Sequence[InputSpec], shapes: Shapes, sizes: Mapping[str, int]) -> tuple[InputSpec, ...]:
     """``inputs`` with the dimensions that ``shapes`` (by input) and ``sizes`` (by dimension) give them.
 
-    A size that ``shapes`` gives for a named dimension is that of the inputs left out, too. Raises CompileError for
+    A size that ``shapes`` gives to a named dimension also holds for the inputs left out. Raises CompileError for
     unknown names, shapes that do not fit, and different sizes for one dimension.
     """
     known = [spec.name for spec in inputs]
@@ -57,7 +57,7 @@ def sized_shapes(inputs: Sequence[InputSpec], sizes: Mapping[str, int]) -> dict[
 def given_dims(
     name: str, declared: Sequence[int | str] | None, given: Sequence[int | str | None]
 ) -> tuple[int | str, ...]:
-    """The dimensions of an input for which the caller gives a shape; ``declared`` None: the model has none for it.
+    """The dimensions of an input for which the caller gives a shape; ``declared`` is None if the model has none for it.
 
     Raises CompileError where the two contradict each other.
     """

@@ -46,7 +46,7 @@ class Rounding:
 
 @runtime_checkable
 class VerifiableModel(Model, Protocol):
-    """A model of which others compute the values, too."""
+    """A model whose values other implementations compute too."""
 
     @property
     def nodes(self) -> Sequence[ComputingNode]:
@@ -66,11 +66,11 @@ class VerifiableModel(Model, Protocol):
     def part(self, outputs: Sequence[str], cut: Sequence[str] = (), observed: Arrays | None = None) -> VerifiableModel:
         """The part that computes ``outputs``, in which the values in ``cut`` are inputs.
 
-        ``observed`` are values seen, for the types of those of which the model does not tell any.
+        ``observed`` are values seen in a run; they give the types that the model does not declare.
         """
 
     def rounding(self, value: str, inputs: Arrays) -> Rounding | None:
-        """What is rounded to make ``value`` of these inputs of its node; None where the node rounds nothing."""
+        """The floats that the node of ``value`` rounds, given its inputs; None where it rounds nothing."""
 
     def serialized(self) -> bytes:
-        """The model as a file has it."""
+        """The bytes of the model's file."""

@@ -1,7 +1,7 @@
 """ONNX models whose inputs or outputs are sequences or optionals, as models on tensors.
 
-A sequence of a given length is that many tensor inputs; an absent optional is none. So a model is rewritten for the
-structure of the values it is called with, and its outputs are put together again.
+A sequence becomes one tensor input for each of its items; an absent optional becomes none. A model is rewritten for the
+structure of the values that it is called with, and its outputs are put together again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def has_structured_outputs(model: onnx.ModelProto) -> bool:
 
 
 def structure_of(value: Any) -> Any:
-    """What the rewritten model depends on: None, or element types and shapes."""
+    """The structure that the rewritten model depends on: None, or element types and shapes."""
     if value is None:
         return None
     if isinstance(value, list | tuple):

@@ -1,7 +1,8 @@
 """``rillet verify``: a model layer by layer against other implementations, which its frontend knows.
 
-First the model as it is. Then with intermediate values as further outputs, many at a time: this changes what fuses, so
-where only the unmodified model departs, the first departing value is searched with few extra outputs instead.
+The model is compared as it is first, and then with intermediate values as further outputs, many at a time. Further
+outputs change what fuses. Where only the unmodified model departs, the first departing value is therefore searched for
+with few of them.
 """
 
 from rillet.verify.verify import Finding, Report, bisect, verifiable, verify

@@ -6,8 +6,9 @@ there than floats may differ at all (``difference.TOLERANCES``). A step is there
 from the node's inputs as Rillet has them, rounds to Rillet's integer when it is moved by that tolerance, and to nothing
 more than one step away.
 
-What is computed from such values departs from the oracles by more. It is judged by its node alone: by what an oracle
-makes of the node's inputs as Rillet has them. A value that departs with no such step before it is never excused.
+Values computed from these depart from the oracles by more. Such a value is judged by its node alone: it is compared
+with what an oracle computes from the node's inputs as Rillet has them. A value that departs with no such step before it
+is never excused.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ def either(
     dtype: str,
     shape: Sequence[Extent],
 ) -> Tensor:
-    """``first()`` where the condition holds, else ``second()``, both of ``dtype`` and ``shape``, of which they may know
-    more.
+    """``first()`` if the condition holds, else ``second()``. Both give a tensor of ``dtype``, and of ``shape`` or a
+    more static one.
     """
     if isinstance(condition, bool):
         return first() if condition else second()

@@ -1,10 +1,10 @@
-"""``Builder``: what frontends compute with tensors with. This file moves data; what it stands on has a file each.
+"""``Builder``, with which frontends compute on tensors. This file has the operations that move data.
 
 ``tensor_values`` makes and reads tensors, ``dimensions`` compares their dimensions, ``structured_ops`` makes loops over
 them and ``elementwise`` the usual ones. Functions that take a builder do the rest: ``contraction``, ``loops``,
 ``sorting``, ``interpolation``, ``branches``, ``checks``. Bodies of structured ops work on ``scalars.Scalar``.
 
-Everything folds on known arrays as numpy views where that is free (reshape, transpose), so constants stay constants.
+Operations that are free as numpy views (reshape, transpose) fold on known arrays, so constants stay constants.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Builder(Elementwise):
         return self.broadcast_exactly(tensor, full)
 
     def broadcast_exactly(self, tensor: Tensor, shape: Sequence[Extent]) -> Tensor:
-        """Materialize ``tensor`` over ``shape``, whose dimensions are its own or replace one of extent 1."""
+        """Materialize the broadcast of ``tensor`` to ``shape``, which differs in its dimensions of extent 1 only."""
         if self.same_shape(shape, tensor.shape):
             return tensor
         if tensor.array is not None and all(isinstance(d, int) for d in shape):

@@ -23,12 +23,12 @@ _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "
 
 
 class Dimensions(TensorValues):
-    """Reads and compares dimensions. What is not known at compile time is read or asserted at run time, once."""
+    """Reads and compares dimensions. Extents not known at compile time are read or asserted at run time, once."""
 
     def extents_of(self, tensor: Tensor, what: str, count: int | None = None) -> list[Extent]:
         """The elements of a 0-D or 1-D integer tensor as extents; read at run time where they are not known.
 
-        ``count`` is how many there must be, if the length is not known.
+        ``count`` is the number of elements that there must be where the length is not known.
         """
         if count is not None and tensor.rank == 1 and not tensor.is_static:
             tensor = self.refine(tensor, [count])
@@ -53,7 +53,7 @@ class Dimensions(TensorValues):
         return convert(Scalar(element, "bool"), "index").value
 
     def agree(self, a: Extent, b: Extent, text: str = "dimensions {0} and {1} do not agree") -> Extent:
-        """The extent of two dimensions that must be equal; asserted where that is not known, with ``text``."""
+        """The extent of two dimensions that must be equal; where that is not known, an assertion says ``text``."""
         if self.extents.equal(a, b):
             return a
         if isinstance(a, int) and isinstance(b, int):
@@ -83,8 +83,8 @@ class Dimensions(TensorValues):
         cf.assert_(condition, f"{locations.label(ir.Location.current)}: {text}")
 
     def refine(self, tensor: Tensor, shape: Sequence[Extent | None], name: str = "") -> Tensor:
-        """The tensor with dimensions that must be those of ``shape`` (None: whatever it is); its type becomes as static
-        as they are. ``name`` is what errors call the operand.
+        """The tensor, whose dimensions must be those of ``shape`` (None: any extent), in a type as static as they are.
+        Errors call the operand ``name``.
         """
         if tensor.rank != len(shape) and not name:
             raise InvalidNode(f"an input of rank {tensor.rank} must have {len(shape)} dimensions")
@@ -102,7 +102,7 @@ class Dimensions(TensorValues):
         return self.tensor(builders.cast(tensor.value, agreed), tensor.dtype, agreed)
 
     def broadcast_extent(self, a: Extent, b: Extent) -> Extent:
-        """The extent two broadcast dimensions have together."""
+        """The common extent of two dimensions that broadcast."""
         if self.extents.equal(a, b) or b == 1:
             return a
         if a == 1:
@@ -114,7 +114,7 @@ class Dimensions(TensorValues):
         self._require_broadcast(a, b)
         if isinstance(a, int) or isinstance(b, int):
             return a if isinstance(a, int) else b
-        # Either may be 1 at run time; what is not 1 wins.
+        # Either may be 1 at run time; the other one wins then.
         return self.extents.select(self.extents.compare("eq", a, 1), b, a)
 
     def _require_broadcast(self, a: Extent, b: Extent) -> None:

@@ -26,7 +26,7 @@ def to_float32(a: Scalar) -> Scalar:
 def from_float32(a: Scalar, rounding: str = "up", saturate: bool = True) -> Scalar:
     """The power of two above (``up``), below (``down``) or nearest to a non-negative number, ties up.
 
-    What is out of range becomes the nearest value with ``saturate`` and NaN without.
+    A number out of range becomes the nearest value with ``saturate``, and NaN without it.
     """
     bits = Scalar(arith.bitcast(ir.IntegerType.get_signless(32), a.value), "int32") & 0x7FFFFFFF
     exponent = Scalar(arith.shrui(bits.value, _int(23)), "int32")

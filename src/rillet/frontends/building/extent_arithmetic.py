@@ -191,7 +191,7 @@ class Extents:
         return self._opaque(name, upper, lower, emit)
 
     def reduced(self, a: Extent, b: Extent) -> tuple[Extent, Extent]:
-        """The fraction a / b without the dimensions that both are multiples of, which may be zero at run time."""
+        """The fraction a / b after cancelling the dimensions that divide both, which may be zero at run time."""
         forms = [self._form(a), self._form(b)]
         common = common_factor(forms)
         upper, lower = (self._value(exact_quotient(form, {common: 1}) or {}) for form in forms)
@@ -256,8 +256,8 @@ class Extents:
     def same_if_valid(self, a: Extent, b: Extent) -> bool:
         """Whether two extents that broadcast must be equal.
 
-        That is so when they are known to be, and for ``x`` and ``min(x, c)``, c > 1, as a slice of a table of c rows
-        has: if the minimum is not x, it is c, and neither is 1.
+        That holds for extents known to be equal. It also holds for ``x`` and ``min(x, c)`` with c > 1, the extent of a
+        slice of a table of c rows: if the minimum is not x it is c, and neither is 1.
         """
         if self.equal(a, b):
             return True
@@ -267,7 +267,7 @@ class Extents:
         )
 
     def unclamped(self, a: Extent, b: Extent) -> Extent:
-        """Of two extents that are ``same_if_valid``, the one that is not a minimum."""
+        """The one of two ``same_if_valid`` extents that is not a minimum."""
         return b if isinstance(a, ir.Value) and a in self._clamped else a
 
     def provably_le(self, a: Extent, b: Extent) -> bool:

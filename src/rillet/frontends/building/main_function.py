@@ -47,7 +47,7 @@ class MainFunction:
             self.arguments = [self._argument(s, v) for s, v in zip(inputs, self.body.arguments, strict=True)]
 
     def finish(self, results: Sequence[Result]) -> None:
-        """Return ``results``, from the body's end."""
+        """End the body and return ``results``."""
         values = [self.b.value(result.tensor) for result in results]
         func.ReturnOp(values)
         type_ = ir.FunctionType.get(self._types, [value.type for value in values])

@@ -169,7 +169,9 @@ def shift_left(a: Scalar, b: Scalar | Number) -> Scalar:
 
 
 def shift_right(a: Scalar, b: Scalar | Number) -> Scalar:
-    """Logical (unsigned) or arithmetic (signed) ``a >> b``; only the fill is left when ``b`` is no bit's position."""
+    """Logical (unsigned) or arithmetic (signed) ``a >> b``; all bits are the fill when ``b`` is negative or at least
+    the width.
+    """
     rhs = _unsigned(a._lift(b))
     if is_signed(a.dtype):
         return Scalar(arith.shrsi(a.value, minimum(rhs, bits(a.dtype) - 1).value), a.dtype)
@@ -177,7 +179,7 @@ def shift_right(a: Scalar, b: Scalar | Number) -> Scalar:
 
 
 def _unsigned(a: Scalar) -> Scalar:
-    """The same bits as an unsigned integer, in which a negative number is out of every range."""
+    """The same bits as an unsigned integer; a negative number becomes larger than any width."""
     return Scalar(a.value, "u" + a.dtype) if a.dtype.startswith("int") else a
 
 

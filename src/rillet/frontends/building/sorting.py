@@ -1,4 +1,4 @@
-"""Stable sorting on the device, row by row: by a comparison (merge sort), by keys (radix sort), of the few smallest."""
+"""Stable sorting on the device, row by row: by a comparison (merge sort), by keys (radix sort), or the smallest few."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def argsort(b: Builder, rows: Extent, count: Extent, before: Callable[[Scalar, S
 
 
 def sort_keys(b: Builder, x: Tensor, descending: bool) -> Tensor:
-    """Unsigned numbers (uint32, or uint64 for what is wider) whose order is that of ``x``'s elements, or the reverse.
+    """Unsigned numbers in the order of ``x``'s elements or the reverse: uint32, or uint64 for wider types.
 
-    Zeros of both signs have one key. NaN is larger than any number, whatever its sign.
+    0 and -0 have the same key. NaN is larger than any number, whatever its sign.
     """
 
     def key(value: Scalar) -> Scalar:
@@ -93,7 +93,7 @@ def _ordered_bits(value: Scalar) -> Scalar:
         if not element_types.is_signed(value.dtype):
             return convert(value, unsigned)
         return convert(convert(value, signed), unsigned) ^ (1 << (width - 1))
-    # Negative numbers: all bits turned; others: the sign only.
+    # All bits of negative numbers are flipped, and only the sign of others.
     canonical = select(value == 0, constant(0, value.dtype), value)
     bits = Scalar(arith.bitcast(element_types.element_type(signed), canonical.value), signed)
     sign = Scalar(arith.shrsi(bits.value, constant(width - 1, signed).value), signed)
@@ -106,9 +106,9 @@ def argsort_keys(
 ) -> tuple[Tensor, ir.Value]:
     """The positions [rows, count] (int64) that sort each row of ``keys`` (uint32 or uint64), the smallest key first.
 
-    Only elements for which ``chosen(row, i)`` holds take part; the second result [rows] (int64) counts them, and places
-    behind them stay undefined. Equal keys keep their order. Radix sort, the lowest digit first: the time does not
-    depend on the keys.
+    Only elements for which ``chosen(row, i)`` holds take part. The second result [rows] (int64) counts them; positions
+    after that count are undefined. Equal keys keep their order. The sort is a radix sort from the lowest digit up, so
+    its time does not depend on the keys.
     """
     rows, count = keys.shape
     source, width = b.value(keys), element_types.bits(keys.dtype)
@@ -175,7 +175,8 @@ def argsort_keys(
 def smallest_keys(b: Builder, keys: Tensor, kept: int, count: Extent) -> Tensor:
     """The positions [rows, count] (int64) of the ``count`` smallest of each row of ``keys``, the smallest first.
 
-    ``kept``: a known bound of ``count``, small: an element that is among the smallest so far is inserted there.
+    ``kept`` is a small constant that bounds ``count``. Each element that is among the smallest so far is inserted among
+    them.
     """
     rows, length = keys.shape
     source = b.value(keys)

@@ -1,7 +1,7 @@
-"""Assertions in the bodies of structured ops, which the tensor form has on the host only.
+"""Moves assertions out of the bodies of structured ops, since the tensor form has them on the host only.
 
-What a body asserts of each element becomes a count of the elements for which it does not hold, which the host compares
-with zero before the op.
+An assertion about each element becomes a count of the elements that violate it. The host asserts before the op that the
+count is zero.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rillet.ir import builders, locations, tensor_form
 from rillet.ir.rewrite import clone_operations, defining, generic_with
 from rillet.ir.structured import Structured, captures, structured, walk
 
-# What torch-mlir asserts without need: a float may be divided by zero, and kernels check the indices that they read at.
+# Assertions of torch-mlir without need: floats may be divided by zero, and kernels check the indices that they read at.
 _NEEDLESS = (
     "unimplemented: tensor with zero element",
     "index must be larger or equal to 0",
@@ -25,7 +25,7 @@ _ADVICE = "assert it of the op's operands or results instead"
 
 
 def hoist(main: ir.Operation) -> None:
-    """Move every assertion out of device code. Raises UnsupportedError where its condition exists there only."""
+    """Move every assertion out of device code. Raises UnsupportedError for one whose condition only device code has."""
     refused: list[UnsupportedNode] = []
     for op in [o for o in walk(main) if o.name == "cf.assert"]:
         holder = _holder(op)

@@ -1,4 +1,4 @@
-"""The dialects that upstream's own passes bring to ``linalg`` on tensors, as data."""
+"""The dialects that upstream's own passes convert to ``linalg`` on tensors, as data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rillet.frontends.mlir.stablehlo.prepare import prepare
 
 @dataclass(frozen=True)
 class Conversion:
-    """What makes linalg of the ops of ``dialects``: a pipeline over the module, in which functions are inlined."""
+    """A pass pipeline that converts the ops of ``dialects`` to linalg, over a module whose functions are inlined."""
 
     dialects: frozenset[str]
     passes: tuple[str, ...]
@@ -62,7 +62,7 @@ _CONVERSIONS = (_TOSA, _STABLEHLO, _COMPLEX)
 
 
 def conversions(used: Collection[str]) -> list[Conversion]:
-    """The conversions that a module needs whose ops are of the dialects ``used``, in the order in which they run."""
+    """The conversions for a module with ops of the dialects ``used``, in the order in which they run."""
     return [c for c in _CONVERSIONS if c.dialects.intersection(used)]
 
 

@@ -21,8 +21,8 @@ def annotate(main: ir.Operation) -> None:
 
     A dynamic dimension without a name is called NAME_AXIS.
 
-    Raises CompileError for what is no ranked tensor, an element type that numpy and ml_dtypes lack, names that occur
-    twice, and given attributes that contradict the types.
+    Raises CompileError for a value that is not a ranked tensor, an element type that numpy and ml_dtypes lack, names
+    that occur twice, and given attributes that contradict the types.
     """
     type_ = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     for kind, key, types in (("argument", "arg_attrs", type_.inputs), ("result", "res_attrs", type_.results)):

@@ -15,7 +15,7 @@ _VISIBILITY = "sym_visibility"
 def entry(module: ir.Module) -> ir.Operation:
     """The function to compile: ``@main``, or the only public one. Raises CompileError when there is none.
 
-    It stands at the top of the module, or of the only module in that, and so on.
+    It is at the top of the module, or of the only module nested in that, and so on.
     """
     public = [f for f in _functions(_innermost(module.operation)) if _is_public(f)]
     named = [f for f in public if name(f) == "main"]

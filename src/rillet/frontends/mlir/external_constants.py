@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|true|false|[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\
 
 
 def externalize(program: Program) -> None:
-    """Replace dense constants that are no splats, dense resources and globals with a value by external globals.
+    """Replace dense resources, globals with a value, and dense constants other than splats by external globals.
 
     Raises CompileError for a resource that is missing or too short, and for an external global without an array.
     """
@@ -38,7 +38,7 @@ def externalize(program: Program) -> None:
 
 
 def stored_bytes(op: ir.Operation) -> int:
-    """The bytes of a constant's elements where they are written out, one for each; 0 for what is no such constant."""
+    """The byte size of a constant that spells out each element; 0 for any other one."""
     if not op.name.endswith((".constant", ".const")) or not op.results:
         return 0
     tensor = op.results[0].type
@@ -114,7 +114,7 @@ def _parsed(text: str, tensor: ir.RankedTensorType) -> np.ndarray:
 
 
 def _number(token: str, dtype: np.dtype) -> float:
-    """A number as MLIR prints it: what is infinite or no number is given by its bits."""
+    """A number as MLIR prints it: infinities and NaN are given by their bits."""
     if token.startswith("0x"):
         return float(np.frombuffer(int(token, 16).to_bytes(dtype.itemsize, "little"), dtype)[0])
     return float(token)

@@ -1,4 +1,4 @@
-"""What conversions have left behind: operations and types that the tensor form lacks."""
+"""Operations and types that the tensor form lacks and that no conversion has removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scalars that the host cannot compute: the structured ops that use them compute them for themselves.
+"""Scalars that the host cannot compute are computed in the structured ops that use them.
 
 The host knows integers, f32 and f64, and little mathematics (``vm/scalars.py``). A fill or a pad by another scalar
 becomes a generic whose body computes it, from the elements of tensors that the scalar comes from.
@@ -18,7 +18,7 @@ _CONSTANTS = ("arith.constant", "complex.constant")
 
 
 def sink(main: ir.Operation) -> None:
-    """Move what the host cannot compute into the ops of ``main`` that use it."""
+    """Move the scalars that the host cannot compute into the ops of ``main`` that use them."""
     for op in list(walk(main)):
         view = structured(op)
         with ir.InsertionPoint(op), op.location:
@@ -32,7 +32,7 @@ def sink(main: ir.Operation) -> None:
 
 
 def is_strange(op: ir.Operation) -> bool:
-    """Whether the host would have to compute what it cannot: the result of ``op``, which stands in host code."""
+    """Whether ``op``, which is in host code, computes a scalar that the host cannot."""
     results = [r.type for r in op.results if not isinstance(r.type, ir.ShapedType)]
     if not results or op.name in _CONSTANTS:
         return False

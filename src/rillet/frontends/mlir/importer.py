@@ -1,4 +1,4 @@
-"""Brings an MLIR module to the tensor form, in named steps. Whoever makes MLIR ends here: text, PyTorch, JAX."""
+"""Brings an MLIR module to the tensor form, in named steps. All sources of MLIR come here: text, PyTorch, JAX."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rillet.ir import Constants, Program
 from rillet.ir.structured import walk
 
 _INLINE = "builtin.module(func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce)"
-# Linalg's ops say themselves whether they are signed, so types need not any more.
+# Linalg's ops say whether they are signed, so types no longer need to.
 _SIGNLESS = "builtin.module(stablehlo-convert-to-signless,reconcile-unrealized-casts)"
 _STRUCTURED = "builtin.module(func.func(convert-elementwise-to-linalg,linalg-generalize-named-ops))"
 _CLEANUP = "builtin.module(canonicalize,lower-affine,cse,symbol-dce)"

@@ -1,4 +1,4 @@
-"""MLIR as a frontend: a model is a parsed module, of which each program is a copy."""
+"""MLIR as a frontend: a model is a parsed module, and each program is a copy of it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class MlirModel:
         return MlirModel(module, self._read)
 
     def survey(self) -> Survey:
-        """Of the ops of all functions."""
+        """The survey of the ops of all functions."""
         return survey(self._read)
 
     def program(self, values: Values | None = None) -> Program:

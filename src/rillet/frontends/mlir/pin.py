@@ -17,8 +17,8 @@ from rillet.ir.structured import DYNAMIC
 def pin(module: ir.Module, inputs: Sequence[InputSpec]) -> None:
     """Change the types of the entry's arguments to those of ``inputs``, in place, and note the names of dimensions.
 
-    Its body sees the old types, through casts that go away with the first canonicalization. Raises CompileError where
-    a size of the types becomes a name: what follows from the size stands in the body.
+    Its body sees the old types, through casts that go away with the first canonicalization. Raises CompileError where a
+    size of the types would become a name, since the body relies on the size.
     """
     main = entry(module)
     block = main.regions[0].blocks[0]

@@ -1,4 +1,4 @@
-"""Scalars that structured ops take as operands: their bodies read them from around the op instead."""
+"""Scalar operands of structured ops: the bodies capture the scalars instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of which more is known than the function's type says, as where shapes are pinned."""
+"""Results whose shapes are known better than the function's type says, as after inputs were pinned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rillet.ir.rewrite import defining
 
 
 def refine(main: ir.Operation) -> None:
-    """Return what casts to less static types are made of, and change the function's results to match."""
+    """Return the operands of casts to less static types, and change the function's result types to match."""
     *_, last = main.regions[0].blocks[0].operations
     edges = list(ir.ArrayAttr(main.attributes["res_attrs"])) if "res_attrs" in main.attributes else []
     for number, value in enumerate(last.operation.operands):

@@ -36,7 +36,7 @@ def inputs(module: ir.Module) -> tuple[InputSpec, ...]:
 
 
 def survey(module: ir.Module) -> Survey:
-    """The ops that the module's functions consist of; those in the bodies of structured ops are scalars' and no ops."""
+    """The ops of the module's functions; the scalar operations in bodies of structured ops do not count."""
     main = entry(module)
     counts: Counter[str] = Counter()
     types: dict[str, set[str]] = defaultdict(set)

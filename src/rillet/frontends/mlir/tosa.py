@@ -1,4 +1,4 @@
-"""What upstream's conversions of TOSA leave out, written in TOSA that they take."""
+"""Rewrites TOSA that upstream's conversions leave out as TOSA that they take."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ _SHOWN = 3  # contradictions that a warning spells out
 def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Shapes, opset: int) -> list[InputSpec]:
     """The inputs of a graph that are not initializers (``held``), with their dtypes and dimensions.
 
-    An input of strings is two: see ``string_parts``. ``overrides`` replaces the shapes of inputs by name; a size given
-    for a named dimension of one input is that of the inputs not in ``overrides`` too. Raises CompileError, and
+    An input of strings becomes two: see ``string_parts``. ``overrides`` replaces the shapes of inputs by name. A size
+    that it gives to a named dimension also holds for the inputs that it leaves out. Raises CompileError, and
     UnsupportedError for a dtype.
     """
     declared = [i for i in graph.input if i.name not in held]
@@ -61,7 +61,7 @@ def string_inputs(graph: onnx.GraphProto, held: Collection[str]) -> list[str]:
 
 
 def string_parts(name: str) -> tuple[str, str]:
-    """The names of the two tensors that a tensor of strings is at the model's edge: ends and bytes."""
+    """The names of the two tensors that stand for a tensor of strings at the model's edge: ends and bytes."""
     return f"{name}[ends]", f"{name}[bytes]"
 
 
@@ -90,7 +90,7 @@ def shared_sizes(graph: onnx.GraphProto, overrides: Shapes) -> dict[str, int]:
 
 
 def unequal_sizes(graph: onnx.GraphProto, overrides: Shapes) -> str:
-    """Which inputs the caller gives different sizes for a dimension of one name, as a sentence; "" where none."""
+    """A sentence that names inputs with different sizes given for a dimension of one name; "" if there are none."""
     for dimension, given in _given_sizes(graph, overrides).items():
         if not _equal(given):
             name, size = given[0]
@@ -128,7 +128,7 @@ def check_result(info: onnx.ValueInfoProto, dtype: str, shape: Sequence[object])
 
 
 def contradiction(info: onnx.ValueInfoProto, dtype: str, shape: Sequence[object]) -> str:
-    """How what a value is declared to be differs from what the graph computes: "declared as ..."; "" where it agrees.
+    """How a value's declaration differs from what the graph computes: "declared as ..."; "" where they agree.
 
     Dimensions that are not known (declared without a size, or no number in ``shape``) may be anything.
     """

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 # Tried in this order; what no step takes is an unknown op.
 STEPS: tuple[Callable[[NodeUse], Sequence[Value | None] | None], ...] = (
-    call_local_function,  # what the model defines itself comes before what ONNX calls so
+    call_local_function,  # the model's own functions come before ONNX's ops of that name
     refuse_invalid,  # the steps from here on rely on what the op's schema promises
     fold_known,
     import_strings,
@@ -239,7 +239,7 @@ class GraphImporter:
     ) -> Sequence[Value | None]:
         """Import a function's body in a scope of its own."""
         attributes = {**defaults, **{a.name: a for a in (*function.attribute_proto, *use.proto.attribute)}}
-        # Some bodies that onnx builds name only their own domain; what they leave out is the caller's.
+        # Some bodies that onnx builds import only their own domain; the opsets of others are the caller's.
         named = {o.domain if o.domain != "ai.onnx" else "": o.version for o in function.opset_import}
         body = use.scope.of_function(named, attributes)
         for formal, actual in zip(function.input, use.inputs, strict=False):

@@ -72,7 +72,7 @@ class OnnxModel:
         return OnnxModel(self.proto, {**shaped.shapes, **sized_shapes(shaped._inputs({}), dims)}) if dims else shaped
 
     def survey(self) -> Survey:
-        """Of the nodes of the graph, its subgraphs and the model's functions."""
+        """The survey of the nodes of the graph, its subgraphs and the model's functions."""
         return survey(self.proto)
 
     def program(self, values: Values | None = None) -> Program:
@@ -126,7 +126,7 @@ class OnnxModel:
         return OnnxModel(proto, {name: shape for name, shape in self.shapes.items() if name in kept})
 
     def rounding(self, value: str, inputs: Arrays) -> Rounding | None:
-        """What a node on quantized tensors rounds, by onnx's evaluator."""
+        """The floats that a node on quantized tensors rounds, computed by onnx's evaluator."""
         import onnx
 
         from rillet.frontends.onnx.verification.rounding import rounding_of

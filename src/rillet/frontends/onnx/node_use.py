@@ -1,4 +1,4 @@
-"""A node where the walk over the graph meets it: what the steps of ``steps/`` look at."""
+"""A node as the walk over the graph meets it and passes it to the steps of ``steps/``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Sequences and optionals during import: their length and presence are known, their elements are tensors.
 
-An optional that holds something is what it holds; ``ABSENT`` stands for an empty one. Tensors of strings are in
+The value in an optional stands for the optional; ``ABSENT`` stands for an empty one. Tensors of strings are in
 ``strings/tensor.py``.
 """
 

@@ -65,8 +65,10 @@ def check_operands(importer: Callable[..., Any], inputs: Sequence[Any]) -> None:
 
 
 def check_expanded(proto: onnx.NodeProto, domain: str, opset: int, inputs: Sequence[Any]) -> None:
-    """Raise InvalidNode when a node that its function body stands for has an attribute that its op does not know, or
-    shapes that the op's own rules refuse: in the body they may broadcast all the same.
+    """Raise InvalidNode for a node that its function body would accept although its op does not.
+
+    That is an attribute that the op does not know, or shapes that the op's own rules refuse but that broadcast in the
+    body.
     """
     import onnx
 

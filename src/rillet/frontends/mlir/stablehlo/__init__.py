@@ -1,4 +1,4 @@
-"""StableHLO that upstream does not convert to linalg: rewritten before that (``prepare``), or lowered after it."""
+"""StableHLO ops that upstream does not convert to linalg: rewritten before (``prepare``), or lowered after."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _LOWERINGS: dict[str, Callable[[Builder, ir.Operation], None]] = {
 
 
 def lower(program: Program) -> None:
-    """Lower what the conversion to linalg has left; the bodies of these ops are converted already.
+    """Lower the ops that the conversion to linalg has left; their bodies are converted already.
 
-    Raises UnsupportedError for ops of these kinds that have no form here.
+    Raises UnsupportedError for an op of these kinds that cannot be lowered.
     """
     main = program.main()
     refused: list[UnsupportedNode] = []
-    for op in reversed(list(walk(main))):  # what is inside comes before what holds it
+    for op in reversed(list(walk(main))):  # inner ops come before the ops that hold them
         if op.name not in _LOWERINGS:
             continue
         builder = Builder(program, main.regions[0].blocks[0].operations[0].operation)

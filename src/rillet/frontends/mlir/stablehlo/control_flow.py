@@ -26,7 +26,7 @@ def while_loop(b: Builder, op: ir.Operation) -> None:
 
 
 def branch(b: Builder, op: ir.Operation) -> None:
-    """One of the regions: by a bool, the first where it holds; by a number, the last where it has no region."""
+    """One of the regions: a bool chooses the first if it holds, a number its own or else the last one."""
     regions = [region.blocks[0] for region in op.regions]
     number = builders.extract(op.operands[0], [])
     replace(op, _branches(op, number, regions, 0))

@@ -1,4 +1,4 @@
-"""StableHLO rewritten to StableHLO that upstream's conversion takes, and takes rightly."""
+"""Rewrites StableHLO that upstream's conversion refuses or converts wrongly."""
 
 from __future__ import annotations
 

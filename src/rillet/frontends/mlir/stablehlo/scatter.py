@@ -20,7 +20,7 @@ from rillet.ir.rewrite import replace
 
 
 def scatter(b: Builder, op: ir.Operation) -> None:
-    """Combine updates with the elements at their positions by the region; those that lie outside are dropped."""
+    """Combine each update with the element at its position by the region; updates that lie outside are dropped."""
     count = (len(op.operands) - 1) // 2
     inputs = [b.wrap(v, _dtype(v)) for v in list(op.operands)[:count]]
     indices = b.wrap(op.operands[count], _dtype(op.operands[count]))

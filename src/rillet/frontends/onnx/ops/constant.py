@@ -52,7 +52,7 @@ def identity(node: Node, x: Tensor) -> Tensor:
 
 @op("Dropout", ignores=["ratio", "seed", "consumed_inputs"])
 def dropout(node: Node, x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None) -> list[Tensor]:
-    """In inference the identity, with an all-true mask; in training each element stays with probability 1 - ratio."""
+    """The identity with an all-true mask in inference; in training each element stays with probability 1 - ratio."""
     if training is not None and bool(node.b.known(training, "training_mode").reshape(-1)[0]):
         return _dropout_in_training(node, x, node.b.constant(0.5, "float32") if ratio is None else ratio)
     if node.opset < 7 and not node.attr("is_test", 0):
@@ -65,7 +65,7 @@ def dropout(node: Node, x: Tensor, ratio: Tensor | None = None, training: Tensor
 
 
 def _dropout_in_training(node: Node, x: Tensor, ratio: Tensor) -> list[Tensor]:
-    """What stays is scaled by 1 / (1 - ratio), so that the expected value is the input's."""
+    """Elements that stay are scaled by 1 / (1 - ratio), so that the expected value is the input's."""
     b = node.b
     mask = b.map(
         lambda u, r: u >= convert(r, u.dtype), uniform(node, list(x.shape)), ratio, dtype="bool", shape=x.shape

@@ -111,7 +111,11 @@ def _bias(node: Node, x: Tensor, bias: Tensor | None) -> Tensor:
 def causal_conv_with_state(
     node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None, past: Tensor | None = None
 ) -> list[Tensor]:
-    """A depthwise convolution over what came before; [batch, channels, length]. The last inputs are the next state."""
+    """A depthwise convolution over each position and those before it, for x of [batch, channels, length].
+
+    ``past`` has the kernel - 1 positions before x (default: zeros). The second result has the last kernel - 1
+    positions, the next ``past``.
+    """
     b, e = node.b, node.b.extents
     if x.rank != 3 or weights.rank != 3:
         raise InvalidNode(f"the input has rank {x.rank} and the weights rank {weights.rank}; both must be 3")

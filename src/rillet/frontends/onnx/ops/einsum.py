@@ -14,8 +14,8 @@ from rillet.frontends.onnx.registry import op
 
 @op("Einsum", since=12)
 def einsum(node: Node, *tensors: Tensor) -> Tensor:
-    """Letters name dimensions, an ellipsis the leading ones that broadcast; without ``->`` letters that occur once
-    are kept, in alphabetical order.
+    """Letters name dimensions, and an ellipsis the leading ones that broadcast. Without ``->`` the letters that occur
+    once are kept, in alphabetical order.
     """
     b = node.b
     left, arrow, right = node.attr("equation").replace(" ", "").partition("->")

@@ -257,8 +257,8 @@ _F4_MAX = 6.0
 
 
 def convert_float8(v: Scalar, dtype: str, saturate: bool = True) -> Scalar:
-    """A float as float8 or float4: what is out of range becomes the largest value, or, with ``saturate`` off, what
-    truncation gives.
+    """A float as float8 or float4. A value out of range becomes the largest one; without ``saturate`` it becomes the
+    result of truncation.
     """
     wide = v if v.dtype == "float64" else convert(v, "float32")
     limit = _F8_MAX.get(dtype, _F4_MAX)

@@ -26,7 +26,9 @@ def gather(node: Node, data: Tensor, indices: Tensor) -> Tensor:
 
 
 def gather_along(node: Node, data: Tensor, indices: Tensor, axis: int, from_end: bool = True) -> Tensor:
-    """``gather`` along a non-negative axis; negative indices count from the end, or are out of bounds."""
+    """``gather`` along a non-negative axis; negative indices count from the end with ``from_end``, else they are out of
+    bounds.
+    """
     b = node.b
     if indices.array is not None and indices.array.size == 1 and (from_end or indices.array.reshape(-1)[0] >= 0):
         single = _slice(node, data, axis, int(indices.array.reshape(-1)[0]))

@@ -22,7 +22,9 @@ def _loop(axis: int) -> Scalar:
 
 @op("OneHot", since=9)
 def one_hot(node: Node, indices: Tensor, depth: Tensor, values: Tensor) -> Tensor:
-    """values[1] where the position along the new ``axis`` is the index, else values[0]; out of range is all off."""
+    """values[1] where the position along the new ``axis`` is the index, else values[0], also where the index is out of
+    range.
+    """
     b = node.b
     counts = b.extents_of(_whole(node, depth), "depth", 1)
     if len(counts) != 1:
@@ -83,7 +85,7 @@ def reverse_sequence(node: Node, x: Tensor, lengths: Tensor) -> Tensor:
 
 @op("Col2Im", since=18)
 def col2im(node: Node, x: Tensor, image_shape: Tensor, block_shape: Tensor) -> Tensor:
-    """Columns [N, C * block, L] added up at the places that they came from; what was padding is dropped."""
+    """Columns [N, C * block, L] added up at the positions that they came from, without those in the padding."""
     b, e = node.b, node.b.extents
     image, block = b.extents_of(image_shape, "image_shape"), b.extents_of(block_shape, "block_shape")
     rank = len(image)
@@ -118,7 +120,7 @@ def col2im(node: Node, x: Tensor, image_shape: Tensor, block_shape: Tensor) -> T
 
 @op("MaxUnpool", since=9)
 def max_unpool(node: Node, x: Tensor, indices: Tensor, output_shape: Tensor | None = None) -> Tensor:
-    """Values put back at the flat positions that MaxPool found them; zero elsewhere."""
+    """Values at the flat positions where MaxPool found them; zero elsewhere."""
     b, e = node.b, node.b.extents
     kernel = node.attr("kernel_shape")
     rank = len(kernel)

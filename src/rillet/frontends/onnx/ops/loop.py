@@ -135,8 +135,8 @@ def _no_elements(
 ) -> list[Tensor]:
     """The scan outputs of a loop that does not run.
 
-    Extents of an element that are known before the loop are kept, as they are where only run time knows that it does
-    not run; the others are 0.
+    Extents of an element that are known before the loop are kept, as in a loop of zero trips at run time. The others
+    are 0.
     """
     from rillet.frontends.onnx.node import dtype_name
 

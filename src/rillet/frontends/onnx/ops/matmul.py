@@ -1,7 +1,7 @@
 """MatMul and Gemm: one generic over (batch..., m, n | k) each.
 
-Broadcast batch dimensions are left out of an operand's map. A right operand of rank 2 takes the left operand's batch
-dimensions into m.
+Broadcast batch dimensions are left out of an operand's map. With an rhs of rank 2, the batch dimensions of the lhs
+become part of m.
 """
 
 from __future__ import annotations

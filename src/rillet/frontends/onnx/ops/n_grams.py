@@ -18,7 +18,9 @@ from rillet.frontends.onnx.registry import op
 
 @op("TfIdfVectorizer", since=9)
 def tf_idf_vectorizer(node: Node, x: Tensor) -> Tensor:
-    """For each n-gram of the pool how often it occurs in a row, at distances of 1 to max_skip_count + 1 between items.
+    """The number of times that each n-gram of the pool occurs in a row.
+
+    Its items are 1 to max_skip_count + 1 places apart, the same distance between all of them.
 
     Mode IDF gives the n-gram's weight where it occurs, TFIDF the weight times the count.
     """

@@ -88,9 +88,10 @@ def centered(node: Node, x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor
 
 @op("LayerNormalization")  # ONNX Runtime's optimizer writes it into models of opsets before 17, too
 def layer_normalization(node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> list[Tensor | None]:
-    """Over the dimensions from ``axis`` on; also returns mean and 1/sqrt(variance + epsilon) when they are used.
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias over the dimensions from ``axis`` on.
 
-    ``stash_type`` is the type of these two; the computation is never less precise than the input.
+    Mean and 1/sqrt(variance + epsilon) are results too when they are used. ``stash_type`` is the type of these two; the
+    computation is never less precise than the input.
     """
     b = node.b
     axis = node.axis(node.attr("axis", -1), x.rank)
@@ -174,7 +175,10 @@ def _normalize_channels(node: Node, x: Tensor, axes: list[int], scale: Tensor, b
 
 @op("GroupNormalization", since=18)
 def group_normalization(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    """Scale and bias are per group in opset 18..20 and per channel from opset 21 on."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias over each of ``num_groups`` groups of channels.
+
+    Scale and bias are per group in opset 18..20 and per channel from opset 21 on.
+    """
     b, e = node.b, node.b.extents
     groups = node.attr("num_groups")
     epsilon = float(node.attr("epsilon", 1e-5))

@@ -51,8 +51,10 @@ def dequantize_linear(node: Node, x: Tensor, scale: Tensor, zero_point: Tensor |
 
 
 def dequantize(b: Builder, x: Tensor, parameters: Sequence[tuple[Tensor, Sequence[Expr]]], dtype: str) -> Tensor:
-    """(x - zero_point) * scale; ``parameters``: the scale and the zero point, if there is one, each with the
-    expressions that read it in a loop nest over ``x``.
+    """(x - zero_point) * scale.
+
+    ``parameters`` has the scale and, if there is one, the zero point, each with the expressions that read it in a loop
+    nest over ``x``.
     """
     loops = builders.dims(x.rank)
 
@@ -139,7 +141,7 @@ def dynamic_quantize_linear(node: Node, x: Tensor) -> list[Tensor]:
     axes = list(range(x.rank))
     low = b.reduce(x, axes, 0.0, lambda v, acc: minimum(acc, v))
     high = b.reduce(x, axes, 0.0, lambda v, acc: maximum(acc, v))
-    # Of nothing but zeros the scale is 1.
+    # The scale of all zeros is 1.
     scale = b.map(lambda h, lo: select(h == lo, constant(1.0, h.dtype), (h - lo) / 255.0), high, low)
 
     def zero(least: Scalar, s: Scalar) -> Scalar:

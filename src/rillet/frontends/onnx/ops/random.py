@@ -115,7 +115,7 @@ def random_like(node: Node, x: Tensor) -> Tensor:
 
 @op("Bernoulli", since=15)
 def bernoulli(node: Node, x: Tensor) -> Tensor:
-    """One with the probability that the input gives."""
+    """1 with the probability that x gives, else 0."""
     b, key = node.b, _seed(node)
     dtype = node.dtype_attr("dtype", x.dtype)
     source = b.value(x)

@@ -1,8 +1,8 @@
 """LSTM, GRU and RNN: one product for the inputs of all steps, then a host loop over the steps.
 
 The loop carries the output sequence and the states. Each step is a product with the recurrence weights and one
-elementwise generic that reads the gates as [batch, gate, hidden]. Sequences shorter than the longest keep their state
-and put zeros out.
+elementwise generic that reads the gates as [batch, gate, hidden]. After the end of a sequence its state stays and its
+outputs are zero.
 """
 
 from __future__ import annotations

@@ -93,7 +93,10 @@ _REDUCTIONS = [
 
 @op(*_REDUCTIONS)
 def reduce(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
-    """Axes are an attribute at first and an input later (Sum: opset 13, the others: 18)."""
+    """The reduction over ``axes`` (default: all), which stay with extent 1 unless ``keepdims=0``.
+
+    The axes are an attribute at first, and an input from opset 13 (ReduceSum) or 18 (the others) on.
+    """
     b = node.b
     # Both are read in any case: each has no effect on some nodes.
     keeps = node.attr("keepdims", 1)
@@ -159,7 +162,7 @@ def arg_extremum(node: Node, x: Tensor) -> Tensor:
 
 @op("Softmax", "LogSoftmax", "Hardmax", until=12)
 def softmax_flattened(node: Node, x: Tensor) -> Tensor:
-    """Before opset 13 the dimensions from ``axis`` on are one."""
+    """Softmax before opset 13, which flattens the dimensions from ``axis`` on into one."""
     axis = node.axis(node.attr("axis", 1), x.rank) if x.rank else 0
     if axis == x.rank - 1:
         return _softmax(node, x, axis)

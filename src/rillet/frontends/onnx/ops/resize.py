@@ -76,7 +76,7 @@ def resize(
         if roi is None:
             raise InvalidNode("coordinate_transformation_mode tf_crop_and_resize needs a roi")
         region = _numbers(node, roi, 2 * len(axes))
-    # Exporters give an empty tensor for what is absent; of a length not known it is empty when the other is there.
+    # Exporters give an empty tensor for an absent operand. One of unknown length is empty when the other is there.
     if sizes is not None and sizes.shape != (0,) and (scales is None or not scales.is_static or scales.shape == (0,)):
         sizes = b.refine(sizes, [len(axes)])
         return _resize(node, x, _sized(node, x, axes, b.extents_of(sizes, "sizes"), region))

@@ -17,7 +17,7 @@ from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
 from rillet.ir.builders import Extent
 
-_FEW = 32  # so few are faster inserted one by one than sorted
+_FEW = 32  # up to this number, inserting one by one is faster than sorting
 
 
 @op("TopK", until=9)

@@ -49,7 +49,7 @@ def _weight(calculate: Any, turn: Any, t: Any, p: Any, j: Any, length: Any, of: 
     one = cosine * 0.0 + 1.0
     if not (of.inverse and of.onesided):
         return calculate.select(t < length, value, value * 0.0) / (calculate.wide(length) if of.inverse else one)
-    # Frequencies but the first (and the middle one of an even length) stand for two, which are conjugate.
+    # All frequencies but the first (and the middle one of an even length) stand for a conjugate pair.
     single = (t == 0) | (t * 2 == length)
     factor = calculate.select(t < length // 2 + 1, calculate.select(single, one, one * 2.0), one * 0.0)
     return value * factor / calculate.wide(length)

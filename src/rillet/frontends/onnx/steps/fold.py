@@ -24,7 +24,7 @@ _SMALL = 1 << 20  # bytes that a result may always have
 _GROWTH = 8  # a larger result may be this many times the size of the inputs (int4 weights to float32)
 # Ops that produce many elements from few, where evaluating first and looking later would be too late.
 _GENERATORS = {"ConstantOfShape", "Expand", "Tile", "OneHot", "EyeLike", "Range", "Pad", "Resize", "Upsample"}
-# The optimizer computes with the narrow integers, and folds those that it can not.
+# Kept for the optimizer, which computes with the narrow integers or folds the node itself.
 _KEPT = {"DequantizeLinear"}
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def _folded(
         ],
         [onnx.helper.make_empty_tensor_value_info(o) for o in outputs],
     )
-    # Of other domains the evaluator may know nothing, and say so even where the node has no part in them.
+    # The evaluator may not know other domains, and refuses a model that imports them.
     imports = [onnx.helper.make_opsetid(d, v) for d, v in opsets.items() if d == proto.domain or not d]
     model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
     try:

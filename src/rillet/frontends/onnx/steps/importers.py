@@ -21,7 +21,7 @@ def call_importer(use: NodeUse) -> Sequence[Value | None] | None:
 
 
 def outputs_of(use: NodeUse, entry: Entry, node: Node | None = None) -> list[Any]:
-    """What an importer makes of ``node``, by default the one in use.
+    """The outputs that an importer makes of ``node``; by default it is the one in use.
 
     Raises UnsupportedFeature when it has an attribute that the importer does not read.
     """

@@ -168,7 +168,7 @@ def _arithmetic(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
 
 
 def _require_divisor(node: Node, a: Element, b: Element) -> None:
-    """Assert that what is left of ``b``, after factors that ``a`` has too, is not zero at run time."""
+    """Assert that ``b`` without the factors that it shares with ``a`` is not zero at run time."""
     _, divisor = node.b.extents.reduced(a, b)
     if isinstance(divisor, ir.Value) and node.b.extents.first_time(("divisor", divisor)):
         node.b.require("ne", divisor, 0, "an integer is divided by zero")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Unpacked:
-    """An If, Loop or Scan as its importer shall see it.
+    """An If, Loop or Scan in the form that its importer takes.
 
     Its ``inputs``, ``attributes`` and ``run_graph`` have plain tensors only.
     """

@@ -1,4 +1,4 @@
-"""What a tensor of strings must be when a caller gives it."""
+"""Checks of the tensors of strings that a caller gives."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Decimal text to the nearest float, with integers as long as it takes.
 
 The significant digits are one long integer in limbs of 32 bits. A positive exponent multiplies it by powers of five;
-for a negative one it has zero limbs below, enough for the quotient's precision, and is divided. What is cut off, digits
-or remainders, only matters as whether it is 0. Powers of two go into the exponent.
+for a negative one it has zero limbs below, enough for the quotient's precision, and is divided. Digits and remainders
+that are cut off only matter by whether they are 0. Powers of two go into the exponent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text as numbers: what ``[+-]123`` and ``[+-]1.5e-3``, ``inf``, ``infinity`` and ``nan`` in any case stand for.
+"""Text as numbers: ``[+-]123`` and ``[+-]1.5e-3``, and ``inf``, ``infinity`` and ``nan`` in upper or lower case.
 
 Whitespace around a number does not matter. A run-time assertion refuses everything else, and integers out of range.
 """

@@ -92,7 +92,7 @@ def hands_on(op_type: str) -> bool:
 
 
 def moves(proto: onnx.NodeProto, opset: int) -> bool:
-    """Whether the op works on strings as ``move`` does it."""
+    """Whether ``move`` imports the op on strings."""
     import onnx
 
     return proto.op_type in _MOVES and onnx.defs.has(proto.op_type, opset, proto.domain)

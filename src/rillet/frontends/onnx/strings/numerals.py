@@ -1,7 +1,7 @@
 """Numbers as text.
 
 Floats are the shortest decimal that reads back as the same value, written out from 1e-4 on and below 1e16, with an
-exponent elsewhere: 0.1, 1e-05, 25.0, 1e+16, nan, -inf. Bools are True and False. So does Python print them.
+exponent elsewhere: 0.1, 1e-05, 25.0, 1e+16, nan, -inf. Bools are True and False. Python prints them the same way.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class _Digits:
     """The decimal digits of a uint64."""
 
     def __init__(self, b: Builder):
-        """To be made outside of loops."""
+        """Make one outside of loops."""
         self._b = b
         powers = np.array([10**i for i in range(_MAX_DIGITS)], np.uint64)
         self._powers = b.value(b.constant(powers, name="powers_of_ten"))
 
     def count(self, number: Scalar) -> Scalar:
-        """How many there are, as an index; 1 for 0."""
+        """The number of digits, as an index; 1 for 0."""
         result = constant(1, "index")
         for i in range(1, _MAX_DIGITS):
             result = result + convert(number >= 10**i, "index")

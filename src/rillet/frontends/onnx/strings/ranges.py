@@ -30,7 +30,7 @@ class Reader:
     """Reads the elements of a tensor of strings by their row-major position, inside device loops."""
 
     def __init__(self, b: Builder, x: StringTensor):
-        """To be made outside of the loop."""
+        """Make one outside of the loop."""
         self._b = b
         self._ids = b.value(b.reshape(x.ids, [b.extents.product(x.shape)]))
         self._spans, self._data = b.value(x.spans), b.value(x.data)
@@ -55,7 +55,9 @@ class Reader:
         return for_range(0, source.length, [target], one)[0]
 
     def character(self, at: Scalar, last: Scalar) -> tuple[Scalar, Scalar]:
-        """The code point (int32) that begins at ``at`` and the number of its bytes; what is cut off counts as it is."""
+        """The code point (int32) that begins at ``at`` and the number of its bytes; a cut-off one has the bytes that
+        are there.
+        """
         lead = self.byte(at)
         size = select(
             lead < 0x80,
@@ -86,7 +88,7 @@ def compare(a: Reader, x: Range, b: Reader, y: Range) -> Scalar:
 
 
 def same(a: Reader, x: Range, b: Reader, y: Range) -> Scalar:
-    """Whether two strings are equal; bytes are looked at only when the lengths are."""
+    """Whether two strings are equal; bytes are compared only when the lengths are equal."""
     alike = x.length == y.length
 
     def one(offset: Scalar, going: ir.Value) -> ir.Value:

@@ -18,7 +18,7 @@ from rillet.frontends.onnx.strings.tensor import StringTensor, from_array
 
 
 def find(b: Builder, x: StringTensor, keys: Sequence[str]) -> Tensor:
-    """For each string its place in ``keys`` (int64), of equal keys the last one's; -1 where it is none.
+    """The place of each string in ``keys`` (int64), the last one among equal keys; -1 where it is not there.
 
     A binary search: the keys are sorted at compile time.
     """
@@ -54,8 +54,8 @@ def find(b: Builder, x: StringTensor, keys: Sequence[str]) -> Tensor:
 
 
 def ranks(b: Builder, x: StringTensor) -> tuple[Tensor, Tensor]:
-    """For each string the number of distinct smaller ones (int64, of the shape of ``x``), and by that number the
-    table's entry (int64 [elements]).
+    """The rank of each string, and the table's entry of each rank (int64 [elements]). A string's rank is the number of
+    distinct smaller ones (int64, in the shape of ``x``).
     """
     count = b.extents.product(x.shape)
     source = Reader(b, x)

@@ -1,4 +1,4 @@
-"""The shortest decimal that reads back as a float, of those the nearest: the Schubfach method.
+"""The shortest decimal that reads back as a float, the nearest one of that length: the Schubfach method.
 
 R. Giulietti, "The Schubfach way to render doubles", 2020. ``c * 2^q`` and the bounds of the interval that rounds to it
 are multiplied by a power of ten from a table of 128 bits each; the products, rounded to odd, decide.

@@ -1,8 +1,8 @@
 """Tensors of strings during import: entries of a table of byte ranges.
 
-What moves, chooses or repeats strings works on ``ids`` alone; no byte is touched. Substrings are new ranges in the same
-bytes. Bytes are written only where new ones come to be (``build.py``) and at the model's edge, where the strings are
-*packed*: one after the other, with the position after the last byte of each.
+Ops that move, choose or repeat strings work on ``ids`` alone; no byte is touched. Substrings are new ranges in the same
+bytes. Bytes are written only for new strings (``build.py``) and at the model's edge, where the strings are *packed*:
+one after the other, with the position after the last byte of each.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class StringTensor:
         return self.ids.rank
 
     def with_ids(self, ids: Tensor) -> StringTensor:
-        """Other elements of the same table."""
+        """A tensor of other elements of the same table."""
         return self if ids is self.ids else StringTensor(ids, self.spans, self.data)
 
 

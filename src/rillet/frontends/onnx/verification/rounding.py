@@ -1,4 +1,4 @@
-"""What nodes on quantized tensors round: the floats that their integers stand for."""
+"""The floats that nodes on quantized tensors round to integers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _NOT_OF_FLOATS = ("channels_last", "opset")  # attributes
 
 
 def rounding_of(node: onnx.NodeProto, name: str, values: Mapping[str, np.ndarray]) -> Rounding | None:
-    """What ``node`` rounds to make its output ``name``; None for nodes that round nothing, or of other kinds.
+    """The floats that ``node`` rounds for its output ``name``; None for a node that rounds nothing or is of another
+    kind.
 
     ``values`` has all its inputs.
     """

@@ -30,7 +30,7 @@ def answer(oracle: str, model: bytes, feeds: dict[str, np.ndarray], outputs: lis
 
 
 def run_onnxruntime(model: bytes, feeds: dict[str, np.ndarray], outputs: list[str]) -> list[Any]:
-    """Unoptimized, on one thread."""
+    """The values of ONNX Runtime, unoptimized and on one thread."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -43,7 +43,7 @@ def run_onnxruntime(model: bytes, feeds: dict[str, np.ndarray], outputs: list[st
 
 
 def run_reference(model: bytes, feeds: dict[str, np.ndarray], outputs: list[str]) -> list[Any]:
-    """By onnx's reference evaluator."""
+    """The values of onnx's reference evaluator."""
     import onnx
 
     with np.errstate(all="ignore"), warnings.catch_warnings():

@@ -55,8 +55,10 @@ Body: TypeAlias = Callable[..., Scalar]
 
 @dataclass(frozen=True)
 class Step:
-    """``score = body(score, place, *elements)``. Each operand has the dimensions that its letters name, in order: batch
-    ``b``, head ``n``, query ``s``, key ``t``; those of extent 1 that broadcast are left out.
+    """A change of the scores: ``score = body(score, place, *elements)``.
+
+    Each operand comes with letters that name its dimensions in order: batch ``b``, head ``n``, query ``s``, key ``t``.
+    Dimensions of extent 1 that broadcast are left out.
     """
 
     body: Body
@@ -124,8 +126,10 @@ def attend(
     sink: Tensor | float | None = None,
     continues: bool = False,
 ) -> Tensor:
-    """Attention as ``_attended`` computes it. Where it ``continues`` a past, one query for each sequence is the usual
-    number: of one, rows are few, and are known to be.
+    """Attention as ``_attended`` computes it.
+
+    ``continues`` says that the queries follow a past, so that one query for each sequence is the usual number. That
+    case has code of its own, in which the number of rows is known to be small.
     """
     b = node.b
     named = [(q, "bs__"), (k, "b_t_"), (v, "b_t_"), *(operand for step in steps for operand in step.operands)]
@@ -161,7 +165,7 @@ def _sized_steps(b: Builder, steps: Sequence[Step], sizes: Mapping[str, int]) ->
 
 
 def _sized(b: Builder, x: Tensor, letters: str, sizes: Mapping[str, int]) -> Tensor:
-    """The tensor with the sizes that are known; that they are those was asserted."""
+    """The tensor with the known sizes in its type; they were asserted before."""
     shape = [sizes.get(letter, extent) for letter, extent in zip(letters, x.shape, strict=True)]
     return x if list(x.shape) == shape else b.tensor(builders.cast(b.value(x), shape), x.dtype, shape)
 

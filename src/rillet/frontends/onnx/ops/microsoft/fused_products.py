@@ -19,7 +19,7 @@ _DOMAIN = "com.microsoft"
 
 @op("FusedMatMul", "TransposeMatMul", domain=_DOMAIN)
 def fused_matmul(node: Node, a: Tensor, b: Tensor) -> Tensor:
-    """alpha * A' @ B': of each the last two dimensions may be swapped, and the first moved behind the batch."""
+    """alpha * A' @ B'. The last two dimensions of an operand may be swapped, and the first moved behind the batch."""
     alpha = float(node.attr("alpha", 1.0))
     left, right = _turned(node, a, "A"), _turned(node, b, "B")
     product = multiply(node, left, right)
@@ -53,7 +53,7 @@ def fused_gemm(node: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Ten
 def fused_conv(
     node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None, addend: Tensor | None = None
 ) -> Tensor:
-    """Conv, plus ``addend`` of the result's shape, and an activation of that."""
+    """activation(Conv + ``addend``); the addend has the result's shape."""
     body = fused_activation(node.attr("activation", ""), node.attr("activation_params", []))
     result = conv(node, x, weights, bias)
     if addend is not None:

@@ -25,7 +25,7 @@ def gather_block_quantized(
 ) -> Tensor:
     """(data - zero_points) * scales of the chosen rows of ``data`` [rows, columns], in the type of ``scales``.
 
-    Numbers of fewer than 8 bits share a byte, the first in its lowest bits, where ``data`` is uint8.
+    In ``data`` of uint8, numbers of fewer than 8 bits share a byte; the first one has its lowest bits.
     """
     b, e = node.b, node.b.extents
     bits, block = node.attr("bits", 4), node.attr("block_size", 128)

@@ -1,8 +1,9 @@
 """GroupQueryAttention of ONNX Runtime (domain ``com.microsoft``), which exporters of large language models write.
 
-Source: github.com/microsoft/onnxruntime, docs/ContribOperators.md. Each sequence of the batch has a length of its own
-with the new positions, ``seqlens_k + 1``; the new ones come behind what is left of the past, which may be a buffer with
-room for more. The present has the room of either, zeros where nothing is.
+Source: github.com/microsoft/onnxruntime, docs/ContribOperators.md. Each sequence of the batch has its own length,
+``seqlens_k + 1``, which includes the new positions. The new positions follow those kept of the past, which may be a
+buffer with room for more. The present has as many positions as that buffer or the longest sequence, whichever has more;
+unused ones are zero.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _WITHOUT_EFFECT = ["kv_cache_bit_width", "qk_output", "qk_norm_epsilon", "q_norm
 
 @dataclass(frozen=True)
 class _Lengths:
-    """``old``: int64 [batch], the positions of each sequence that are kept of the past; ``whole``: with the new ones;
-    ``longest``: the longest of these.
+    """``old`` (int64 [batch]) counts the positions of each sequence that are kept of the past, and ``whole`` these and
+    the new ones. ``longest`` is the given bound of ``whole``.
     """
 
     old: Tensor
@@ -170,7 +171,7 @@ def _normalized(node: Node, x: Tensor, weight: Tensor, which: str) -> Tensor:
 
 
 def _positions(node: Node, new: Extent, lengths: _Lengths, given: Tensor | None) -> Tensor:
-    """The position of each new element, [batch, sequence]: those given, but of a prompt only the first is read."""
+    """The given position of each new element, [batch, sequence]. A prompt counts up from the first one given."""
     b = node.b
     shape = [lengths.old.shape[0], new]
     source = b.value(lengths.old if given is None else b.refine(given, shape, "position_ids"))
@@ -188,15 +189,15 @@ def _positions(node: Node, new: Extent, lengths: _Lengths, given: Tensor | None)
 
 
 def _room(past: Tensor | None) -> Extent:
-    """For how many positions a past has room."""
+    """The number of positions that a past has room for."""
     if past is not None and past.rank != 4:
         raise InvalidNode(f"the past has rank {past.rank}; it is batch x heads x positions x width")
     return 0 if past is None else past.shape[2]
 
 
 def _present(node: Node, past: Tensor | None, room: Extent, new: Tensor, lengths: _Lengths, name: str) -> Tensor:
-    """[batch, groups, at least ``room``, width]: what is kept of ``past``, then ``new``, which is [batch, sequence,
-    groups, width], then 0.
+    """The positions kept of ``past``, then ``new`` [batch, sequence, groups, width], then zeros, as [batch, groups, at
+    least ``room``, width].
     """
     b, e = node.b, node.b.extents
     if past is None:
@@ -224,7 +225,7 @@ def _present(node: Node, past: Tensor | None, room: Extent, new: Tensor, lengths
 
 
 def _seen(node: Node, present: Tensor, longest: Extent) -> Tensor:
-    """The positions that a query may see: all of the present, or what is filled of a buffer, which is a copy."""
+    """The positions that a query may see: all of the present, or a copy of the filled part of a buffer."""
     b = node.b
     shape = [*present.shape[:2], longest, present.shape[3]]
 
@@ -236,7 +237,9 @@ def _seen(node: Node, present: Tensor, longest: Extent) -> Tensor:
 
 
 def _mask(node: Node, lengths: _Lengths) -> Step:
-    """No key behind its query, or after the end; of a window only the nearest ones."""
+    """Hides the keys after the query or, without ``causal``, after the sequence's end; a window also hides those before
+    it.
+    """
     window, causal = node.attr("local_window_size", -1), node.attr("causal", 1)
     if window != -1 and window < 1:
         raise InvalidNode(f"local_window_size is {window}; it is positive, or -1 where there is none")

@@ -30,7 +30,7 @@ def matmul_nbits(
     group_index: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """a @ ((b - zero_points) * scales) + bias, ``b`` of K x N, its parameters of ceil(K / block_size) x N."""
+    """a @ ((b - zero_points) * scales) + bias; ``b`` is K x N, its parameters are ceil(K / block_size) x N."""
     bits, block = node.attr("bits", 4), node.attr("block_size")
     steps, columns = node.attr("K"), node.attr("N")
     if bits not in _DTYPES:
@@ -72,8 +72,8 @@ def _reshaped(array: np.ndarray, shape: list[int], name: str) -> np.ndarray:
 
 
 def _unpacked(array: np.ndarray, bits: int, shape: list[int], name: str) -> np.ndarray:
-    """Numbers of ``bits`` bits, of which each row along the last axis begins with a byte, the first in its lowest
-    bits.
+    """Numbers of ``bits`` bits. Each row along the last axis begins with a new byte, whose lowest bits hold the first
+    number.
     """
     *lead, length = shape
     row = -(-length * bits // 8)

@@ -91,7 +91,9 @@ def multi_head_attention(
     past_length: Tensor | None = None,
     indirection: Tensor | None = None,
 ) -> list[Tensor]:
-    """Attention of projected queries to projected keys and values, ``bias`` of which may be left to be added."""
+    """Attention of projected queries to projected keys and values; ``bias`` is that of the projections, if still to be
+    added.
+    """
     b = node.b
     if past_length is not None or indirection is not None:
         raise UnsupportedFeature("a buffer that past and present share", "export the model without it")
@@ -153,7 +155,7 @@ def _operands(
 
 
 def _part(node: Node, packed: Tensor, number: int) -> Tensor:
-    """One of what [batch, sequence, heads, parts, width] packs."""
+    """One part of a packed [batch, sequence, heads, parts, width]."""
     shape = [*packed.shape[:3], packed.shape[4]]
     return node.b.reshape(node.b.slice_axis(packed, 3, number, 1), shape)
 
@@ -161,7 +163,7 @@ def _part(node: Node, packed: Tensor, number: int) -> Tensor:
 def _steps(
     node: Node, q: Tensor, k: Tensor, mask: Tensor | None, attention_bias: Tensor | None, before: Extent
 ) -> list[Step]:
-    """What is added to the scores; ``before`` keys are of the past."""
+    """The steps that add to the scores; ``before`` keys are of the past."""
     shape = [q.shape[0], q.shape[2], q.shape[1], k.shape[2]]
     steps = [] if attention_bias is None else [bias_step(node, attention_bias, shape)]
     filtered = float(node.attr("mask_filter_value", -10000.0))

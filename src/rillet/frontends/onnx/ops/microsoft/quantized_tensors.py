@@ -1,8 +1,8 @@
 """Operators on quantized tensors that ONNX Runtime's quantizer writes (domain ``com.microsoft``; semantics:
 docs/ContribOperators.md of ONNX Runtime).
 
-What moves, adds or activates is imported as ``DequantizeLinear``, the operator on floats, ``QuantizeLinear``; products
-as the integer operators of ONNX. So the optimizer sees the forms that it sees of ONNX's own.
+Operators that move, add or activate become ``DequantizeLinear``, the operator on floats and ``QuantizeLinear``.
+Products become the integer operators of ONNX. The optimizer thus sees the same forms as from ONNX's own operators.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ op("QuantizeLinear", domain=_DOMAIN)(quantize_linear)
 def _operands(node: Node, inputs: Sequence[Tensor | None], names: str) -> list[Any]:
     """One operand for each of ``names``, None where one that ends in ``?`` is absent. onnx has no schema to check with.
 
-    Those whose name is a capital letter are quantized. Scales and zero points are one number, or those marked with
-    ``*`` also one for each column, and zero points are of the type of what they belong to.
+    Operands whose name is a capital letter are quantized. Scales and zero points are one number; those marked with
+    ``*`` may also have one for each column. A zero point has the type of the tensor that it belongs to.
     """
     expected = names.split()
     if len(inputs) > len(expected):
@@ -94,7 +94,10 @@ def qlinear_leaky_relu(node: Node, *inputs: Tensor | None) -> Tensor:
 
 @op("QLinearSoftmax", domain=_DOMAIN)
 def qlinear_softmax(node: Node, *inputs: Tensor | None) -> Tensor:
-    """``opset`` is that of the Softmax it stands for: before 13 the dimensions from ``axis`` on are one."""
+    """Softmax of the dequantized x, quantized.
+
+    ``opset`` is the opset of that Softmax; before 13 it flattens the dimensions from ``axis`` on into one.
+    """
     return _of_one(node, inputs, softmax if node.attr("opset", 13) >= 13 else softmax_flattened)
 
 

@@ -19,7 +19,9 @@ _DOMAIN = "com.microsoft"
 
 @op("RotaryEmbedding", domain=_DOMAIN)
 def rotary_embedding(node: Node, x: Tensor, positions: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """``x`` is [batch, sequence, heads x width] or [batch, heads, sequence, width]; ``positions`` are those of all, or
+    """``x`` with each pair of features turned by the angle of its position.
+
+    ``x`` is [batch, sequence, heads x width] or [batch, heads, sequence, width]. ``positions`` are all positions, or
     the first one, from which they count up.
     """
     b, e = node.b, node.b.extents
@@ -54,7 +56,9 @@ def rotary_embedding(node: Node, x: Tensor, positions: Tensor, cosines: Tensor, 
 
 
 def angles(node: Node, x: Tensor, positions: Tensor, cosines: Tensor, sines: Tensor) -> list[Tensor]:
-    """The caches' rows for the positions of ``x`` [batch, sequence, ..]: [batch or 1, sequence, half of what turns]."""
+    """The caches' rows for the positions of ``x`` [batch, sequence, ..]: [batch or 1, sequence, half of the features
+    that turn].
+    """
     b = node.b
     caches = [b.refine(cosines, [None, None], "cos_cache"), b.refine(sines, cosines.shape, "sin_cache")]
     if positions.rank == 2:

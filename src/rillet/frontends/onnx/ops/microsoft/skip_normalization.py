@@ -106,8 +106,8 @@ def embed_layer_normalization(
     mask: Tensor | None = None,
     positions: Tensor | None = None,
 ) -> list[Tensor | None]:
-    """LayerNormalization of the sum of a word's, its position's and its segment's embedding; how many positions of
-    each sequence the mask holds; and the sum.
+    """LayerNormalization of the sum of the embeddings of word, position and segment; the number of positions of each
+    sequence in the mask; and the sum.
     """
     b = node.b
     node.attr("mask_index_type", 0)  # what output 1 is for: it is what it is

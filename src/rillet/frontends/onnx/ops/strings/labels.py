@@ -1,6 +1,6 @@
 """ai.onnx.ml's LabelEncoder and CategoryMapper, and TfIdfVectorizer, where keys, values or n-grams are strings.
 
-Strings that are looked up become their place in the list of keys, and the op goes on with numbers.
+A string becomes its place in the list of keys, and the op goes on with numbers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def string_label_encoder(node: Node, x: Tensor | StringTensor) -> Tensor | Strin
 
 @op("LabelEncoder", until=1, domain=_DOMAIN, strings=True)
 def indexed_label_encoder(node: Node, x: Tensor | StringTensor) -> Tensor | StringTensor:
-    """The first version: a class and its place in ``classes_strings``, whichever is given as the other."""
+    """LabelEncoder, version 1: a string becomes its place in ``classes_strings``, and a place becomes the string."""
     names = node.attr("classes_strings", None) or []
     numbers = list(range(len(names)))
     return _mapped(node, x, names, numbers)
@@ -74,7 +74,7 @@ def _mapped(node: Node, x: Tensor | StringTensor, names: list[str], numbers: lis
 
 @op("TfIdfVectorizer", since=9, strings=True)
 def string_tf_idf_vectorizer(node: Node, x: StringTensor) -> Tensor:
-    """Strings that occur in no n-gram become -1, which no n-gram has."""
+    """TfIdfVectorizer of strings, numbered first; a string that occurs in no n-gram becomes -1, which no n-gram has."""
     pool = node.attr("pool_strings")
     known = list(dict.fromkeys(pool))
     numbers = {text: number for number, text in enumerate(known)}

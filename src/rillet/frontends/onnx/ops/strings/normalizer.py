@@ -46,7 +46,7 @@ def _without(node: Node, x: StringTensor, words: list[str], exact: bool) -> Stri
     def visit(position: Scalar, result: ir.Value, count: ir.Value) -> list[ir.Value]:
         stays = b.element(found, "int64", [position]) < 0
         place = b.element(count, "int64", [0])
-        # What does not stay is overwritten by what comes after it, or is the one empty string of an empty result.
+        # A dropped string is overwritten by the one after it, or is the one empty string of an empty result.
         chosen = select(stays, b.element(ids, "int64", [position]), empty)
         result = store(chosen, "int64", result, [convert(place, "index")])
         return [result, store(place + convert(stays, "int64"), "int64", count, [0])]

@@ -1,4 +1,4 @@
-"""RegexFullMatch: the pattern is an automaton of the compiler's making, which a loop over the bytes steps through."""
+"""RegexFullMatch: the compiler makes an automaton of the pattern, and a loop over the bytes steps through it."""
 
 from __future__ import annotations
 

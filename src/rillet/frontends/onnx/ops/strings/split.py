@@ -24,7 +24,8 @@ from rillet.frontends.onnx.strings.tensor import StringTensor, counted
 def string_split(node: Node, x: StringTensor) -> list[StringTensor | Tensor]:
     """The pieces with one more dimension, filled up with empty strings, and their numbers (int64).
 
-    Without a delimiter, whitespace is Unicode's, and what is left over after ``maxsplit`` splits keeps that at its end.
+    Without a delimiter, pieces lie between runs of Unicode's whitespace; the rest after ``maxsplit`` splits keeps the
+    whitespace at its end.
     """
     b, e = node.b, node.b.extents
     splitter = _Splitter(node, Reader(b, x), node.attr("delimiter", "").encode("utf-8"), node.attr("maxsplit", -1))
@@ -44,7 +45,7 @@ def string_split(node: Node, x: StringTensor) -> list[StringTensor | Tensor]:
         assert result is not None
         return result
 
-    # One more entry takes what is stored where no piece ends.
+    # One more entry takes the stores at places where no piece ends.
     size = e.add(entries, 1)
     spans = for_range(0, count, [b.init(0, "int64", [size, 2])], fill)[0]
     shape = [*x.shape, width]

@@ -1,7 +1,7 @@
 """Reads patterns in RE2's syntax (https://github.com/google/re2/wiki/Syntax).
 
-Greediness and capturing groups make no difference to whether a text matches as a whole, so both are dropped. What is
-not regular, or not in RE2, is refused by name.
+Greediness and capturing groups make no difference to whether a text matches as a whole, so both are dropped. Syntax
+that is not regular, or not in RE2, is refused by name.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Flags:
 
 
 def parse(pattern: str) -> Expression:
-    """The parsed pattern. Raises InvalidNode for a syntax error, UnsupportedFeature for what RE2 does not have."""
+    """The parsed pattern. Raises InvalidNode for a syntax error, UnsupportedFeature for syntax that RE2 lacks."""
     return _Parser(pattern).run()
 
 
