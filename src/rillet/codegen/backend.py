@@ -1,4 +1,4 @@
-"""What a backend is: how a program is cut for it, how a kernel becomes code, how code becomes part of a file."""
+"""A backend decides how a program is cut for it, turns kernels into code, and makes code part of a file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ K = TypeVar("K", bound=CompiledKernel)
 
 @runtime_checkable
 class Backend(Protocol[M, K]):
-    """One kind of code. ``codegen/backends.py`` knows which there are; a target names its own.
+    """One kind of code. ``codegen/backends.py`` lists them; a target names its own.
 
-    A backend is made once a process and holds no state: kernels are compiled in several processes at a time.
+    A backend is made once in each process and holds no state: several processes compile kernels at a time.
     """
 
     name: str
-    machine: type[M]  # what [machine] of a target's description holds: a frozen dataclass
-    kernel: type[K]  # what ``compile`` returns; the cache keeps its fields, which JSON can hold
+    machine: type[M]  # the type of [machine] in a target's description: a frozen dataclass
+    kernel: type[K]  # the type that ``compile`` returns; the cache keeps its fields, which JSON can hold
 
     @property
     def version(self) -> str:
@@ -42,10 +42,12 @@ class Backend(Protocol[M, K]):
         """
 
     def link(self, kernels: Sequence[K], target: Target[M]) -> KernelLibrary:
-        """What a module file holds of these kernels, in ordinal order. Raises ``CompileError`` where it cannot be."""
+        """The library that a module file holds of these kernels, in ordinal order. Raises ``CompileError`` where
+        linking fails."""
 
     def alternatives(self, kernel: K, target: Target[M]) -> Alternatives | None:
-        """Groups of other choices worth measuring for a kernel; None where there is nothing to choose."""
+        """Groups of other choices worth measuring for a kernel; None where it has no choices."""
 
     def modelled_cost(self, kernel: K, choice: Choice, target: Target[M]) -> float | None:
-        """What the backend expects of a choice for a kernel, in any unit, less being better; None: it cannot say."""
+        """The expected cost of a choice for a kernel, in any unit, less being better; None where the backend cannot
+        say."""

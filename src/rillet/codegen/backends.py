@@ -13,7 +13,8 @@ from rillet.targets.backends import BACKENDS
 def backend_of(target: Target) -> Backend[Any, Any]:
     """The backend that a target names.
 
-    Raises ``CompileError`` for an unknown one, naming those there are, and for one that lacks a part of ``Backend``.
+    Raises ``CompileError`` for an unknown one, with the names of the known ones, and for one that lacks a part of
+    ``Backend``.
     """
     backend = BACKENDS.get(target.backend)
     if not isinstance(backend, Backend):

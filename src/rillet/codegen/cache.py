@@ -1,8 +1,8 @@
-"""The compile cache: objects by the content of what they were compiled from.
+"""The compile cache: objects under a key of everything they were compiled from.
 
-One file for each kernel, under ``$RILLET_CACHE`` (default: ``$XDG_CACHE_HOME/rillet`` or ``~/.cache/rillet``).
-The key covers the kernel's text, the target, the options, the backend's version and the source of the code generator,
-so that a stale object can never be picked up. Files appear by atomic rename.
+One file for each kernel, under ``$RILLET_CACHE`` (default: ``$XDG_CACHE_HOME/rillet`` or ``~/.cache/rillet``). The key
+covers the kernel's text, the target, the options, the backend's version and the source of the code generator, so that a
+stale object can never be picked up. Files appear by atomic rename.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rillet.targets import Target
 
 
 def default_directory() -> Path:
-    """Where objects are cached unless the caller says otherwise."""
+    """The folder for objects when the caller names none."""
     if explicit := os.environ.get("RILLET_CACHE"):
         return Path(explicit)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -55,7 +55,7 @@ def read(path: Path) -> tuple[dict[str, Any], bytes] | None:
 def write(path: Path, facts: Mapping[str, Any], content: bytes) -> None:
     """Store ``content`` and ``facts``, which JSON can hold, with their digest.
 
-    A cache that cannot be written is not an error: what it would keep has been made already.
+    A cache that cannot be written is not an error: its content can be compiled again.
     """
     header = json.dumps({**facts, "sha256": _digest(facts, content)}).encode()
     try:
@@ -78,7 +78,7 @@ class ObjectCache:
         self.directory = directory / "objects"
 
     def get(self, key: str, kind: type[CompiledKernel]) -> CompiledKernel | None:
-        """The kernel stored under ``key``, which was of this kind."""
+        """The kernel of this kind that is stored under ``key``, or None."""
         if (stored := read(self._path(key))) is None:
             return None
         facts, body = stored

@@ -1,7 +1,7 @@
 """Coordinates of an element, or of a vector of elements, in an index space.
 
 A coordinate is an ``Index`` (the same for every lane), a ``Lane`` (``base + step * lane``), or an ``ir.Value`` of type
-``vector<n x index>`` (anything else). Affine maps are applied so that what is uniform or linear stays so.
+``vector<n x index>`` (anything else). Affine maps keep uniform coordinates uniform and linear ones linear.
 """
 
 from __future__ import annotations

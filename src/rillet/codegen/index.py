@@ -109,7 +109,7 @@ def delinearize(linear: Index, extents: list[Index] | tuple[Index, ...]) -> list
 
 
 def successor(coordinates: list[Index], extents: list[Index] | tuple[Index, ...]) -> list[Index]:
-    """The row-major coordinates of the next position: what ``delinearize`` gives for it, without divisions."""
+    """The row-major coordinates of the next position: those that ``delinearize`` gives for it, without divisions."""
     following: list[Index] = []
     carry: Index = 1
     for axis in reversed(range(len(extents))):

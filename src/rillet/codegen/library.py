@@ -28,7 +28,7 @@ def compile_library(
     cache_directory: Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[KernelLibrary, list[CompiledKernel]]:
-    """``compile_parts``, linked: the library, and the parts."""
+    """Compiles as ``compile_parts`` does and links: the library, and the parts."""
     compiled = compile_parts(
         kernel_texts, target, options, knobs=knobs, jobs=jobs, cache_directory=cache_directory, progress=progress
     )
@@ -47,10 +47,9 @@ def compile_parts(
 ) -> list[CompiledKernel]:
     """Compile ``kernels``, pairs of (name, module text), in order.
 
-    ``knobs`` are choices that overrule the cost model's, by the kernel's name; where a kernel cannot be compiled
-    with them, a ``RuntimeWarning`` says so and the cost model's are used. ``jobs`` is the number of worker processes
-    (default: one a core); ``cache_directory`` None means no cache. Raises ``CompileError`` naming the kernel that
-    failed.
+    ``knobs``: choices that overrule the cost model's, by the kernel's name. Where a kernel cannot be compiled with
+    them, a ``RuntimeWarning`` says so and the cost model's are used. ``jobs``: the number of worker processes (default:
+    one for each core). ``cache_directory``: None means no cache. Raises ``CompileError`` naming the kernel that failed.
     """
     chosen = knobs or {}
     work = [

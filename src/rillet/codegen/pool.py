@@ -26,7 +26,7 @@ _WORKER = "rillet.codegen.worker"
 
 @dataclass(frozen=True)
 class Job:
-    """One kernel to compile: its name, its module's text, and how."""
+    """One kernel to compile: its name, its module's text, target and options."""
 
     name: str
     text: str
@@ -38,8 +38,8 @@ Finish = Callable[[int, CompiledKernel | CompileError], None]  # (number of the 
 
 
 class Pool:
-    """At most ``workers`` processes, this one included (None: one a core). The others start when there is work for them
-    (``eager``: with the first jobs, however few) and end with ``close``."""
+    """At most ``workers`` processes, this one included (None: one for each core). The others start when there is work
+    for them (``eager``: with the first jobs, however few) and end with ``close``."""
 
     def __init__(self, workers: int | None = None, *, eager: bool = False):
         self._eager = eager
@@ -80,7 +80,7 @@ class Pool:
             finish(*finished.get())
 
     def close(self) -> None:
-        """End the processes, whatever they are doing."""
+        """End the processes at once, even in the middle of a job."""
         with self._lock:
             self._closed = True
             for process in self._processes:
@@ -93,7 +93,8 @@ class Pool:
         finished: queue.SimpleQueue[tuple[int, CompiledKernel | CompileError]],
         jobs: Sequence[Job],
     ) -> None:
-        """Feed one process from the queue until that is empty; one that dies costs its job and is replaced."""
+        """Feed one process from the queue until the queue is empty; a process that dies costs its job and is
+        replaced."""
         while True:
             try:
                 number = pending.get_nowait()
@@ -114,7 +115,7 @@ class Pool:
 
 
 def outcome_of(text: str, target: Target, options: CodegenOptions) -> CompiledKernel | CompileError:
-    """Compile a kernel's text; what goes wrong is returned, a bug of the code generator with its traceback."""
+    """Compile a kernel's text. Errors are returned; a bug of the code generator is returned with its traceback."""
     try:
         compiled: CompiledKernel = backend_of(target).compile(text, target, options)
         return compiled

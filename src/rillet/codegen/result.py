@@ -1,4 +1,4 @@
-"""What code generation takes and gives, free of MLIR and LLVM so that the cache and the workers can pass it around."""
+"""Input and output of code generation, free of MLIR and LLVM so that the cache and the workers can pass them around."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ class CodegenOptions:
     """Options of one kernel's compilation."""
 
     optimize_for_size: bool = False
-    keep_intermediates: bool = False  # listings, beside the code
+    keep_intermediates: bool = False  # keep listings beside the code
     knobs: Knobs = MODEL  # choices that overrule the cost model's
 
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """One kernel as code. A backend adds what else it knows of its kernels (a subclass)."""
+    """One kernel as code. A backend's subclass adds its own facts."""
 
     name: str
     object: bytes  # the code, as the backend links it
     binding_count: int
     constant_count: int
-    strategy: str  # what kind of kernel the backend took it for
-    choice: Choice | None = None  # what was decided; None when the kernel's strategy decides nothing
+    strategy: str  # the kind of kernel, by the backend's strategy
+    choice: Choice | None = None  # the strategy's decisions; None when it decides nothing
     listings: Mapping[str, str] = field(default_factory=dict)  # the kernel's forms by file ending, the code last
 
 
@@ -34,5 +34,5 @@ class CompiledKernel:
 class KernelLibrary:
     """All kernels of a program for one target, as a module file holds them."""
 
-    format: int  # by which a loader knows what ``data`` is: ``rillet.ir.image.LibraryFormat``, or the backend's own
+    format: int  # tells a loader the format of ``data``: a ``rillet.ir.image.LibraryFormat``, or the backend's own
     data: bytes

@@ -60,7 +60,7 @@ class FallbackStrategy:
 
 
 def _separate_starts(function: KernelFunction) -> None:
-    """Tensors that are written and start alike (empty, or zero, say) were merged: each gets memory of its own again."""
+    """Gives each tensor that is written an initial tensor of its own again; equal ones (empty, or zero) were merged."""
     taken: set[ir.Value] = set()
     for op in function.ops:
         for number, value in _written(op):
@@ -88,7 +88,7 @@ def _update_in_place(function: KernelFunction) -> None:
 
 
 def _pad_in_place(function: KernelFunction) -> None:
-    """What is padded is computed in the middle of the padded tensor: it needs no memory of its own."""
+    """Computes a padded tensor's source in the middle of the padded tensor, so that it needs no memory of its own."""
     for op in function.ops:
         if op.name != "tensor.pad":
             continue
@@ -104,12 +104,12 @@ def _pad_in_place(function: KernelFunction) -> None:
 
 
 def _is_given(value: ir.Value) -> bool:
-    """Whether a scalar is an argument or a constant, so that it can be had anywhere."""
+    """Whether a scalar is an argument or a constant, and so available anywhere."""
     return isinstance(value.owner, ir.Block) or is_defined_by(value, "arith.constant")
 
 
 def _compute_inside(pad: ir.Operation, source: ir.Value, start: ir.Value) -> ir.Value:
-    """Make the empty tensor ``start``, which ``source`` is built in, a slice of what takes the pad's place."""
+    """Make the empty tensor ``start``, which ``source`` is built in, a slice of the tensor that replaces the pad."""
     empty = start.owner.operation
     with ir.InsertionPoint(empty), pad.location:
         sizes, (low, high) = extents(start), margins(pad)
@@ -141,7 +141,7 @@ def _written(op: ir.Operation) -> list[tuple[int, ir.Value]]:
 
 
 def _made_again(value: ir.Value) -> ir.Value:
-    """A copy of the op that makes a tensor out of nothing, at the insertion point."""
+    """A copy of the op that makes a tensor from no other tensor, at the insertion point."""
     owner = value.owner.operation
     clone = owner.clone().operation
     if owner.name == "linalg.fill":
@@ -161,7 +161,7 @@ def _run(module: ir.Module, passes: tuple[str, ...], function: KernelFunction) -
 
 
 def _clone(function: KernelFunction, kernel: KernelBuilder) -> None:
-    """Copy the function's ops into the kernel, arguments read from and results written to the bindings."""
+    """Copy the function's ops into the kernel; they read arguments from the bindings and write results to them."""
     mapping: dict[ir.Value, ir.Value] = {s: kernel.scalar(s) for s in function.scalars}
     for number, port in enumerate(function.arguments):
         mapping[port.value] = _as_tensor(kernel.argument(number), port.type, writable=False)
@@ -185,7 +185,7 @@ def _clone(function: KernelFunction, kernel: KernelBuilder) -> None:
 def _clone_op(
     op: ir.Operation, mapping: dict[ir.Value, ir.Value], function: KernelFunction, kernel: KernelBuilder
 ) -> None:
-    """Copy one op; where a loop (or an insertion) starts from an argument and becomes a result, give it the result's
+    """Copy one op. Where a loop (or an insertion) starts from an argument and becomes a result, give it the result's
     memory, which holds a copy of the argument (a tied result holds it already)."""
     own: dict[ir.Value, ir.Value] = {}
     for number, port in enumerate(function.results):
@@ -231,8 +231,8 @@ def _as_tensor(memref_: ir.Value, type_: ir.RankedTensorType, *, writable: bool)
 
 
 def _memref_as(memref_: ir.Value, type_: ir.RankedTensorType) -> ir.Value:
-    """The memref with the tensor's element type instead of the storage type; both lower to the same descriptor, and
-    LLVM gives every element narrower than a byte a byte."""
+    """The memref with the tensor's element type instead of the storage type. Both lower to the same descriptor, and
+    LLVM gives an element narrower than a byte one byte."""
     current = ir.MemRefType(memref_.type)
     if current.element_type == type_.element_type:
         return memref_

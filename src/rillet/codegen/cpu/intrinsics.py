@@ -1,5 +1,5 @@
-"""Calls of LLVM's target intrinsics: what one instruction does, where no pattern of ordinary operations is sure to be
-turned into it."""
+"""Calls of LLVM's target intrinsics, for single instructions that no pattern of ordinary operations reliably
+becomes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 
 def call(name: str, result: ir.Type, *operands: ir.Value) -> ir.Value:
-    """The value of intrinsic ``name`` (LLVM's, with the types that tell its versions apart)."""
+    """The value of intrinsic ``name``: LLVM's name, with the types that tell its versions apart."""
     attributes = {
         "intrin": ir.StringAttr.get(name),
         "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
@@ -18,8 +18,8 @@ def call(name: str, result: ir.Type, *operands: ir.Value) -> ir.Value:
 
 
 def keep_order() -> None:
-    """No memory is read earlier, and none later, than it is said to be here: no instruction, but a limit to what the
-    scheduler may hold in registers at a time."""
+    """Forbids moving memory reads across this point. It emits no instruction, but limits what the scheduler holds in
+    registers at a time."""
     attributes = {
         "asm_string": ir.StringAttr.get(""),
         "constraints": ir.StringAttr.get("~{memory}"),

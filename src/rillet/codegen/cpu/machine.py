@@ -24,22 +24,22 @@ class Cpu:
     scalar_float_registers: int
     fma: bool
     pointer_bits: int = 64
-    scalar_registers: int = 12  # that hold integers of an inner loop, addresses and counters aside
-    abi: str = ""  # LLVM abi name, where the triple does not say it
+    scalar_registers: int = 12  # integer registers for an inner loop, without addresses and counters
+    abi: str = ""  # LLVM ABI name, where the triple does not imply it
     float_abi: str = "hard"  # "hard": floats are passed in floating-point registers; "soft": in integer registers
     tuning: tuple[str, ...] = ()  # LLVM features that change code generation only, e.g. "-prefer-256-bit"
-    dot_products: str = ""  # instructions that sum products of as many steps as are packed together: see dot_products/
+    dot_products: str = ""  # the instructions that sum products of groups of packed steps: see dot_products/
     l1d_bytes: int = 32 * 1024
     l2_bytes: int = 512 * 1024
     l3_bytes: int = 8 * 1024 * 1024
-    fma_ports: int = 2  # without fma: ports that multiply and ports that add, together
-    in_order: bool = False  # instructions wait for those before them
+    fma_ports: int = 2  # multiply-add ports; without fma, the multiply ports and add ports together
+    in_order: bool = False  # an instruction waits for those before it
     broadcast_loads: bool = True  # an element is loaded into all lanes of a vector at no extra cost
-    widening_loads: bool = False  # a load of neighbouring bytes widens each to fill a vector
+    widening_loads: bool = False  # a load of neighbouring bytes also widens each of them to a lane
     fma_by_element: bool = False  # multiply-add takes one lane of a register as a factor for all lanes
     maximum_propagates_nan: bool = True  # whether the maximum and minimum instructions give NaN for NaN and a number
     converts_to_nearest: bool = False  # a conversion of a float to an integer rounds to nearest even and saturates
-    float_products: bool = False  # a product of floats is added by fewer instructions than one of integers
+    float_products: bool = False  # a float product is added with fewer instructions than an integer one
 
     @property
     def label(self) -> str:
@@ -48,7 +48,7 @@ class Cpu:
 
     @property
     def identity(self) -> dict[str, object]:
-        """What LLVM is told, and the vectors' width."""
+        """The data that determines LLVM's output, and the vectors' width."""
         return {
             "triple": self.triple,
             "cpu": self.cpu,
@@ -59,12 +59,12 @@ class Cpu:
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """Wider vectors first, then more features."""
+        """A key that sorts wider vectors first, then more features."""
         return self.vector_bits, len(self.features)
 
     @property
     def obstacle(self) -> str | None:
-        """Why this machine cannot run code for it, as half a sentence; None where it can."""
+        """Why this machine cannot run code for the CPU, as half a sentence; None where it can."""
         if self.arch != _arch_here():
             return "this machine has another architecture"
         present = _features_here()
@@ -72,7 +72,7 @@ class Cpu:
         return f"this machine lacks {', '.join(lacking)}" if lacking else None
 
     def refined(self) -> Cpu:
-        """The same with LLVM's name of this machine's CPU and the operating system's cache sizes."""
+        """The CPU with LLVM's name for this machine's CPU and the operating system's cache sizes."""
         import llvmlite.binding as llvm
 
         return dataclasses.replace(self, cpu=llvm.get_host_cpu_name(), **_cache_sizes())
@@ -94,8 +94,8 @@ class Cpu:
 
     @property
     def rounds_in_conversions(self) -> bool:
-        """Whether a conversion of floats to integers rounds to nearest even, but does not saturate, and instructions
-        that narrow integers do (``cvtps2dq``, ``packssdw``)."""
+        """Whether a conversion of floats to integers rounds to nearest even without saturating, and instructions that
+        narrow integers do saturate (``cvtps2dq``, ``packssdw``)."""
         return self.arch == "x86_64"
 
     @property
@@ -120,7 +120,8 @@ def is_cpu(target: Target) -> TypeGuard[CpuTarget]:
 
 
 def with_integer_sums(target: CpuTarget) -> CpuTarget:
-    """The same, whose kernels keep integer sums: without vectors those are in other registers than floats."""
+    """The target as kernels with integer sums see it: without vectors, these sums and floats live in different
+    registers."""
     machine = dataclasses.replace(target.machine, scalar_float_registers=target.machine.scalar_registers)
     return dataclasses.replace(target, machine=machine)
 

@@ -12,7 +12,7 @@ class CpuKernel(CompiledKernel):
     """An object file that defines hidden ``name`` and ``name__count`` (docs/reference/kernel-abi.md)."""
 
     local_memory_size: int = 0  # scratch of a workgroup, in bytes
-    stack_bytes: int = 0  # the most stack a workgroup takes; 0 where the target asks for no bound
+    stack_bytes: int = 0  # the most stack that a workgroup takes; 0 where the target asks for no bound
     grid: tuple[int, int, int] | None = None  # the workgroup grid; None when it depends on the push constants
 
     @property
@@ -27,5 +27,5 @@ class CpuKernel(CompiledKernel):
 
     @property
     def assembly(self) -> str:
-        """The code; empty unless intermediates were kept."""
+        """The assembly; empty unless intermediates were kept."""
         return self.listings.get("s", "")

@@ -1,4 +1,4 @@
-"""What is rewritten in a kernel before a strategy is chosen."""
+"""Rewrites of a kernel before a strategy is chosen."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rillet.codegen.rewrites.unshare_empties import unshare_empties
 
 @dataclass(frozen=True)
 class Rewrite:
-    """One rewrite. ``run`` changes a kernel's function in place, and what was analysed of it is stale afterwards; it
-    returns False where it changes nothing."""
+    """One rewrite. ``run`` changes a kernel's function in place, after which its analysis is stale; it returns False
+    where it changes nothing."""
 
     name: str
     run: Callable[[KernelFunction, Cpu], bool]

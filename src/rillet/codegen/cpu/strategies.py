@@ -20,24 +20,24 @@ from rillet.errors import CompileError
 
 P = TypeVar("P")
 
-# A strategy takes some of the kernels that those after it could take too, and does them faster.
+# A strategy takes some of the kernels that those after it could take too, and makes them faster.
 SPECIAL: tuple[Strategy[Any], ...] = (
     ChainStrategy(),  # several contractions; the others know one
-    WinogradStrategy(),  # a contraction whose weights are there transformed as well
-    ContractionStrategy(),  # one sum of products, of which one operand is read along the last axis of the result
+    WinogradStrategy(),  # a contraction whose transformed weights are given as well
+    ContractionStrategy(),  # one sum of products with an operand that is read along the last axis of the result
     WindowedStrategy(),  # one reduction, which leaves that axis alone
 )
 GENERAL: tuple[Strategy[Any], ...] = (
     RowwiseStrategy(),  # any reductions, row by row
     ElementwiseStrategy(),  # no reduction
-    FallbackStrategy(),  # whatever upstream turns into loops
+    FallbackStrategy(),  # any kernel: upstream turns it into loops
 )
 STRATEGIES = (*SPECIAL, *GENERAL)
 
 
 @dataclass(frozen=True)
 class Planned(Generic[P]):
-    """A kernel, the strategy that takes it and what that decided."""
+    """A kernel, the strategy that takes it and that strategy's plan."""
 
     function: KernelFunction
     strategy: Strategy[P]
@@ -45,9 +45,9 @@ class Planned(Generic[P]):
 
 
 def choose(function: KernelFunction, target: CpuTarget) -> Planned[Any]:
-    """The first strategy that has a plan, and the plan; where the strategy collapses, of the collapsed kernel. Raises
-    ``CompileError`` when none has one."""
-    # The special strategies' cost models divide by the work there is; where there is none, they have no advantage.
+    """The first strategy that has a plan, and the plan; the plan is for the collapsed kernel where the strategy
+    collapses. Raises ``CompileError`` when no strategy has one."""
+    # The special strategies' cost models divide by the amount of work; without work these strategies have no advantage.
     is_empty = any(0 in generic.extents for generic in function.generics)
     for strategy in GENERAL if is_empty else STRATEGIES:
         plan = strategy.plan(function, target)

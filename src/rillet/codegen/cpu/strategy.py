@@ -1,5 +1,5 @@
-"""What a code generation strategy is: a module-level object that recognizes a kernel by its structure, decides how it
-is cut, and emits it."""
+"""A code generation strategy is a module-level object that recognizes a kernel by its structure, decides how it is cut,
+and emits it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ P = TypeVar("P")
 
 
 class Strategy(Protocol[P]):
-    """One way to generate code; ``P`` is what it decides about a kernel. ``strategies.STRATEGIES`` has all of them."""
+    """One way to generate code; ``P`` is its plan for a kernel. ``strategies.STRATEGIES`` has all of them."""
 
     name: str
     vectorize_loops: bool  # LLVM should vectorize and unroll the loops, for they are scalar
     collapses: bool  # the kernel's dimensions that all ops treat alike are merged, and the strategies asked again
 
     def plan(self, function: KernelFunction, target: CpuTarget) -> P | None:
-        """What to do with a kernel; None where another strategy must take it. Emits nothing and must not raise."""
+        """The plan for a kernel; None where another strategy must take it. Emits nothing and must not raise."""
         ...
 
     def emit(self, plan: P, kernel: KernelBuilder) -> None:

@@ -1,4 +1,4 @@
-"""What formulas must know of a processor."""
+"""The properties of a processor that formulas depend on."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Which instructions there are, as far as formulas depend on it."""
+    """The instructions that formulas depend on."""
 
     fma: bool  # a multiply-add rounds once
-    f64: bool  # 64-bit floats are computed with
-    f16_conversions: bool  # between 16-bit and 32-bit floats
-    rounding: bool  # a float becomes the nearest integral float
+    f64: bool  # the target computes in 64-bit floats
+    f16_conversions: bool  # the target converts between 16-bit and 32-bit floats
+    rounding: bool  # the target rounds a float to the nearest integral float

@@ -64,13 +64,13 @@ def truncate(x: E, small: ir.Type) -> E:
     normal = ((magnitude - rebias) + ((1 << (shift - 1)) - 1) + (magnitude.logical_shift(shift) & 1)).logical_shift(
         shift
     )
-    # Denormals: adding 2^k, whose last place is the format's smallest denormal, rounds there.
+    # Denormals: adding 2^k, whose last place is the format's smallest denormal, rounds to it.
     anchor = 2.0 ** (23 + 1 - form.bias - form.mantissa)
     denormal = (magnitude.as_float(x.element) + anchor).bits() - x.constant(anchor).bits()
     smallest_normal = (127 - form.bias + 1) << 23
     result = (magnitude < smallest_normal).where(denormal, normal)
     overflow = form.infinity if form.infinity is not None else form.nan if form.nan is not None else form.largest
-    # Anything that large overflows however it rounds, and the arithmetic above would wrap.
+    # Numbers this large overflow however they round, and the arithmetic above would wrap.
     too_large = (magnitude >= ((128 - form.bias + (1 << form.exponent)) << 23)) | (result > form.largest)
     if form.unsigned_zero:
         result = too_large.where(0, result)
@@ -85,8 +85,8 @@ def truncate(x: E, small: ir.Type) -> E:
 
 
 def round_to_odd(x: E, f32: ir.Type) -> E:
-    """f64 to f32 such that a second rounding, to a smaller float, gives what one rounding would: inexact results get
-    an odd last bit (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, 2008)."""
+    """f64 to f32 such that a second rounding, to a smaller float, gives the result of a single rounding: inexact
+    results get an odd last bit (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, 2008)."""
     nearest = x.truncate(f32)
     back = nearest.extend(x.element)
     bits = nearest.bits()

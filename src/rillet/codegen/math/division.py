@@ -1,7 +1,7 @@
 """Division of many elements by the same number from its reciprocal, where multiply-adds are fused.
 
-The reciprocal of ``d`` is computed once in two parts: ``r`` rounded, and ``r (1 - d r)``, which the rounding has left.
-``x`` times their sum is the quotient with an error of little more than half a unit in the last place. A vector
+The reciprocal of ``d`` is computed once in two parts: ``r``, which is rounded, and ``r (1 - d r)``, the rounding error.
+``x`` times their sum is the quotient, with an error of little more than half a unit in the last place. A vector
 division occupies its unit several times as long.
 """
 

@@ -81,7 +81,7 @@ _DIVISION: dict[str, Formula] = {
     "arith.ceildivui": integer.ceil_divide_unsigned,
 }
 
-# What alone reads such an op may make a formula with it.
+# An op that alone reads one of these may share a formula with it.
 _FUSED: dict[str, Callable[[ir.Operation, Arithmetic], None]] = {"math.erf": gelu.fuse, "math.exp": logistic.fuse}
 
 
@@ -153,7 +153,7 @@ def _powf_by_constant(op: ir.Operation, operands: list[E]) -> ir.Value | None:
 
 
 def _fma_without_instruction(operands: list[E], arithmetic: Arithmetic) -> ir.Value:
-    """f32: exact product in f64, so only a rare double rounding remains. f64: two roundings."""
+    """f32: exact product in f64, so that only a rare double rounding remains. f64: two roundings."""
     a, b, c = operands
     if a.width == 64 or not arithmetic.f64:
         return (a * b + c).value

@@ -1,11 +1,11 @@
 """exp, exp2, expm1 and the hyperbolic functions.
 
 Method (Cody and Waite, Software Manual for the Elementary Functions, 1980): ``x = n ln 2 + r`` with ``ln 2`` split in
-two, a polynomial in ``r`` fitted at Chebyshev nodes to ``(e^r - 1 - r) / r^2``, and the power of two put together in
-the exponent bits. ``n`` is read from the low bits of ``x log2 e + 1.5 * 2^m``, so that no float is converted to an
-integer: NaN stays defined. An offset added to that number becomes the exponent's bias, so that shifting the sum's bits
-into place already gives a power of two ``s``. ``e^r - 1`` is small, so what its rounding adds to that of
-``(e^r - 1) s + s`` is small too. All functions take f32 or f64, scalar or vector.
+two, a polynomial in ``r`` fitted at Chebyshev nodes to ``(e^r - 1 - r) / r^2``, and the power of two assembled in the
+exponent bits. ``n`` is read from the low bits of ``x log2 e + 1.5 * 2^m``. That converts no float to an integer, so NaN
+stays defined. An offset added to that number becomes the exponent's bias, so that shifting the sum's bits into place
+already gives a power of two ``s``. ``e^r - 1`` is small, so its rounding adds little to the rounding of ``(e^r - 1) s +
+s``. All functions take f32 or f64, scalar or vector.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Format:
     shortener: float  # adding and subtracting it shortens a fraction such that its product with ln2_high is exact
     ln2_low: float
     exp_tail: tuple[float, ...]  # (e^r - 1 - r) / r^2
-    exp_range: tuple[float, float]  # beyond, exp is 0 or infinite
-    expm1_low: float  # below, expm1 is -1
-    saturates: float  # above, tanh is 1
-    tanh_is_x: float  # below, x^3 / 3 is less than half a unit in the last place of x
+    exp_range: tuple[float, float]  # beyond these, exp is 0 or infinite
+    expm1_low: float  # below it, expm1 is -1
+    saturates: float  # above it, tanh is 1
+    tanh_is_x: float  # below it, x^3 / 3 is less than half a unit in the last place of x
     logistic_is_1: float  # e^-x is much less than half a unit in the last place of 1 there
 
 
@@ -78,7 +78,7 @@ FORMATS = {
 
 _LOG2_E = 1.4426950408889634074
 _LN_2 = 0.69314718055994530942
-_SHORT_EXP_TAIL = (0.008312501, 0.041890323, 0.16667116, 0.4999923)  # of f32, relative error of e^r below 1.1e-7
+_SHORT_EXP_TAIL = (0.008312501, 0.041890323, 0.16667116, 0.4999923)  # for f32: relative error of e^r below 1.1e-7
 
 
 def exp(x: E) -> E:
@@ -89,11 +89,11 @@ def exp(x: E) -> E:
 
 
 def exp_nonpositive(x: E, *, scaled: bool = False) -> E:
-    """e^x of an x that is not positive, as of ``exp``: its power of two comes from one normal number.
+    """e^x for an x that is not positive, as accurate as ``exp``: one normal number gives its power of two.
 
-    ``scaled``: times a power of two, the same for every x, such that no result is denormal. Such results are parts of a
-    sum that holds e^0, so that in f32 an error of 2.2 ULP does near 0 and one of 6 ULP near e^-104: ``ln 2`` rounded
-    once, and a polynomial of one degree less.
+    ``scaled``: times a power of two, the same for every x, such that no result is denormal. Such results are terms of a
+    sum that contains e^0. So in f32 errors of 2.2 ULP near 0 and of 6 ULP near e^-104 are small enough: ``ln 2`` is
+    rounded once, and the polynomial has one degree less.
     """
     form = FORMATS[x.width]
     spare = form.mantissa + 2
@@ -126,8 +126,8 @@ def expm1(x: E) -> E:
 
 
 def tanh(x: E) -> E:
-    """Hyperbolic tangent as ``t / (t + 1)`` with ``t = (e^(2|x|) - 1) / 2``, which never exceeds 1; x where that is
-    the nearest number. Error below 2.5 ULP."""
+    """Hyperbolic tangent as ``t / (t + 1)`` with ``t = (e^(2|x|) - 1) / 2``, which never exceeds 1. The result is x
+    where x is the nearest number. Error below 2.5 ULP."""
     form = FORMATS[x.width]
     magnitude = x.abs()
     q, bits = reduced_expm1(magnitude.at_most(form.saturates), form.bias, 2)
@@ -151,7 +151,7 @@ def cosh(x: E) -> E:
 
 
 def _is_tiny(x: E) -> E:
-    """So small that e^x - 1 and sinh x round to x."""
+    """Whether x is so small that e^x - 1 and sinh x round to x."""
     return x.abs() < 2.0 ** -(FORMATS[x.width].mantissa + 3)
 
 
@@ -161,15 +161,15 @@ def _near_overflow(x: E, y: E) -> E:
 
 
 def reduced_expm1(x: E, offset: int, factor: int) -> tuple[E, E]:
-    """``(q, bits)`` with ``e^(factor x) = (|factor| q + 1) 2^n`` for a ``factor`` of 1, -1 or 2, the low bits of
-    ``bits`` those of ``n + offset``."""
+    """``(q, bits)`` with ``e^(factor x) = (|factor| q + 1) 2^n`` for a ``factor`` of 1, -1 or 2; the low bits of
+    ``bits`` are those of ``n + offset``."""
     r, rest, bits = _reduce(x, offset, factor)
     return _expm1_reduced(r, rest, factor), bits
 
 
 def _reduce(x: E, offset: int, factor: int = 1) -> tuple[E, E | None, E]:
-    """``(r, rest, bits)`` with ``factor x = n ln 2 + factor (r + rest)``, ``|factor r| <= ln 2 / 2``; the low bits are
-    those of ``n + offset``. Only where multiply-adds round twice the result must know the ``rest``."""
+    """``(r, rest, bits)`` with ``factor x = n ln 2 + factor (r + rest)``, ``|factor r| <= ln 2 / 2``; the low bits of
+    ``bits`` are those of ``n + offset``. The result depends on ``rest`` only where multiply-adds round twice."""
     form = FORMATS[x.width]
     rounded = x.fma(factor * _LOG2_E, form.magic + offset)
     n = rounded - (form.magic + offset)
@@ -180,7 +180,7 @@ def _reduce(x: E, offset: int, factor: int = 1) -> tuple[E, E | None, E]:
 
 
 def _times_ln2(x: E) -> tuple[E, E]:
-    """``x ln 2`` of a fraction, rounded, and what the rounding has left."""
+    """``x ln 2`` for a fraction x: the rounded product, and its rounding error."""
     form = FORMATS[x.width]
     ln2 = form.ln2_high + form.ln2_low
     r = x * ln2
@@ -193,7 +193,7 @@ def _times_ln2(x: E) -> tuple[E, E]:
 def _expm1_reduced(r: E, rest: E | None, factor: int = 1) -> E:
     """``(e^(factor r) - 1) / |factor|`` for a reduced ``r``; ``rest`` is small and added to ``r``."""
     square = r * r
-    # The factor goes into the constants: a sign, for one, would not always be part of another instruction.
+    # The factor goes into the constants: a sign, for example, would not always be part of another instruction.
     powers = reversed(range(len(FORMATS[r.width].exp_tail)))
     coefficients = zip(FORMATS[r.width].exp_tail, powers, strict=True)
     *others, last = (c * abs(factor) * factor**power for c, power in coefficients)
@@ -204,20 +204,21 @@ def _expm1_reduced(r: E, rest: E | None, factor: int = 1) -> E:
 
 
 def power_of_two(bits: E, like: E) -> E:
-    """``2^(k - bias)``, ``k`` the low bits of ``bits``, of which the exponent's field takes as many as it has."""
+    """``2^(k - bias)``, where ``k`` is the low bits of ``bits``, as many as the exponent's field has."""
     return (bits << FORMATS[like.width].mantissa).as_float(like.element)
 
 
 def _two_halves(like: E) -> int:
-    """The offset that ``_scaled`` wants added to n: such that half of the sum is the exponent of a normal number."""
+    """The offset that ``_scaled`` needs added to n: half of the sum is then the exponent of a normal number."""
     return 2 * FORMATS[like.width].bias
 
 
 def _scaled(q: E, bits: E) -> E:
-    """``(q + 1) 2^n`` for any n that exp lets through, ``n + _two_halves`` in the low bits of ``bits``.
+    """``(q + 1) 2^n`` for any n that exp lets through; ``bits`` has ``n + _two_halves`` in its low bits.
 
-    In two steps, so that neither factor leaves the format: the sum is halved, and as biased exponents both halves are
-    those of normal numbers. The first step rounds as if there were no bounds, and the last one only a denormal result.
+    It takes two steps, so that neither factor leaves the format: the sum is halved, and both halves are biased
+    exponents of normal numbers. The first step rounds as if the exponent were unbounded. The last step rounds only a
+    denormal result.
     """
     form = FORMATS[q.width]
     half = (bits << (form.mantissa - 1)) & (-1 << form.mantissa)

@@ -1,9 +1,9 @@
 """Products with 1 + erf, such as GELU, ``x/2 (1 + erf(x/sqrt 2))``.
 
-What such a product needs of erf is a small absolute error. ``t = tanh(artanh(erf)/2)`` is a quotient of short
-polynomials, ``N / D``, and of all that is wrong with it little is left in ``erf = 2t / (1 + t^2) = 2ND / (N^2 + D^2)``
-where erf is near 1. Half of it is what is wanted: ``a (1 + 2h) = a + 2a h``, with one rounding of the sum.
-Coefficients fitted such that the absolute error of erf is even.
+Such a product needs a small absolute error of erf. ``t = tanh(artanh(erf)/2)`` is a quotient of short polynomials, ``N
+/ D``. Where erf is near 1, ``erf = 2t / (1 + t^2) = 2ND / (N^2 + D^2)`` keeps little of that quotient's error. The
+formula computes half of it, ``h``: ``a (1 + 2h) = a + 2a h``, with one rounding of the sum. The coefficients are fitted
+such that the absolute error of erf is even.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rillet.codegen.math.expression import E, only_user
 from rillet.ir.rewrite import float_constant, is_defined_by
 
 _NUMERATOR = (18.041601, 422.1698, 7988.313, 53831.145)
-_DENOMINATOR = (118.97055, 1744.3917, 21037.533, 134934.64)  # behind a leading 1
+_DENOMINATOR = (118.97055, 1744.3917, 21037.533, 134934.64)  # after a leading 1
 _LARGEST = 5.625  # half_erf is exactly 1/2 there, with fused multiply-adds and without
 _SQRT_2 = 1.41421356237309505
 
@@ -47,8 +47,8 @@ def fuse(erf: ir.Operation, arithmetic: Arithmetic) -> None:
 
 
 def half_erf(y: E) -> E:
-    """``erf(y / sqrt 2) / 2``, which is the normal distribution's ``Phi(y) - 1/2``, of an f32: absolute error below
-    1.5 * 2^-24, or 1.7 * 2^-24 where multiply-adds round twice. Of zeros of both signs it is +0."""
+    """``erf(y / sqrt 2) / 2`` for f32, which is ``Phi(y) - 1/2`` for the normal distribution ``Phi``. Absolute error
+    below 1.5 * 2^-24, or 1.7 * 2^-24 where multiply-adds round twice; +0 for zeros of both signs."""
     y = y.at_most(_LARGEST).at_least(-_LARGEST)
     s = y * y
     n = y.fma(s.polynomial(_NUMERATOR), 0.0)
@@ -75,7 +75,7 @@ def _other_factor(value: ir.Value, number: float) -> ir.Value | None:
 
 
 def _is_about(constant: float | None, number: float) -> bool:
-    """Whether a constant is this number as an f32 has it."""
+    """Whether a constant equals this number rounded to f32."""
     return constant is not None and abs(constant - number) <= 2.0**-24 * number
 
 

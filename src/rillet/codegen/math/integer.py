@@ -1,6 +1,7 @@
-"""Integer division that no operand can make trap: by zero gives 0 (as numpy does), and the lowest value by -1 wraps.
+"""Integer division that no operand can make trap: division by zero gives 0 (as numpy does), and the lowest value by -1
+wraps.
 
-Lanes that a mask rules out hold zeros, so a vector division meets zero divisors even where the data has none.
+Lanes that a mask excludes hold zeros, so a vector division meets zero divisors even where the data has none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The logistic function, ``1 / (1 + e^-x)``, as one formula: the sigmoid, also that of SiLU and of recurrent layers.
+"""The logistic function, ``1 / (1 + e^-x)``, as one formula: the sigmoid, also in SiLU and recurrent layers.
 
-With ``e^-x = (q + 1) 2^n`` and ``c`` a power of two, ``c / (q s + (s + c))`` with ``s = 2^n c``. Of n only what matters
-to the sum is kept, so that s is a normal number and no second factor is needed; c is so small that the sum never
-overflows, and so a quotient that is denormal is rounded once, by the division.
+With ``e^-x = (q + 1) 2^n`` and ``c`` a power of two, it is ``c / (q s + (s + c))`` with ``s = 2^n c``. n is limited to
+the range that matters to the sum, so that s is a normal number and no second factor is needed. c is so small that the
+sum never overflows, so the division alone rounds a denormal quotient.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def fuse(exp: ir.Operation, arithmetic: Arithmetic) -> None:
 
 
 def logistic(x: E) -> E:
-    """``1 / (1 + e^-x)`` of an f32 or f64. Error below 2.5 ULP, that of denormal results included."""
+    """``1 / (1 + e^-x)`` for f32 or f64. Error below 2.5 ULP, for denormal results too."""
     form = FORMATS[x.width]
     spare = form.mantissa + 2
     c = 2.0**-spare
@@ -42,7 +42,7 @@ def logistic(x: E) -> E:
 
 
 def _negated(z: ir.Value, arithmetic: Arithmetic) -> E:
-    """``-z``: the x of a ``z = -x``, else a negation."""
+    """``-z``: x where ``z = -x``, else a negation."""
     if is_defined_by(z, "arith.negf"):
         return E(z.owner.operation.operands[0], arithmetic)
     return -E(z, arithmetic)

@@ -1,10 +1,10 @@
 """Reduction of large angles: ``x - n pi/2`` for an x of any size (Payne and Hanek, Radian reduction for trigonometric
 functions, 1983).
 
-With ``x = m 2^e`` in whole numbers, bits of ``2/pi`` that contribute multiples of 4 to ``x 2/pi`` are left out, and so
-are those too small to matter: three words are left. Their product with m, modulo four, has the quadrant in its first
-two bits and enough of the fraction behind them, since no number of the format comes closer than about one word to a
-multiple of ``pi/2``. All is done in digits of 32 bits, which every target can multiply.
+Let ``x = m 2^e`` in whole numbers. Bits of ``2/pi`` that contribute multiples of 4 to ``x 2/pi`` are left out, and so
+are bits too small to matter: three words remain. Their product with m, modulo four, has the quadrant in its first two
+bits and enough of the fraction behind them, since no number of the format comes closer than about one word to a
+multiple of ``pi/2``. All arithmetic uses digits of 32 bits, which every target can multiply.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from rillet.codegen.math.exponential import FORMATS
 from rillet.codegen.math.expression import E
 from rillet.ir.structured import DYNAMIC
 
-SMALLEST = 2.0**10  # of the magnitudes that are reduced here
+SMALLEST = 2.0**10  # magnitude that is reduced here
 _DIGIT = 32
 _MASK = (1 << _DIGIT) - 1
 _ZEROS = 2 * _DIGIT  # in the table before the binary point
 _LONGEST = 6  # digits of the three words of an f64
 _TABLE = "two_over_pi"
-# pi/2 in two parts, of which the first has half as many bits as the format.
+# pi/2 in two parts; the first has half the bits of the format.
 _PI_2 = {32: (1.5703125, 4.83826794896619231e-4), 64: (1.5707963109016418, 1.58932547735281966e-8)}
 
 
 def reduce(x: E) -> tuple[E, E]:
-    """``r = x - n pi/2`` on [-pi/4, pi/4], rounded, and n modulo 4 in the low bits of an integer of as many bits as x.
-    x: scalar or vector of f32 or f64; what comes of elements below ``SMALLEST``, infinite ones and NaN is undefined."""
+    """``r = x - n pi/2`` on [-pi/4, pi/4], rounded, and n modulo 4 in the low bits of an integer as wide as x. x:
+    scalar or vector of f32 or f64. The result is undefined for elements below ``SMALLEST``, infinity and NaN."""
     if not isinstance(x.value.type, ir.VectorType):
         return _reduce(x)
     integers = x.bits()
@@ -97,8 +97,8 @@ def _word(digits: list[E], width: int) -> E:
 
 
 def _as_angle(high: E, low: E, element: ir.Type) -> E:
-    """``(high + low 2^-w) 2^-w pi/2`` for an integer of w - 1 bits and one of w. The first part's product is exact,
-    so that it is rounded once where all parts come together."""
+    """``(high + low 2^-w) 2^-w pi/2`` for an integer of w - 1 bits and one of w. The first part's product is exact, so
+    the sum of all parts is rounded once."""
     width, (pi_2, rest_of_pi_2) = high.width, _PI_2[high.width]
     behind = (1 << (width - (FORMATS[width].mantissa + 1) // 2)) - 1
     first = (high & ~behind).to_float(element) * 2.0**-width
@@ -109,7 +109,7 @@ def _as_angle(high: E, low: E, element: ir.Type) -> E:
 
 @functools.cache
 def _table() -> tuple[int, ...]:
-    """Digits of ``2/pi``, as many as the largest f64 needs."""
+    """The digits of ``2/pi`` that the largest f64 needs."""
     count = (_ZEROS + 1024) // _DIGIT + _LONGEST + 1
     bits = count * _DIGIT - _ZEROS
     number = (2 << 2 * bits) // _pi(bits)
@@ -132,7 +132,7 @@ def _pi(bits: int) -> int:
 
 
 def _declare_table() -> str:
-    """The name of the table in the module that is being written, where it is put the first time."""
+    """The name of the table in the module that is being written; the first call adds the table."""
     module = ir.InsertionPoint.current.block.owner
     while module.operation.name != "builtin.module":
         module = module.operation.parent

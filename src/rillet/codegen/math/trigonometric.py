@@ -23,8 +23,8 @@ _PI_2_PARTS = {
     32: (1.5703125, 4.837512969970703125e-4, 7.54978995489188216e-8),
     64: (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21),
 }
-_LARGE = {32: 2.0**10, 64: 2.0**20}  # the first part times what n can be has no more bits than the format
-_LARGE_FUSED = {32: 2.0**12, 64: 2.0**30}  # where their product is not rounded
+_LARGE = {32: 2.0**10, 64: 2.0**20}  # n times the first part has no more bits than the format
+_LARGE_FUSED = {32: 2.0**12, 64: 2.0**30}  # the same where their product is not rounded
 _SIN = {
     32: (2.72493139e-06, -0.000198400827, 0.00833333191, -0.166666672),
     64: (
@@ -157,7 +157,7 @@ def _atan_of_magnitude(a: E) -> E:
 
 
 def _asin_parts(a: E) -> tuple[E, E]:
-    """Whether a > 1/2, and asin of a, or of sqrt((1 - a) / 2) then."""
+    """Whether a > 1/2, and asin of a, or of sqrt((1 - a) / 2) when it is."""
     big = a > 0.5
     z = big.where((1.0 - a) * 0.5, a * a)
     s = big.where(z.sqrt(), a)

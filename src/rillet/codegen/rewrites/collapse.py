@@ -1,7 +1,7 @@
 """Merges neighbouring dimensions that every tensor and loop of a kernel treats alike, and drops those of extent 1.
 
-``[1, 56, 56, 96] + [96]`` becomes ``[3136, 96] + [96]``, a plain elementwise chain becomes one long run, lines of an
-image of three channels that is padded become one row each: fewer loops, longer vectors, fewer tails. Bindings are
+``[1, 56, 56, 96] + [96]`` becomes ``[3136, 96] + [96]``; a plain elementwise chain becomes one long run; each line of a
+padded image of three channels becomes one row. That gives fewer loops, longer vectors and fewer tails. Bindings are
 contiguous memory, so only the types inside the kernel change.
 """
 
@@ -45,7 +45,7 @@ def collapse(function: KernelFunction) -> bool:
 
 
 def _collapse_pad(function: KernelFunction) -> bool:
-    """Where all there is is a padding of an argument, each padded axis takes those behind it that are not padded."""
+    """Merges each padded axis with the axes behind it that are not padded, in a kernel that only pads an argument."""
     pads = [op for op in function.tensor_ops if op.name != "arith.constant"]
     if len(pads) != 1 or pads[0].name != "tensor.pad" or len(pads[0].operands) != 1:
         return False
@@ -79,7 +79,7 @@ def _collapse_pad(function: KernelFunction) -> bool:
 
 
 def follow_types(function: KernelFunction) -> None:
-    """Make splats and the function's type say what the types of values were changed to, and verify all."""
+    """Make splats and the function's type follow the values' changed types, and verify all."""
     for op in function.tensor_ops:
         if op.name == "arith.constant":
             splat = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()

@@ -1,7 +1,7 @@
-"""Sums products of 8-bit integers in floats, where that takes fewer instructions and gives the same.
+"""Sums products of 8-bit integers in floats, where that takes fewer instructions and gives the same result.
 
-Processors with a fused multiply-add of floats, and none of integers in their place, need two instructions for each
-product of integers. Products and sums of integers below 2^24 are exact in 32-bit floats, whatever their order.
+Processors that have a fused multiply-add for floats, but not for integers, need two instructions for each product of
+integers. Products and sums of integers below 2^24 are exact in 32-bit floats, in any order.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ def sum_in_floats(function: KernelFunction, *, in_vectors: bool) -> bool:
 
 
 def _is_exact(root: Structured, factors: tuple[NarrowFactor, NarrowFactor]) -> bool:
-    """Whether no sum exceeds the integers that all are floats."""
+    """Whether every sum stays within the integers that are exact floats."""
     extents = [root.extents[n] for n in root.reduction_loops]
     largest = math.prod((128 if f.signed else 255) + abs(f.zero_point) for f in factors)
     return min(extents, default=1) > 0 and math.prod(extents) * largest <= _EXACT
 
 
 def _are_vectors(root: Structured) -> bool:
-    """Whether both operands vary along the last axis of the result: vectors of integers are multiplied by a scalar and
-    added in one instruction as well."""
+    """Whether both operands vary along the last axis of the result. Vectors of integers times a scalar are also added
+    in one instruction."""
     last = root.init_maps[0][-1]
     return all(last in map_ for map_ in root.input_maps)
 
@@ -66,7 +66,7 @@ def _has_groups(root: Structured) -> bool:
 
 
 def _zeros(init: ir.Value) -> ir.Operation | None:
-    """What fills a tensor with the integer zero."""
+    """The op that fills a tensor with the integer zero, or None."""
     owner = defining(init)
     if owner is None or owner.name != "linalg.fill":
         return None
@@ -101,7 +101,7 @@ def _rewrite(root: Structured, factors: list[ir.Value]) -> None:
 
 
 def _read_floats(op: ir.Operation, result: ir.Value) -> None:
-    """Let a reader of the sums have the integers that it reads, or the floats where it makes them of those."""
+    """Give a reader of the sums the integers that it reads; give it the floats where it converts them to floats."""
     f32 = ir.F32Type.get()
     body = op.regions[0].blocks[0]
     for number, value in enumerate(op.operands):

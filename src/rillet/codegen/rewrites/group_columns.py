@@ -1,9 +1,9 @@
 """Makes one axis of the groups of a grouped contraction and their few columns each.
 
-With four output channels a group a vector of eight would be half empty. ``(.., g, o)`` becomes ``(.., j)`` with ``j =
-g * columns + o`` wherever it occurs; the lhs, which has ``(.., g, c)``, is read at ``j floordiv columns``: a
-vector along ``j`` takes the elements of several groups, each of them spread over its group's lanes. What is left is a
-windowed reduction whose lhs is spread, as if it were a depthwise convolution.
+With four output channels in a group, a vector of eight would be half empty. ``(.., g, o)`` becomes ``(.., j)`` with ``j
+= g * columns + o`` wherever it occurs. The lhs, which has ``(.., g, c)``, is read at ``j floordiv columns``: a vector
+along ``j`` takes the elements of several groups, each spread over its group's lanes. The result is a windowed reduction
+with a spread lhs, like a depthwise convolution.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def merge_group_columns(function: KernelFunction, vector_bits: int) -> bool:
 
 
 def _lhs_operand(root: Structured) -> int | None:
-    """The number of the operand that has groups and what they sum over as its last axes; the other one has groups and
-    columns there, as the result has."""
+    """The number of the operand whose last axes are the groups and the elements that each group sums over; the other
+    operand and the result have groups and columns there. None when no operand does."""
     if len(root.inputs) != 2 or len(root.inits) != 1 or separate_product(root) is None or min(map(len, root.maps)) < 2:
         return None
     last = [[e if isinstance(e, int) else None for e in map_[-2:]] for map_ in root.maps]
@@ -68,7 +68,7 @@ def _shares_vectors(root: Structured, lhs: int, lanes: int) -> bool:
 def _lie_together(
     function: KernelFunction, dimensions: Dimensions, lhs: ir.Value, group: Dimension, column: Dimension
 ) -> bool:
-    """Whether every tensor but the lhs, and every generic, has both dimensions side by side, or neither."""
+    """Whether every tensor except the lhs, and every generic, has both dimensions side by side, or neither."""
     values = [*(p.value for p in function.arguments), *(r for op in function.tensor_ops for r in op.results)]
     for value in values:
         axes = dimensions.axes(value)

@@ -1,4 +1,4 @@
-"""Marks the parts of a softmax, so that what emits them may use what is known about them (``recognize.softmax``)."""
+"""Marks the parts of a softmax, so that emission may use what ``recognize.softmax`` knows about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that start from an empty tensor share nothing with others that do, but clean-ups merge such tensors."""
+"""Gives each use of an empty tensor a tensor of its own: clean-ups merge empty tensors of ops that share nothing."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Sums of products of bytes, by instructions that multiply bytes as they lie in memory: both signed, or both unsigned.
+"""Sums of products of bytes, with instructions that multiply bytes as they lie in memory: both signed, or both
+unsigned.
 
-Where the lhs bytes have the other sign than the rhs ones, they are copied to scratch with their highest
-bit turned: that is, 128 less (or more), as bytes of the same sign as the others. What is missing then from a sum is as
-many times the sum of the rhs factors of its column, and so is what a zero point adds: see ``shift``.
+Lhs bytes whose sign differs from the rhs bytes' are copied to scratch with their highest bit flipped. That makes them
+128 less (or more) and gives them the rhs's sign. Each sum then lacks 128 times the sum of its column's rhs factors. A
+zero point adds the same kind of term: see ``shift``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rillet.codegen.index import Index
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
 
 _BYTES = 16  # of a vector register
-_HALF = 128  # what turning a byte's highest bit is worth
+_HALF = 128  # the change of a byte's value when its highest bit is flipped
 
 
 @dataclass(frozen=True)
@@ -34,23 +35,23 @@ class ByteProducts:
 
     lhs_factor: NarrowFactor
     rhs_factor: NarrowFactor
-    mixed: bool = False  # whether there is an instruction for bytes of both signs
+    mixed: bool = False  # whether the target has an instruction for bytes of both signs
     lhs_bits: int = 8
     sum_lanes = 1
 
     @property
     def turns(self) -> bool:
-        """Whether lhs bytes are multiplied with their highest bit turned."""
+        """Whether lhs bytes are multiplied with their highest bit flipped."""
         return self.lhs_factor.signed != self.rhs_factor.signed and not self.mixed
 
     @property
     def in_place(self) -> bool:
-        """Whether the lhs is read where it lies: it need not change its sign."""
+        """Whether the lhs is read where it lies, with no bit flipped."""
         return not self.turns
 
     @property
     def shift(self) -> int:
-        """An lhs factor is what is multiplied plus this."""
+        """The constant to add to the multiplied byte to get the lhs factor."""
         turned = (-_HALF if self.lhs_factor.signed else _HALF) if self.turns else 0
         return turned - self.lhs_factor.zero_point
 
@@ -72,7 +73,7 @@ class ByteProducts:
         pair_products.copy_run(kernel, source, offset, stride, convert, panel, target, length)
 
     def ones(self) -> ir.Value:
-        """What a group of a row of ones is multiplied as."""
+        """The operand that stands for a group of ones."""
         return constant(1, _bytes())
 
 
@@ -89,7 +90,7 @@ class MveProducts(ByteProducts):
         return Tile(min(m, 2), 1, 4)
 
     def lhs(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
-        """16 bytes."""
+        """16 bytes of a row."""
         return [[_load(source, offset)]]
 
     def rhs(self, source: Buffer, offset: Index) -> list[ir.Value]:
@@ -114,7 +115,7 @@ class WideningProducts(ByteProducts):
     sum_lanes = 4
 
     def tile(self, target: CpuTarget, m: int, n: int, groups: int) -> Tile:
-        """A register for each sum, and for what is multiplied by all rows or columns."""
+        """A tile with a register for each sum, and registers for the operands that all rows or columns multiply."""
         return Tile(min(m, 4), 1, 4)
 
     def lhs(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
@@ -148,16 +149,16 @@ class NeonProducts(ByteProducts):
     sums_apart = False
 
     def tile(self, target: CpuTarget, m: int, n: int, groups: int) -> Tile:
-        """As for floats: a group of a column takes four bytes, a sum too."""
+        """A tile as for floats: a group of a column takes four bytes, as a sum does."""
         return cost_model.choose_tile(target, m, n, groups)
 
     def lhs(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
-        """Four bytes each, in all quarters of a register."""
+        """Four bytes of a row for each group, in all quarters of a register."""
         loaded = memory.load(source, [Lane(offset)], groups * self.steps)
         return [[_quarter(loaded, n)] for n in range(groups)]
 
     def rhs(self, source: Buffer, offset: Index) -> list[ir.Value]:
-        """Four columns."""
+        """Four bytes of each of four columns."""
         return [_load(source, offset)]
 
     def multiply_add(self, lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:

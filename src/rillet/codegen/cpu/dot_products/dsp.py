@@ -1,9 +1,9 @@
 """Sums of products of 8-bit integers on Cortex-M processors with the DSP extension.
 
-``smlad`` adds both products of two pairs of 16-bit integers to a sum. ``sxtb16`` widens two of the four bytes of a
-register, the first and the third, or, rotated by a byte, the second and the fourth. So the packed rhs holds
-of every four steps those in the order 0, 2, 1, 3: widened, they are the pairs (0, 1) and (2, 3). Lhs rows are
-copied to scratch as 16-bit factors less their zero point, where neighbours make a pair. Nothing rounds or wraps.
+``smlad`` adds both products of two pairs of 16-bit integers to a sum. ``sxtb16`` widens the first and third of a
+register's four bytes or, rotated by a byte, the second and fourth. So the packed rhs holds every four steps in the
+order 0, 2, 1, 3: widened, they are the pairs (0, 1) and (2, 3). Lhs rows are copied to scratch as 16-bit factors minus
+their zero point, where neighbours form a pair. Nothing rounds or wraps.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ class DspProducts:
     shift = 0
 
     def tile(self, target: CpuTarget, m: int, n: int, groups: int) -> Tile:
-        """Two rows by two columns: four sums, four registers of widened rhs pairs, one of an lhs pair and
-        the addresses fit the 14 registers there are. With one row no rhs pair is used twice, and four columns
-        share each lhs pair."""
+        """A tile of two rows by two columns: four sums, four registers of widened rhs pairs, one lhs pair and the
+        addresses fit the 14 registers. With one row no rhs pair is used twice, and four columns share each lhs pair."""
         return Tile(1, min(n, 4), 1) if m == 1 else Tile(2, min(n, 2), 1)
 
     def ones(self) -> ir.Value:

@@ -1,10 +1,9 @@
 """Sums of products of narrow integers, two steps of the reduction at a time.
 
-SSE2, AVX2 and AVX-512 multiply vectors of 16-bit integers and add neighbouring products to 32-bit ones (``pmaddwd``),
-twice as many products an instruction as in 32 bits, and none of them rounds or wraps: a factor made of an 8-bit integer
-and its zero point has 10 bits at most. Lhs rows are copied to scratch first, widened and less their zero point,
-so that a pair of neighbours reaches all lanes by one load; rhs vectors of two steps are interleaved in
-registers.
+SSE2, AVX2 and AVX-512 multiply vectors of 16-bit integers and add neighbouring products to 32-bit ones (``pmaddwd``):
+twice the products that an instruction gives in 32 bits. None of them rounds or wraps, since an 8-bit integer minus its
+zero point has 10 bits at most. Lhs rows are first copied to scratch, widened and minus their zero point, so that one
+load brings a pair of neighbours to all lanes. The rhs vectors of two steps are interleaved in registers.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from rillet.codegen.index import Index
 from rillet.codegen.recognize.narrow_factors import NarrowFactor
 
 _LINE_ELEMENTS = 32  # factors in a cache line
-_COPY_LANES = (16, 8, 4, 1)  # elements that are copied together, as long as there are as many
+_COPY_LANES = (16, 8, 4, 1)  # elements that are copied together, the most that remain first
 
 
 def pitch(steps: int) -> int:
-    """Elements from one row to the next in scratch: an odd number of cache lines, so that rows do not share their sets
-    or banks, and at least one element more where the last pair is to be filled."""
+    """Elements from one row to the next in scratch: an odd number of cache lines, so that rows do not share sets or
+    banks. At least one element is spare where the last pair must be filled."""
     lines = -(-(steps + steps % 2) // _LINE_ELEMENTS)
     return _LINE_ELEMENTS * (lines + 1 - lines % 2)
 

@@ -1,8 +1,8 @@
 """Sums of products of 8-bit integers by instructions that take several steps of the reduction at once.
 
-The packed rhs holds a *group* of steps of a column together (docs/reference/flow-form.md). Left-hand
-rows are read where they lie, if whole groups lie there and the instruction takes them as they are; else row tiles are
-copied to scratch first. What instructions there are is part of the target's description.
+The packed rhs holds a *group* of a column's steps together (docs/reference/flow-form.md). Lhs rows are read where they
+lie, if they hold whole groups in the form in which the instruction takes them; otherwise row tiles are copied to
+scratch first. The target's description says which instructions it has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rillet.codegen.recognize.narrow_factors import NarrowFactor
 
 
 class DotProducts(Protocol):
-    """How a target multiplies groups of two narrow factors. What multiplies one group may be several operands."""
+    """How a target multiplies groups of two narrow factors. A group may take several operands."""
 
     @property
     def steps(self) -> int:
@@ -31,7 +31,7 @@ class DotProducts(Protocol):
 
     @property
     def run(self) -> int:
-        """Groups of a row that are read together where there are as many."""
+        """The number of a row's groups that are read together, when that many remain."""
 
     @property
     def unroll(self) -> int:
@@ -43,11 +43,11 @@ class DotProducts(Protocol):
 
     @property
     def sum_lanes(self) -> int:
-        """In how many parts such a sum is kept, in lanes; 1: as a number."""
+        """The number of lanes over which each sum is kept; 1: it is a scalar."""
 
     @property
     def lhs_bits(self) -> int:
-        """Of an lhs factor in scratch."""
+        """Bits of an lhs factor in scratch."""
 
     @property
     def in_place(self) -> bool:
@@ -55,13 +55,13 @@ class DotProducts(Protocol):
 
     @property
     def shift(self) -> int:
-        """An lhs factor is what is multiplied plus this."""
+        """The constant to add to the multiplied byte to get the lhs factor."""
 
     def ones(self) -> ir.Value:
-        """What multiplies a group of ones."""
+        """The operand that stands for a group of ones."""
 
     def tile(self, target: CpuTarget, m: int, n: int, groups: int) -> Tile:
-        """The register tile for ``m`` rows, ``n`` columns and as many groups."""
+        """The register tile for ``m`` rows, ``n`` columns and ``groups`` groups."""
 
     def lhs(self, source: Buffer, offset: Index, groups: int) -> list[list[ir.Value]]:
         """A row's operands for each of the groups from ``offset`` on: ``run`` of them, or one."""
@@ -70,7 +70,7 @@ class DotProducts(Protocol):
         """A vector of columns' operands for the group at ``offset``."""
 
     def multiply_add(self, lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
-        """A sum, or vector of sums, plus products."""
+        """``total`` (a sum, or a vector of sums) plus the products of one operand of each side."""
 
     def copy_run(
         self,
@@ -86,7 +86,7 @@ class DotProducts(Protocol):
 
 
 def products_of(target: CpuTarget, rhs: Access, factors: tuple[NarrowFactor, NarrowFactor]) -> DotProducts | None:
-    """How the target multiplies these factors, the rhs being packed as ``rhs``; None if it cannot."""
+    """How the target multiplies these factors with the rhs packed as ``rhs``; None if it cannot."""
     packed = (rhs.together, rhs.ways) == (target.packing.steps, target.packing.ways)
     if not packed or factors[1].zero_point:
         return None

@@ -1,11 +1,11 @@
-"""Lets a maximum or minimum with a constant be one instruction.
+"""Makes a maximum or minimum with a constant one instruction.
 
-``arith.maximumf`` returns NaN for NaN and +0 for {-0, +0}. Against a constant, x86's MAXPS and MINPS give the first by
-the order of their operands, but then not the second, which costs a comparison and a blend for each rectifier of a
-network. So the sign of a zero result is left open where one operand is a constant.
+``arith.maximumf`` returns NaN for NaN and +0 for {-0, +0}. Against a constant, x86's MAXPS and MINPS give NaN with the
+right order of operands, but the zero then needs a comparison and a blend in each rectifier of a network. So the sign of
+a zero result is left open where one operand is a constant.
 
-Where the target's maximum returns the number for {NaN, number}, a comparison and a move are less than what it takes to
-correct it: ``x <= c ? c : x`` is c for -0 and +0, and NaN for NaN.
+Some targets' maximum returns the number for {NaN, number}. There a comparison and a move take fewer instructions than
+correcting it: ``x <= c ? c : x`` is c for -0 and +0, and NaN for NaN.
 """
 
 from __future__ import annotations

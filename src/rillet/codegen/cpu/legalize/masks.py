@@ -1,6 +1,6 @@
 """Writes ``vector.create_mask`` as a comparison, for targets whose conversion to LLVM does not know it.
 
-The conversion that expands masks takes ``index`` to have 64 bits (see ``object_code.llvm.lower``).
+The conversion that expands masks assumes that ``index`` has 64 bits (see ``object_code.llvm.lower``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _comparison(op: ir.Operation) -> ir.Value:
         (size,) = list(ir.DenseI64ArrayAttr(op.attributes["mask_dim_sizes"]))
         count = arith.ConstantOp(i32, size).result
     else:
-        # No count is anywhere near 2^31, and one below zero enables nothing, as it should.
+        # No count comes near 2^31, and a negative one enables no lane, as it should.
         count = arith.IndexCastOp(i32, op.operands[0]).result
     numbers = ir.DenseElementsAttr.get([ir.IntegerAttr.get(i32, n) for n in range(lanes)], type=type_)
     positions = arith.ConstantOp(type_, numbers).result

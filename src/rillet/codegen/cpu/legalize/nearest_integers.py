@@ -1,11 +1,12 @@
 """Requantizes in integers where an instruction converts floats to the nearest integer.
 
-``clamp(roundeven(x) + z)`` for an integer ``z`` and integer limits, converted to an integer, is the nearest integer to
-``x``, plus ``z``, clamped. Microcontrollers convert so by one instruction, to even at ties and saturating, and clamp
-integers by one or two; they have none that rounds a float to a float, and their comparisons of floats take three.
+``clamp(roundeven(x) + z)``, converted to an integer, has an integer ``z`` and integer limits. It equals the nearest
+integer to ``x``, plus ``z``, clamped. Microcontrollers convert this way with one instruction, saturating and with ties
+to even, and clamp integers with one or two. They have no instruction that rounds a float to a float, and comparing
+floats takes three.
 
-NaN gives another integer then, so ``x`` has to be made of an integer: what is left are scales and offsets that are no
-numbers.
+NaN would give another integer, so ``x`` must be computed from an integer. Only scales or offsets that are NaN or
+infinite differ then.
 """
 
 from __future__ import annotations
@@ -58,15 +59,15 @@ def run(module: ir.Module, target: CpuTarget) -> None:
 
 
 def _is_taken(match: Requantization) -> bool:
-    """Whether what is beyond the integers that all are floats ends at a limit, and vectors fill registers."""
+    """Whether integers too large to be exact floats end at a limit, and vectors fill registers."""
     type_ = match.rounded.type
     whole = not isinstance(type_, ir.VectorType) or (len(type_.shape) == 1 and type_.shape[0] % _LANES == 0)
     return whole and set(_LIMITS) == {name for name, _ in match.limits} and _is_made_of_integer(match.rounded)
 
 
 def match_requantization(conversion: ir.Operation) -> Requantization | None:
-    """What an ``arith.fptosi`` to 32 bits converts, when that is rounded, shifted by an integer or not and clamped by
-    integers."""
+    """The requantization that an ``arith.fptosi`` to 32 bits converts: its operand rounded, shifted by an integer or
+    not, and clamped by integers. None for any other operand."""
     result, value = conversion.results[0].type, conversion.operands[0]
     if element_type(result) != ir.IntegerType.get_signless(32) or not isinstance(element_type(value.type), ir.F32Type):
         return None
@@ -101,10 +102,11 @@ def _in_integers(match: Requantization, target: CpuTarget) -> ir.Value:
 
 
 def _clamped_before(match: Requantization, target: CpuTarget) -> ir.Value:
-    """Clamped as a float, by one instruction for each limit: integers take comparisons and branches."""
+    """The operand clamped as a float, with one instruction for each limit: clamping integers takes comparisons and
+    branches."""
     x, limits = match.rounded, dict(match.limits)
     low, high = (constant(float(limits[name] - match.shift), x.type) for name in ("arith.maximumf", "arith.minimumf"))
-    above = intrinsics.call("llvm.maxnum.f32", x.type, x, low)  # of NaN, the limit
+    above = intrinsics.call("llvm.maxnum.f32", x.type, x, low)  # NaN gives the limit
     clamped = intrinsics.call("llvm.minnum.f32", x.type, above, high)
     type_ = match.conversion.results[0].type
     made = _nearest(clamped, type_, target)
@@ -112,7 +114,7 @@ def _clamped_before(match: Requantization, target: CpuTarget) -> ir.Value:
 
 
 def _nearest(x: ir.Value, type_: ir.Type, target: CpuTarget) -> ir.Value:
-    """Saturating, and to even at ties."""
+    """The nearest integer, saturating, with ties to even."""
     if isinstance(type_, ir.VectorType):
         return _nearest_vector(x, ir.VectorType(type_))
     if target.machine.arch == "arm":
@@ -121,7 +123,7 @@ def _nearest(x: ir.Value, type_: ir.Type, target: CpuTarget) -> ir.Value:
 
 
 def _nearest_vector(x: ir.Value, type_: ir.VectorType) -> ir.Value:
-    """A register at a time."""
+    """The nearest integers, one register at a time."""
     signed = constant(0, ir.IntegerType.get_signless(32))
     register = ir.VectorType.get([_LANES], type_.element_type)
     if type_ == register:
@@ -143,7 +145,7 @@ def _is_made_of_integer(value: ir.Value) -> bool:
 
 
 def _with_integer(op: ir.Operation) -> tuple[ir.Value, int] | None:
-    """The other operand and the integer, of an operation of a value and a constant that is a small integer."""
+    """The other operand and the integer, for an op on a value and a constant that is a small integer; else None."""
     if len(op.operands) != 2:
         return None
     for value, other in (tuple(op.operands), tuple(reversed(list(op.operands)))):

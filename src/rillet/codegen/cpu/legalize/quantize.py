@@ -1,11 +1,11 @@
-"""Lets the end of a quantization take few instructions where conversions to integers round to the nearest.
+"""Makes the end of a quantization take few instructions where conversions to integers round to the nearest.
 
-``clamp(roundeven(x) + z)``, converted, is then ``convert(clamp(x)) + z``, clamped by what the limits are before the
-zero point. Limits and zero point are small integers, which rounding keeps on their side of each other, so that all
-numbers give the same; NaN gives the lower limit. The clamp comes first since such conversions do not saturate.
+``clamp(roundeven(x) + z)``, converted, becomes ``convert(clamp(x)) + z``, with ``z`` subtracted from the limits. Limits
+and zero point are small integers, and rounding moves no number across them, so all numbers give the same result. NaN
+gives the lower limit. The clamp comes first because these conversions do not saturate.
 
-What is cut to 8 or 16 bits is clamped once more as an integer: instructions that narrow with saturation take the place
-of shuffles then, at no cost.
+A result that is cut to 8 or 16 bits is clamped once more as an integer: saturating narrow instructions then replace
+shuffles, at no cost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rillet.codegen.cpu.legalize.nearest_integers import Requantization, match_r
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.emit.values import constant, element_type
 
-_MOST = 1 << 22  # of limits and zero points
+_MOST = 1 << 22  # the largest magnitude of limits and zero points
 _LIMITS = ("arith.maximumf", "arith.minimumf")
 
 
@@ -54,14 +54,15 @@ def _convert(match: Requantization, type_: ir.Type) -> ir.Value:
     x, limits = match.rounded, dict(match.limits)
     low, high = (constant(float(limits[name] - match.shift), x.type) for name in _LIMITS)
     below = arith.MinimumFOp(x, high).result
-    inside = arith.CmpFOp(arith.CmpFPredicate.OGT, below, low).result  # not of NaN
+    inside = arith.CmpFOp(arith.CmpFPredicate.OGT, below, low).result  # false for NaN
     clamped = arith.SelectOp(inside, below, low).result
     made = intrinsics.call(f"llvm.lrint.{_suffix(type_)}.{_suffix(x.type)}", type_, clamped)
     return arith.AddIOp(made, constant(match.shift, type_)).result if match.shift else made
 
 
 def _saturated(value: ir.Value, match: Requantization) -> ir.Value:
-    """``value`` clamped to the integers of the narrower type to which it is cut, when that is all that it is for."""
+    """``value`` clamped to the integers of the narrower type to which its only user cuts it; ``value`` itself when no
+    user does."""
     users = [use.owner for use in match.conversion.results[0].uses]
     if len(users) != 1 or users[0].name != "arith.trunci":
         return value

@@ -1,10 +1,10 @@
 """Gives conversions of floats to integers a result for every number, as far as memory safety needs one.
 
-``arith.fptosi`` of NaN, or of what the integer cannot hold, has no defined result: LLVM may leave out the store of a
-value that it knows to be one, and what was in memory before stays. Frozen, it is some integer.
+``arith.fptosi`` of NaN, or of a number that the integer cannot hold, is undefined: LLVM may omit the store of such a
+value, and old memory contents stay. Frozen, the value is some integer.
 
-Quantization clamps before it converts, and no integer stands for NaN: there ``x > c ? x : c`` takes the place of the
-maximum, which makes NaN the lowest integer by the same one instruction.
+Quantization clamps before it converts, and no integer stands for NaN. There ``x > c ? x : c`` replaces the maximum: it
+is one instruction too, and makes NaN the lowest integer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def run(module: ir.Module) -> None:
 
 
 def _first_clamp(value: ir.Value) -> ir.Operation | None:
-    """Of the clamps that give ``value``, the one that meets NaN first: the lower bound if there is one."""
+    """The clamp before ``value`` that meets NaN first: the lower bound if there is one, else the upper; None without
+    clamps."""
     outer = _clamp(value)
     if outer is None:
         return None
@@ -47,7 +48,7 @@ def _first_clamp(value: ir.Value) -> ir.Operation | None:
 
 
 def _clamp(value: ir.Value) -> ir.Operation | None:
-    """The maximum or minimum with a number that gives ``value`` for one user."""
+    """The maximum or minimum with a number that makes ``value``, if ``value`` has one user."""
     op = defining(value, *_KEEPS_NUMBER)
     if op is None or len(list(value.uses)) != 1:
         return None

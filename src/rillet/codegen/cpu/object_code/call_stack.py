@@ -1,8 +1,8 @@
-"""How much stack a program takes at most: the deepest way through its calls, each function counted once.
+"""The most stack that a program takes: the deepest path through its calls, each function counted once.
 
-Calls are found in the relocations of an object in which each function has a section of its own and notes its frame
+Calls are found in the relocations of an object in which each function has its own section and records its frame
 (``-ffunction-sections -fstack-size-section``). A call through a pointer may reach every function whose address is taken
-somewhere. Functions that reach each other are taken together, so that a function that calls itself again counts once.
+somewhere. Functions that reach each other are treated as one, so that a recursive function counts once.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from rillet.codegen.cpu.object_code import elf, leb128
 from rillet.errors import CompileError
 
 _SHT_RELA, _SHT_REL = 4, 9
-_UNWINDING = (".ARM.exidx", ".ARM.extab", ".eh_frame")  # they name functions, but nothing calls those by it
+_UNWINDING = (".ARM.exidx", ".ARM.extab", ".eh_frame")  # they refer to functions without calling them
 _SIZES = ".stack_sizes"
 
 
 @dataclass(frozen=True)
 class _Machine:
-    """``calls``: relocations of direct calls and jumps; ``pairs``: those of them that an indirect call's instruction
-    follows; ``local``: relocations that name a place in the function itself."""
+    """Relocation types. ``calls``: direct calls and jumps; ``pairs``: those of them that the instruction of an indirect
+    call follows; ``local``: references to a place in the function itself."""
 
     calls: frozenset[int]
     pairs: frozenset[int] = frozenset()
@@ -40,19 +40,19 @@ _MACHINES = {
 
 @dataclass
 class _Graph:
-    """By the number of a function's section."""
+    """The calls between functions, by the number of each function's section."""
 
     frames: dict[int, int] = field(default_factory=dict)
-    uses: dict[int, set[int]] = field(default_factory=dict)  # functions that it calls, or takes the address of
+    uses: dict[int, set[int]] = field(default_factory=dict)  # functions that it calls, or whose address it takes
     taken: set[int] = field(default_factory=set)  # functions whose address is taken
     jumps: dict[int, set[int]] = field(default_factory=dict)  # where the second half of a direct call lies
 
 
 def deepest(blob: bytes, entry: str) -> int:
-    """Bytes of stack that a call of ``entry`` takes at most, without what undefined functions take.
+    """The most bytes of stack that a call of ``entry`` takes, without the frames of undefined functions.
 
-    ``blob``: a 32-bit relocatable object for Arm (Thumb) or RISC-V. Raises ``CompileError`` for any other, and where a
-    function does not tell its frame.
+    ``blob``: a 32-bit relocatable object for Arm (Thumb) or RISC-V. Raises ``CompileError`` for any other object, and
+    where a function does not record its frame.
     """
     machine = _MACHINES.get(struct.unpack_from("<H", blob, 18)[0])
     if machine is None or blob[4] != 1:
@@ -101,12 +101,13 @@ def _relocations(blob: bytes, section: elf.Section) -> Iterator[tuple[int, int, 
 
 
 def _calls_pointers(blob: bytes, section: elf.Section, jumps: set[int]) -> bool:
-    """Whether some instruction may call through a register: what only looks like one counts, too."""
+    """Whether some instruction may call through a register. Data that only looks like such an instruction counts,
+    too."""
     code = blob[section.offset : section.offset + section.size]
     if struct.unpack_from("<H", blob, 18)[0] == elf.EM_ARM:
         words = (word for (word,) in struct.iter_unpack("<H", code[: len(code) & ~1]))
         return any(word & 0xFF87 == 0x4780 or (word & 0xFF87 == 0x4700 and word != 0x4770) for word in words)
-    if struct.unpack_from("<I", blob, 36)[0] & 1:  # compressed instructions, which are not told apart here
+    if struct.unpack_from("<I", blob, 36)[0] & 1:  # compressed instructions, which are not distinguished here
         return True
     words = (word for (word,) in struct.iter_unpack("<I", code[: len(code) & ~3]))
     # jalr, unless it returns (jalr x0, 0(ra)) or ends a direct call.
@@ -126,7 +127,7 @@ def _deepest_way(start: int, frames: Mapping[int, int], uses: Mapping[int, Itera
 
     @cache
     def depth(together: frozenset[int]) -> int:
-        """From a set of functions that reach each other."""
+        """The deepest path from a set of functions that reach each other."""
         behind = {other for function in together for other in uses.get(function, ())} - together
         return sum(frames[f] for f in together) + max((depth(group(other)) for other in behind), default=0)
 

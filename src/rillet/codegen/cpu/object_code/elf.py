@@ -20,7 +20,8 @@ _STRING_TAGS = (4, 5, 65, 67)  # Tag_CPU_raw_name, Tag_CPU_name, Tag_also_compat
 
 @dataclass(frozen=True)
 class Section:
-    """``link``, ``info``: numbers of other sections: that of a symbol table's names, of what relocations patch."""
+    """``link``, ``info``: numbers of related sections, such as the names of a symbol table or the target of
+    relocations."""
 
     name: str
     kind: int
@@ -43,7 +44,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Symbol:
-    """``section``: the number of the one that defines it, 0 for none."""
+    """``section``: the number of the defining section, 0 for none."""
 
     name: str
     section: int

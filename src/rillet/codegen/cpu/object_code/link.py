@@ -46,7 +46,7 @@ def link_embedded_elf(kernel_texts: Sequence[CpuKernel], target: CpuTarget) -> b
     with scratch_folder("link") as folder:
         names = []
         for ordinal, blob in enumerate([table, *(e.object for e in kernel_texts)]):
-            names.append(f"{ordinal}.o")  # relative: the folder's path may hold what a response file takes for syntax
+            names.append(f"{ordinal}.o")  # relative: the folder's path may hold a response file's syntax
             (folder / names[-1]).write_bytes(blob)
         (folder / "objects.rsp").write_text("\n".join(names))  # thousands of objects would not fit a command line
         command = [_linker(), "ld.lld", *_LINK_FLAGS, "@objects.rsp", "-o", "library.so"]

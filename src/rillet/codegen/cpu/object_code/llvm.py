@@ -65,8 +65,8 @@ def lower(module: ir.Module, target: CpuTarget) -> str:
 
 
 def _bfloats_as_integers(text: str) -> str:
-    """bf16 values as their bits. Kernels only move them by now, and LLVM keeps a bfloat in an f32 register, from which
-    it gets back to the bits by calling a library."""
+    """bf16 values as their bits. Kernels only move them by now. LLVM keeps a bfloat in an f32 register, and returns to
+    the bits by calling a library."""
     if "bfloat" not in text:
         return text
     text = re.sub(r"0xR([0-9A-Fa-f]{4})", lambda m: str(int(m[1], 16)), text)
@@ -74,7 +74,7 @@ def _bfloats_as_integers(text: str) -> str:
 
 
 def _check_lowered(module: ir.Module) -> None:
-    """The translation to LLVM IR does not survive other dialects' ops, so look for them first."""
+    """Looks for other dialects' ops first: the translation to LLVM IR crashes on them."""
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if not op.name.startswith(("llvm.", "builtin.module")):
@@ -200,7 +200,7 @@ def wrap(
 
 
 def _internal(match: re.Match[str]) -> str:
-    # A section for each function lets linkers drop and fold them; LLVM's switch for it is out of reach.
+    # A section for each function lets linkers drop and fold them; LLVM's own switch cannot be reached from Python.
     return f'define internal {match[1]}#900 section ".text.{match[2]}" {{'
 
 
@@ -212,7 +212,7 @@ def _resize(source: str, target: str, value: str) -> str:
 
 
 def _scalar_loads(scalars: Sequence[str], size: str) -> tuple[list[str], list[str]]:
-    """Loads of the push constants from ``%constants`` (64-bit slots), and the typed values they give."""
+    """Loads of the push constants from ``%constants`` (64-bit slots), and the typed values that they give."""
     lines, values = [], []
     floats = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
     for n, type_ in enumerate(scalars):
@@ -242,7 +242,7 @@ def emit(text: str, target: CpuTarget, options: ObjectOptions, *, assembly: bool
     if mve.is_affected(target):
         module = _parse(mve.fence_conversions(str(module)), target, machine)
         assembly = True
-    # Generating code changes the module: the assembly comes from a copy, so that it is that of the object.
+    # Generating code changes the module, so the assembly comes from a copy and matches the object.
     copy = _parse(str(module), target, machine) if assembly else None
     blob = machine.emit_object(module)
     object_file.check_float_abi(blob, target, "a kernel")

@@ -1,7 +1,7 @@
-"""Keeps clear of a wrong encoding in LLVM's M-profile vector code (MVE).
+"""Avoids a wrong encoding in LLVM's M-profile vector code (MVE).
 
-A vector integer-to-float conversion followed by a multiplication by 2^-n is fused into ``vcvt`` with an immediate n;
-when the integer n is also live in a register, LLVM 22 prints and encodes that register instead, and the result is
+A vector integer-to-float conversion followed by a multiplication by 2^-n is fused into ``vcvt`` with an immediate n.
+When the integer n is also live in a register, LLVM 22 prints and encodes that register instead, and the result is
 wrong. The same holds for a multiplication before a conversion to integer. A fence between the two keeps them apart.
 """
 
@@ -47,6 +47,6 @@ def fence_conversions(text: str) -> str:
 
 
 def check(assembly: str) -> None:
-    """Raise ``CompileError`` when the wrong encoding is there after all."""
+    """Raise ``CompileError`` when the wrong encoding still occurs."""
     if match := _WRONG.search(assembly):
         raise CompileError(f"internal: the vector conversion '{match[0].strip()}' would compute a wrong result")

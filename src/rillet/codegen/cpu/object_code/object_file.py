@@ -21,10 +21,8 @@ def undefined_symbols(blob: bytes) -> list[str]:
 
 
 def check_float_abi(blob: bytes, target: CpuTarget, what: str) -> None:
-    """Refuse an object that passes floats otherwise than the target says: linkers mix the two without a word.
-
-    Raises ``CompileError``.
-    """
+    """Raises ``CompileError`` for an object that passes floats in other registers than the target says, since linkers
+    mix the two silently."""
     found = _reader(blob).float_abi(blob)
     if found is not None and found != target.machine.float_abi:
         raise CompileError(

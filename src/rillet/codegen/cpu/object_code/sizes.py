@@ -19,5 +19,5 @@ class Sizes:
 
     @property
     def flash(self) -> int:
-        """What lies in read-only memory."""
+        """Bytes in read-only memory."""
         return self.text + self.rodata + self.data

@@ -1,7 +1,8 @@
-"""How much stack a function of generated assembly takes at most, from what its instructions subtract from the pointer.
+"""The most stack that a function of generated assembly takes, from what its instructions subtract from the stack
+pointer.
 
-Kernels call at most one other function (the ABI function its body) and never recurse, so the sum over the functions of
-a kernel bounds its depth. Every subtraction counts, wherever it stands; code whose frame is not a constant is refused.
+Kernels call at most one other function (the ABI function calls its body) and never recurse, so the sum over a kernel's
+functions bounds its depth. Every subtraction counts, wherever it stands; code whose frame is not a constant is refused.
 """
 
 from __future__ import annotations

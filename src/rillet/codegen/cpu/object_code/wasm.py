@@ -17,7 +17,7 @@ _OF_THE_LINKER = ("__linear_memory", "__stack_pointer", "__indirect_function_tab
 
 
 def sizes(blob: bytes) -> Sizes:
-    """Sizes of an object or module: the bodies of its functions, and its data. Objects spell out zeroed data."""
+    """Sizes of an object or module: the bodies of its functions, and its data. Objects store zeroed data in full."""
     text, lengths, names = 0, list[int](), list[str]()
     for kind, content in _sections(blob):
         if kind == _CODE:
@@ -31,7 +31,8 @@ def sizes(blob: bytes) -> Sizes:
 
 
 def undefined_symbols(blob: bytes) -> list[str]:
-    """The names of the functions, tables and globals an object imports, but for what the linker provides; sorted."""
+    """The names of the functions, tables and globals that an object imports, except those the linker provides;
+    sorted."""
     names: set[str] = set()
     for kind, content in _sections(blob):
         if kind == _IMPORT:
@@ -40,7 +41,7 @@ def undefined_symbols(blob: bytes) -> list[str]:
 
 
 def float_abi(blob: bytes) -> None:
-    """None: there is one calling convention only."""
+    """None: WebAssembly has one calling convention only."""
 
 
 def _sections(blob: bytes) -> Iterator[tuple[int, bytes]]:

@@ -1,5 +1,5 @@
-"""What is decided about a point-wise kernel before anything is emitted: which results are computed together, and how
-each group of them is cut."""
+"""Decisions about a point-wise kernel before anything is emitted: which results are computed together, and how each
+group of them is cut."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _BLOCK_BYTES = 32 * 1024
 
 @dataclass(frozen=True)
 class Group:
-    """Results of one shape, computed together. ``values``: what is computed, all of the result or what is inserted."""
+    """Results of one shape, computed together. ``values``: the computed tensors, which are whole results or what is
+    inserted into one."""
 
     numbers: tuple[int, ...]
     ports: tuple[Port, ...]
@@ -43,9 +44,9 @@ class RowsPlan:
 
     group: Group
     shape: Shape  # of runs along a row
-    block: int  # elements of a workgroup
-    joined: ir.Operation | None  # the pad or concatenation along rows, which are cut where its parts meet
-    ahead: tuple[int, ...]  # the arguments that are read ahead, whose axes are those of the results
+    block: int  # elements that a workgroup computes
+    joined: ir.Operation | None  # the pad or concatenation along rows; rows are cut at the boundaries of its parts
+    ahead: tuple[int, ...]  # the arguments that are read ahead; their axes are those of the results
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class TilesPlan:
     """A group of results cut into square tiles over the last axis and the axis ``across``, along which an argument is
     contiguous.
 
-    With ``planes``, the last axis is that short and directly behind ``across``: vectors run across and are interleaved.
-    ``padded``: a pad along ``across`` that makes the only result, in whose interior they run.
+    With ``planes``, the last axis has that extent, which is small, and follows ``across`` directly: vectors run across
+    and are interleaved. ``padded``: a pad along ``across`` that makes the only result; the vectors run in its interior.
     """
 
     group: Group
@@ -85,7 +86,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> PointwisePlan | No
 
 
 def _groups(function: KernelFunction, dimensions: Dimensions) -> list[Group]:
-    """Results of one shape with the same dimensions on its axes: a transposition is cut in its own way."""
+    """Groups results of one shape with the same dimensions on their axes: a transposition is cut in its own way."""
     insertions = [insertion(function, number) for number in range(len(function.results))]
     values = [p.value if op is None else op.operands[0] for p, op in zip(function.results, insertions, strict=True)]
     by_space: dict[tuple[object, ...], list[int]] = {}
@@ -108,7 +109,7 @@ def _groups(function: KernelFunction, dimensions: Dimensions) -> list[Group]:
 def _worth_reading_ahead(
     function: KernelFunction, dimensions: Dimensions, target: CpuTarget
 ) -> dict[int, list[Dimension]]:
-    """The arguments that are worth reading ahead, and the dimensions on their axes."""
+    """The arguments worth reading ahead, and the dimensions on their axes."""
     if not read_ahead.is_beyond_l2(function, target):
         return {}
     return {n: list(dimensions.axes(p.value)) for n, p in enumerate(function.arguments) if p.type.rank}
@@ -121,7 +122,7 @@ def _cut(
     shape: Shape,
     ahead: dict[int, list[Dimension]],
 ) -> RowsPlan | TilesPlan:
-    """Tiles where an argument is contiguous along another axis than the results, rows elsewhere."""
+    """Cuts a group into tiles where an argument is contiguous along another axis than the results, else into rows."""
     return _tiles(function, dimensions, group, shape) or _rows(function, dimensions, group, shape, ahead)
 
 
@@ -168,7 +169,7 @@ def _rows(
 
 
 def _padded_across(value: ir.Value) -> ir.Operation | None:
-    """The pad that makes a result, where it pads along the last axis but one."""
+    """The pad that makes a result, when it pads along the last axis but one; else None."""
     op = defining(value, "tensor.pad")
     if op is None or ir.RankedTensorType(value.type).rank < 2:
         return None
@@ -177,7 +178,8 @@ def _padded_across(value: ir.Value) -> ir.Operation | None:
 
 
 def _put_together(function: KernelFunction, dimensions: Dimensions, value: ir.Value) -> ir.Operation | None:
-    """A pad or concatenation along the axis that is vectorized: rows are then cut where its parts meet."""
+    """The pad or concatenation along the vectorized axis that makes a value: rows are cut at the boundaries of its
+    parts. None when there is none."""
     rank = ir.RankedTensorType(value.type).rank
     axes = dimensions.axes(value)
     if rank == 0 or axes.count(axes[-1]) != 1 or dimensions.is_shifted(axes[-1]):

@@ -10,7 +10,7 @@ from rillet.codegen.emit.elements import Evaluator
 
 
 def store_point(evaluator: Evaluator, group: Group, where: list[Coordinate]) -> None:
-    """Compute the group's results at ``where`` and store them, those that are inserted at their offsets."""
+    """Compute the group's results at ``where`` and store them; inserted results go to their offsets."""
     values = [evaluator.at(value, where) for value in group.values]
     for number, into, value in zip(group.numbers, group.insertions, values, strict=True):
         place = where

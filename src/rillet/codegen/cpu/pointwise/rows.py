@@ -18,7 +18,7 @@ from rillet.codegen.emit.views import parts
 from rillet.codegen.index import Index
 from rillet.ir.dtypes import storage_bytes
 
-_AHEAD_BYTES = 2048  # how far ahead is read of what much is computed with
+_AHEAD_BYTES = 2048  # bytes from the current element to the one that is read ahead, in kernels that compute much
 
 
 class Rows:
@@ -37,7 +37,7 @@ class Rows:
         return index.maximum(1, index.floordiv(self.plan.block, index.maximum(inner, 1)))
 
     def blocks(self) -> tuple[Index, Index]:
-        """Row blocks and column blocks."""
+        """The numbers of row blocks and of column blocks."""
         outer, inner = self._space()
         return index.ceildiv(index.product(outer), self._rows_per_block(inner)), index.ceildiv(inner, self.plan.block)
 
@@ -55,7 +55,8 @@ class Rows:
             with self.kernel.loop(first, last) as row:
                 self._row(index.delinearize(row.iv, outer), start, end)
             return
-        # Rows may be short, and divisions by what is known at run time only are slow: coordinates are counted.
+        # Coordinates are counted up: rows may be short, and divisions by extents that are known at run time only are
+        # slow.
         begin = index.delinearize(first, [index.maximum(e, 1) for e in outer])  # there may be no rows at all
         with self.kernel.loop(first, last, carried=[index.value(c) for c in begin]) as row:
             where = [0 if isinstance(c, int) else v for c, v in zip(begin, row.carried, strict=True)]
@@ -86,8 +87,8 @@ class Rows:
             read_ahead.fetch(self.kernel, number, where, index.add(first, distance), elements)
 
     def _run(self, where: list[Index], start: Index, end: Index, part: int | None) -> None:
-        """The elements of a row from ``start`` to ``end``, which lie within one part of what the row is put together
-        from."""
+        """The elements of a row from ``start`` to ``end``, which lie within one part of the pad or concatenation that
+        makes the row."""
 
         def emit(c: Coordinate, lanes: int, mask: ir.Value | None) -> None:
             evaluator = Evaluator(self.kernel, lanes, mask)

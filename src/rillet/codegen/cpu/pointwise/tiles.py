@@ -25,7 +25,7 @@ class Tiles:
         self.kernel = kernel
         self.plan = plan
         self.group = plan.group
-        # A cache line of each row of results at a time, where lines are what memory moves.
+        # A cache line of each row of results at a time, since memory moves whole lines.
         self.side_by_side = max(1, 16 // plan.lanes)
 
     def _space(self) -> tuple[list[Index], list[int], Index, Index]:
@@ -35,7 +35,7 @@ class Tiles:
         return [extents[a] for a in axes], axes, extents[self.plan.across], extents[-1]
 
     def blocks(self) -> tuple[Index, Index]:
-        """Blocks over the outer axes and across, and blocks over the last axis."""
+        """The numbers of blocks over the outer axes and across, and over the last axis."""
         outer, _, across, last = self._space()
         if self.plan.planes:
             pieces = index.mul(index.product(outer), index.ceildiv(across, _PLANE_BLOCK))
@@ -91,7 +91,7 @@ class Tiles:
             store_point(evaluator, self.group, _at(where, self.plan.across, row, Lane(left)))
 
     def _points(self, where: list[Coordinate], start: Index, end: Index, left: Index, right: Index) -> None:
-        """What is left beside the tiles, element by element."""
+        """The elements beside the tiles, one by one."""
         with self.kernel.loop(start, end) as row, self.kernel.loop(left, right) as column:
             store_point(Evaluator(self.kernel), self.group, _at(where, self.plan.across, row.iv, column.iv))
 

@@ -1,9 +1,9 @@
 """Lanes across long columns: stages run over bands of a few matrix rows, with accumulators of all lanes in scratch.
 
-A column of a large matrix is spread over as many cache lines as it has elements, and often over a single set of the
-cache. Walking down one vector of columns at a time (as ``rowwise`` does with short ones) then waits for every line, in
-every stage. Bands are read along memory instead, which the hardware prefetches; within a band each vector of columns is
-done at once, with its accumulators, and what is the same down the column, in registers.
+A column of a large matrix has each element in another cache line, and these lines often share one set of the cache.
+Walking down one vector of columns at a time (as ``rowwise`` does with short columns) then waits for every line, in
+every stage. Bands are read along memory instead, which the hardware prefetches. Within a band each vector of columns is
+done at once: its accumulators, and values that are the same down the column, stay in registers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BAND = 8  # rows of a band: streams that are read side by side
 class Columns:
     """The columns ``start`` to ``end`` of a workgroup, at a point of the outer dimensions.
 
-    ``width``: the most columns there are; ``kept``: where costly values go that several stages read.
+    ``width``: the most columns there are; ``kept``: the buffers of costly values that several stages read.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Columns:
         self._start, self._end = span
         self._width = width
         self._kept = kept
-        self._known: dict[ir.Value, Buffer] = {}  # what has been computed, and lies where
+        self._known: dict[ir.Value, Buffer] = {}  # values that have been computed, and their buffers
         self._scratch = Scratch(kernel)
         self._reduced = {r for g in plan.function.reductions for r in g.results}
 

@@ -22,9 +22,9 @@ from rillet.ir.dtypes import storage_bytes
 from rillet.ir.structured import DYNAMIC
 
 _BLOCK_BYTES = 32 * 1024
-_LONG_COLUMNS = 512  # columns of a workgroup where they are long: runs that are worth reading ahead
+_LONG_COLUMNS = 512  # columns of a workgroup where columns are long, which makes runs worth reading ahead
 _TOGETHER = 4  # rows that go through the stages side by side, so that the ends of their reductions overlap
-_MOST_TOGETHER = 8  # that can be asked for: each is a copy of the code
+_MOST_TOGETHER = 8  # the most that tuning can ask for: each is a copy of the code
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,20 @@ class RowwisePlan:
     across: Dimension | None  # fixed one vector of lanes at a time
     along: Dimension | None  # vectorized within a row
     lanes: int  # of a vector across rows
-    shape: Shape  # of runs along a row
+    shape: Shape  # of the runs along a row
     together: int  # rows that go through the stages side by side
-    fetches_ahead: bool  # whether a row's last reduction, whose data is in the L1 cache by then, fetches the next row
-    has_long_columns: bool  # lanes across rows, along which so much lies that it is read in bands (rowwise_columns)
+    fetches_ahead: bool  # whether a row's last reduction fetches the next row; its own data is in L1 by then
+    has_long_columns: bool  # lanes across rows, and columns so long that they are read in bands (``columns``)
     stages: Stages
 
     @property
     def fixed(self) -> set[Dimension]:
-        """The dimensions along which rows are told apart."""
+        """The dimensions that tell rows apart."""
         return {*self.outer} if self.across is None else {*self.outer, self.across}
 
     @property
     def choice(self) -> Choice:
-        """What was decided: rows side by side where lanes run along rows, and vectors in flight."""
+        """The rows taken side by side where lanes run along rows, and the vectors in flight."""
         made = self.shape.choice
         if self.along is None:
             return made
@@ -90,7 +90,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> RowwisePlan:
 
 
 def intermediates_are_static(function: KernelFunction) -> bool:
-    """Whether what a row keeps of each reduction for later has a size that is known."""
+    """Whether the reduction results that a row keeps for later stages have known sizes."""
     if not any(DYNAMIC in generic.extents for generic in function.reductions):
         return True
     dimensions = Dimensions(function)
@@ -138,8 +138,8 @@ def _has_long_columns(
 
 
 def _rows_together(function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension], target: CpuTarget) -> int:
-    """As many rows as fill less than half of the L1 cache with what is read and written of them, at most ``_TOGETHER``
-    and no more than there are. In longer rows the ends of reductions hardly count, and fewer streams read faster."""
+    """The rows whose reads and writes fill less than half of L1: at most ``_TOGETHER``, and no more than exist. In
+    longer rows the ends of reductions hardly count, and fewer streams read faster."""
     if target.deployment.small_code:
         return 1
     row_bytes, rows = 0, 1
@@ -176,8 +176,8 @@ def _vector_dimension(
 
 
 def _lanes_across(function: KernelFunction, dimensions: Dimensions, across: Dimension, wide: int) -> int:
-    """Several registers of lanes, for independent accumulators and whole cache lines, but no more than there are
-    rows."""
+    """Lanes across rows: several registers, for independent accumulators and whole cache lines, but no more than there
+    are rows."""
     for port in (*function.results, *function.arguments):
         for axis, extent in enumerate(port.type.shape):
             if dimensions.axis(port.value, axis) == across and extent != DYNAMIC:
@@ -210,7 +210,7 @@ def _element_bytes(plan: RowwisePlan) -> int:
 
 
 def blocking(kernel: KernelBuilder, plan: RowwisePlan) -> tuple[Index, Index]:
-    """Rows of a workgroup: along the outer dimensions and across the lanes (a multiple of the lanes)."""
+    """The rows of a workgroup along the outer dimensions, and across the lanes (a multiple of the lanes)."""
     budget = max(1, _BLOCK_BYTES // _element_bytes(plan))
     per_row = index.maximum(1, index.floordiv(budget, index.maximum(1, _row_elements(kernel, plan))))
     if plan.across is None:
@@ -224,7 +224,7 @@ def blocking(kernel: KernelBuilder, plan: RowwisePlan) -> tuple[Index, Index]:
 
 
 def grid(kernel: KernelBuilder, plan: RowwisePlan) -> list[Index]:
-    """Workgroups along the outer dimensions and across lanes."""
+    """The numbers of workgroups along the outer dimensions and across lanes."""
     rows, columns = blocking(kernel, plan)
     total = index.product([extent_of(kernel, plan, d) for d in plan.outer])
     across = 1 if plan.across is None else extent_of(kernel, plan, plan.across)

@@ -44,9 +44,9 @@ class Row:
 
     evaluator: Evaluator
     fixed: dict[Dimension, Coordinate]
-    kept: dict[ir.Value, Buffer]  # where costly values go that several stages read
+    kept: dict[ir.Value, Buffer]  # buffers of costly values that several stages read
     scratch: Scratch
-    ahead: dict[Dimension, Coordinate] | None = None  # where the next row is, if it is to be fetched meanwhile
+    ahead: dict[Dimension, Coordinate] | None = None  # where the next row is, if it is to be fetched during this one
 
 
 def reduce(kernel: KernelBuilder, plan: RowwisePlan, rows: list[Row], generic: Structured, number: int) -> None:
@@ -70,7 +70,7 @@ def _target(
     extents: list[Index],
     inner: list[int],
 ) -> Buffer | None:
-    """Where a reduction's result goes: the function's result, scratch, or (None) a register."""
+    """Where a reduction's result goes: the function's result, scratch, or a register (None)."""
     value = generic.results[number]
     for position, port in enumerate(plan.function.results):
         if port.value == value:
@@ -135,7 +135,7 @@ class Reduction:
 
     @property
     def is_one_run(self) -> bool:
-        """Whether the row's results are single elements that lanes accumulate along the row."""
+        """Whether each result has one element for each row, which lanes accumulate along the row."""
         return self.along is not None and not self.inner
 
     def emit(self) -> None:
@@ -146,7 +146,7 @@ class Reduction:
             self.over_parallel_vectors([n for n in self.inner if n != self.vectors], self.vectors, self.where)
 
     def over_parallel(self, loops: list[int], where: list[Coordinate], evaluator: Evaluator) -> None:
-        """Loop over the parallel loops left, one element (or vector of rows) at a time."""
+        """Loop over the remaining parallel loops, one element (or vector of rows) at a time."""
         if not loops:
             self._element(where, evaluator)
             return
@@ -168,7 +168,7 @@ class Reduction:
         vector_loop(self.kernel, 0, self.extents[along], self._shape(along), emit)
 
     def _element(self, where: list[Coordinate], evaluator: Evaluator) -> None:
-        """Compute one element (or one vector of elements) of every result and put it where it belongs."""
+        """Compute one element (or one vector of elements) of every result and store it."""
         if self.along is not None:
             (values,) = _along([self], [where], [evaluator])
         else:
@@ -249,7 +249,7 @@ def _along(
     emitters: list[Reduction], wheres: list[list[Coordinate]], evaluators: list[Evaluator]
 ) -> list[list[ir.Value]]:
     """Reduce elements of several rows in one loop along the contiguous dimension: lanes accumulate apart and are
-    combined at its end. Where there are several rows, that many vectors are in flight; else several of one row."""
+    combined at its end. One vector of each row is in flight; with a single row, several vectors of it."""
     first = emitters[0]
     combiners, shape = first.combiners, first.run_shape()
     assert combiners is not None
@@ -258,7 +258,7 @@ def _along(
     outer = [n for n in first.reduction if n != first.along]
     inits = [i for e, w, v in zip(emitters, wheres, evaluators, strict=True) for i in e.inits(w, v)]
     start = [c.identity_of(ir.VectorType.get([shape.wide], i.type)) for c, i in zip(chosen, inits, strict=True)]
-    if outer:  # the accumulators of all runs stay as narrow as what a run ends with
+    if outer:  # the accumulators of all runs are as narrow as those at the end of a run
         start = [c.narrow(v, shape.lanes) for c, v in zip(chosen, start, strict=True)]
         shape = Shape(shape.lanes, shape.lanes, shape.masked)
     final = _runs(emitters, chosen, outer, wheres, start, shape)
@@ -313,7 +313,7 @@ def _runs(
 def _fetch_ahead(
     kernel: KernelBuilder, plan: RowwisePlan, point: dict[Dimension, Coordinate], along: Coordinate, lanes: int
 ) -> None:
-    """Start to read what another row has, in every argument, where this one is at ``along``."""
+    """Start to read, in every argument, the elements of another row at this row's position ``along``."""
     assert isinstance(along, Lane)
     for number, port in enumerate(plan.function.arguments):
         axes = plan.dimensions.axes(port.value)

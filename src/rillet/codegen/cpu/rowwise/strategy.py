@@ -1,15 +1,14 @@
 """Kernels with reductions: chains of reductions and point-wise ops over shared outer dimensions.
 
-Softmax, normalizations, means, argmax and any other mix of generics run here, row by row: fix a point of the
-dimensions that everything shares (``Dimensions.shared``), then run the reductions in program order and at last the
-results. Lanes run
+Softmax, normalizations, means, argmax and any other mix of generics run here, row by row: fix a point of the shared
+dimensions (``Dimensions.shared``), run the reductions in program order, then compute the results. Lanes run
 
-- along the row, where the data is contiguous there (softmax over the last axis): several vector accumulators,
-  combined at the end of the row; or
-- across rows, where the data is contiguous across them (pooling channels-last, softmax over the first axis): each
-  lane has a row of its own, which takes any reduction body.
+- along the row, where the data is contiguous there (softmax over the last axis): several vector accumulators, combined
+  at the end of the row; or
+- across rows, where the data is contiguous across them (pooling channels-last, softmax over the first axis): each lane
+  has a row of its own, which takes any reduction body.
 
-A row's reduction results stay in registers; those with axes of their own, and costly values that several stages read,
+A row's reduction results stay in registers. Results with axes of their own, and costly values that several stages read,
 are kept in scratch memory.
 """
 
@@ -66,8 +65,8 @@ class RowwiseStrategy:
 
 
 def _streams(plan: RowwisePlan, target: CpuTarget) -> bool:
-    """Whether results may be stored past the caches: what a stage keeps for later ones, otherwise in their memory, must
-    then have a place in the caches."""
+    """Whether results may be stored past the caches. Values that a stage keeps for later ones, otherwise in a result's
+    memory, must then fit a quarter of L2."""
     size = 0
     for value in plan.stages.kept:
         type_ = ir.RankedTensorType(value.type)
@@ -117,8 +116,8 @@ def _emit_rows(
     point: Callable[[Index], dict[Dimension, Coordinate]],
     whole: bool,
 ) -> None:
-    """The rows of a span, ``plan.together`` at a time, then one by one unless they are known to come out even
-    (``whole``); ``point``: where a row is."""
+    """The rows of a span, ``plan.together`` at a time, then one by one unless ``whole`` says that none remain.
+    ``point``: where a row is."""
     places = [(_scratch_for_costly(kernel, plan), Scratch(kernel)) for _ in range(plan.together)]
     first, last = span
     middle = index.sub(last, index.mod(index.sub(last, first), plan.together))
@@ -163,7 +162,7 @@ def _emit_across(
 
 
 def _emit_together(kernel: KernelBuilder, plan: RowwisePlan, rows: list[Row]) -> None:
-    """All stages of these rows, each stage for all of them before the next."""
+    """All stages of these rows; each stage runs for all rows before the next one."""
     for number, generic in enumerate(plan.function.reductions):
         reduce(kernel, plan, rows, generic, number)
         for row in rows:
@@ -185,8 +184,8 @@ def _emit_results(kernel: KernelBuilder, plan: RowwisePlan, rows: list[Row]) -> 
 
 
 def _loops(plan: RowwisePlan, fixed: set[Dimension]) -> list[list[int]]:
-    """The numbers of the results that no reduction stores, by the loop that stores them: in one are those whose axes
-    have the same extents and are fixed alike."""
+    """The numbers of the results that no reduction stores, grouped by the loop that stores them: one loop takes results
+    whose axes have the same extents and are fixed alike."""
     reduced = {r for g in plan.function.reductions for r in g.results}
     loops: dict[tuple[object, ...], list[int]] = {}
     for number, port in enumerate(plan.function.results):
@@ -237,8 +236,8 @@ def _store_results(
 def _scratch_for_costly(kernel: KernelBuilder, plan: RowwisePlan) -> dict[ir.Value, Buffer]:
     """A buffer for each costly value that several stages read: a result's own memory where it fits, else scratch.
 
-    A result's memory is overwritten when the result is stored. That must be the last reader: all results that are
-    stored at the end are stored in one loop over the value's axes.
+    Storing the result overwrites that memory, so this must be its last reader. All results that are stored at the end
+    are stored in one loop over the value's axes.
     """
     kept: dict[ir.Value, Buffer] = {}
     taken: set[int] = set()

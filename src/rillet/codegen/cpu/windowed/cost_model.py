@@ -1,8 +1,8 @@
-"""The cost model of windowed kernels: register tiles, and what one workgroup does.
+"""The cost model of windowed kernels: register tiles, and the work of one workgroup.
 
-A *line* holds the neighbouring positions of one axis of the result (an image line), its *rows* are those positions, its
-columns the vectorized axis. A tile takes several lines, rows and vectors of columns: neighbouring lines and rows share
-what they read. The unit is the core clock cycle, as in ``tiles``.
+A *line* holds the neighbouring positions of one axis of the result (an image line). Its *rows* are those positions; its
+columns are the vectorized axis. A tile takes several lines, rows and vectors of columns: neighbouring lines and rows
+share what they read. The unit is the core clock cycle, as in ``cpu.cost_model``.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ SMALL_UNROLLED_OPERATIONS = 96  # the same where code must be small
 ACCUMULATORS = 8  # enough to hide the latency of any accumulating op on two ports
 MOST_ACCUMULATORS = 14
 MOST_LINES = 4
-CONVERTED_ACCUMULATORS = 5  # where code must be small, and factors are made of what is loaded
+CONVERTED_ACCUMULATORS = 5  # where code must be small, and factors are computed from what is loaded
 CONVERTED_CYCLES = 2  # to load an element and to convert it, one after the other
-CONVERTED_REGISTERS = 3  # of such factors of a line of the window
-SPREAD_REGISTERS = 4  # of what is spread over lanes, and what it is made of
-# What follows was fitted to 3x3 windows on Zen 3 (docs/decisions/0011-windows.md).
+CONVERTED_REGISTERS = 3  # of such factors on one line of the window
+SPREAD_REGISTERS = 4  # of operands spread over lanes, and of their sources
+# The following constants were fitted to 3x3 windows on Zen 3 (docs/decisions/0011-windows.md).
 TILE_CYCLES = 2  # to advance addresses and leave the innermost loop
 LINE_CYCLES = 0.6  # for each line that a tile reads: another address, another stream for the prefetcher
-STORE_CYCLES = 1  # of a result
-RELOAD_CYCLES = 0.45  # of a value that went through the stack, besides its load
-REORDERED = 256  # instructions that an out-of-order core looks ahead; as many chains of sums run side by side
-# Of the time that vectors take from L2, what does not hide behind arithmetic: of those that no tile read before, and of
-# those that L1 lost in the meantime.
+STORE_CYCLES = 1  # for each result
+RELOAD_CYCLES = 0.45  # of a value that went through the stack, in addition to its load
+REORDERED = 256  # instructions that an out-of-order core looks ahead; chains of sums within them run side by side
+# The shares of the time for reading vectors from L2 that arithmetic does not hide: vectors that no tile read before,
+# and vectors that L1 has lost since.
 EXPOSED_NEW, EXPOSED_AGAIN = 0.65, 0.7
 L1_WAYS = 8
-CONFLICT_CYCLES = 2.5  # of a line that L1's sets do not keep until the next tile takes what is left of it
+CONFLICT_CYCLES = 2.5  # for each line that L1's sets lose before the next tile takes the rest of it
 BEYOND_L2_BYTES_PER_CYCLE = 17
-OVERLAP_CYCLES = 0.1  # of the shorter of both, arithmetic and memory beyond L2
-STREAM_CYCLES = 14  # until the prefetchers of a core follow another stream of reads from beyond L2
+OVERLAP_CYCLES = 0.1  # the share of the shorter one of arithmetic and memory beyond L2 that is not hidden
+STREAM_CYCLES = 14  # until a core's prefetchers follow another stream of reads from beyond L2
 COPIES_MARGIN = 1.03  # how much slower a tile may be that needs fewer copies of the loop
-SIZE_MARGIN = 1.01  # the same of a smaller one
+SIZE_MARGIN = 1.01  # the same for a smaller tile
 
 
 @dataclass(frozen=True)
@@ -61,34 +61,34 @@ class WindowTile(Tile):
 
 @dataclass(frozen=True)
 class Reach:
-    """The positions of an operand that results next to each other read along one axis: ``offsets`` for each result,
-    ``step`` from one result to the next."""
+    """The positions of an operand that neighbouring results read along one axis: ``offsets`` for each result, ``step``
+    from one result to the next."""
 
     step: int
     offsets: tuple[int, ...]
 
     def positions(self, results: int) -> int:
-        """How many different positions that many neighbouring results read."""
+        """The number of different positions that ``results`` neighbouring results read."""
         return len(_readers(self.step, self.offsets, results))
 
     def further(self, results: int) -> int:
-        """How many of them the results before these did not read."""
+        """The number of these positions that the results before them did not read."""
         return self.positions(2 * results) - self.positions(results)
 
     def readers(self, results: int) -> int:
-        """How many of the results read one position, at most."""
+        """The most results that read one position."""
         return max(_readers(self.step, self.offsets, results).values())
 
 
 @functools.lru_cache(maxsize=1024)
 def _readers(step: int, offsets: tuple[int, ...], results: int) -> Counter[int]:
-    """How many of so many neighbouring results read each position."""
+    """How many of ``results`` neighbouring results read each position."""
     return Counter(step * n + offset for n in range(results) for offset in offsets)
 
 
 @dataclass(frozen=True)
 class Operand:
-    """What a windowed reduction reads along lines and along rows, and how often elsewhere (``others``)."""
+    """The elements that a windowed reduction reads along lines and along rows; ``others``: how often elsewhere."""
 
     lines: Reach
     rows: Reach
@@ -98,18 +98,18 @@ class Operand:
 
     @property
     def moves(self) -> bool:
-        """Whether results at different places read different elements; weights are the same for all."""
+        """Whether results at different places read different elements; weights are the same for all results."""
         return bool(self.lines.step or self.rows.step)
 
     def elements(self, lines: int, rows: int) -> int:
-        """How many different ones, for each column, so many lines and rows of results read."""
+        """The number of different elements in each column that these lines and rows of results read."""
         return self.lines.positions(lines) * self.rows.positions(rows) * self.others
 
 
 @dataclass(frozen=True)
 class Window:
-    """A windowed reduction: extents of the result (lines, rows, columns; ``outer`` of those), steps for each result,
-    and the operands that are read from memory."""
+    """A windowed reduction: the result's extents (``outer`` blocks of lines, rows and columns), the steps for each
+    result, and the operands that are read from memory."""
 
     outer: int
     lines: int
@@ -117,34 +117,33 @@ class Window:
     columns: int
     steps: int
     operands: tuple[Operand, ...]
-    converts: bool = False  # factors take instructions to make of what is loaded, and stay in registers where shared
+    converts: bool = False  # factors are computed from what is loaded, and stay in registers where results share them
 
     def bytes(self, lines: int, rows: int) -> int:
-        """What so many lines and rows of results read, over all columns."""
+        """Bytes that these lines and rows of results read, over all columns."""
         return sum(operand.elements(lines, rows) * operand.element_bytes for operand in self.operands) * self.columns
 
 
 @dataclass(frozen=True)
 class WindowBlocks:
-    """What one workgroup does: this many positions of the outer loops (tiles of lines among them) and this many
-    columns."""
+    """The work of one workgroup: positions of the outer loops (tiles of lines among them) and columns."""
 
     outer: int
     columns: int
 
     def overruled(self, tile: Tile, knobs: Knobs) -> WindowBlocks:
-        """The same but for what ``knobs`` say; here ``row_tiles`` counts positions of the outer loops."""
+        """The blocks with the choices in ``knobs``; here ``row_tiles`` counts positions of the outer loops."""
         columns = knobs.column_tiles * tile.columns if knobs.column_tiles else self.columns
         return WindowBlocks(knobs.row_tiles or self.outer, columns)
 
 
 def unrolled_operations(target: CpuTarget) -> int:
-    """How many steps of a window, for all results of a tile, are written out at most."""
+    """The most steps of a window, for all results of a tile, that are written out."""
     return UNROLLED_OPERATIONS if target.machine.l2_bytes else SMALL_UNROLLED_OPERATIONS
 
 
 def tile_cycles(target: CpuTarget, window: Window, tile: WindowTile) -> float:
-    """Cycles of one tile: what the core takes, or memory beyond L2, whichever takes longer."""
+    """Cycles of one tile: the core's, or those of memory beyond L2, whichever are more."""
     arithmetic = window.steps * tile.accumulators * (1 if target.machine.fma else 2) / target.machine.fma_ports
     reloads = _reloads(target, window, tile)
     read = sum(operand.elements(tile.lines, tile.rows) for operand in window.operands) * tile.vectors
@@ -165,18 +164,18 @@ def _vector_bytes(target: CpuTarget) -> int:
 
 
 def _chain_cycles(target: CpuTarget, window: Window, tile: WindowTile, loads: float) -> float:
-    """Cycles that the sums of one result keep a tile waiting: chains of one tile run side by side, and on an
-    out-of-order core those of the next tiles too."""
+    """Cycles that a tile waits for the sums of one result. The chains of one tile run side by side; on an out-of-order
+    core those of the next tiles do too."""
     instructions = window.steps * tile.accumulators + loads
     tiles = 1 + (REORDERED / instructions if target.machine.l2_bytes else 0)
     return FMA_LATENCY * window.steps / tiles
 
 
 def _beyond_l2_cycles(target: CpuTarget, window: Window, tile: WindowTile) -> float:
-    """Cycles that memory beyond L2 takes for what a tile reads first and writes, 0 where L2 holds what is read.
+    """Cycles that memory beyond L2 takes for a tile's writes and first reads; 0 where L2 holds what is read.
 
-    Positions of a line next to each other are one stream for a prefetcher only across tiles: the first new one goes on
-    where the tile before ended, and each of the others begins a stream, of all columns.
+    Neighbouring positions of a line form one stream for a prefetcher only across tiles. The first new position goes on
+    where the tile before ended. Each of the others begins a stream, of all columns.
     """
     if not target.machine.l2_bytes or window.bytes(window.lines, window.rows) <= target.machine.l2_bytes:
         return 0.0
@@ -188,10 +187,10 @@ def _beyond_l2_cycles(target: CpuTarget, window: Window, tile: WindowTile) -> fl
 
 
 def _reloads(target: CpuTarget, window: Window, tile: WindowTile) -> float:
-    """Weights that a tile loads again, for they do not stay in registers beside the sums while lines share them.
+    """Weights that a tile loads again: they do not stay in registers beside the sums while lines share them.
 
-    One register holds what was read; without fused multiply-add three more hold products under way, and without
-    multiply-adds that read memory three more hold what is read ahead.
+    One register holds what was read. Without fused multiply-add, three more hold products under way. Without
+    multiply-adds that read memory, three more hold what is read ahead.
     """
     weights = sum(not operand.moves for operand in window.operands) * window.steps * tile.vectors
     image = next((operand for operand in window.operands if operand.moves), None)
@@ -204,11 +203,11 @@ def _reloads(target: CpuTarget, window: Window, tile: WindowTile) -> float:
 
 
 def _exposed(target: CpuTarget, window: Window, tile: WindowTile) -> float:
-    """Vectors that a tile gets from L2, by what does not hide of each.
+    """Vectors that a tile gets from L2, each weighted with the share of its time that is not hidden.
 
-    Tiles next to each other along the columns come first, then along the rows. What tiles read of all columns stays in
-    L1 for the next ones along the rows if L1 holds it together with the weights; what they share with the line of tiles
-    before is still there if L1 holds a whole line of tiles.
+    Tiles follow each other along the columns first, then along the rows. What tiles read of all columns stays in L1 for
+    the next ones along the rows, if L1 holds it together with the weights. What they share with the line of tiles
+    before is still in L1 if L1 holds a whole line of tiles.
     """
     if window.bytes(window.lines, window.rows) <= target.machine.l1d_bytes // 2:
         return 0.0
@@ -225,10 +224,10 @@ def _exposed(target: CpuTarget, window: Window, tile: WindowTile) -> float:
 
 
 def _conflicts(target: CpuTarget, window: Window, tile: WindowTile) -> int:
-    """Cache lines that a tile takes a part of, and that are gone when the next one takes another part.
+    """Cache lines that a tile takes a part of, and that are gone when the next tile takes another part.
 
-    Positions next to each other are all columns apart, lines all of their positions; where both are multiples of a
-    power of two of cache lines, what a tile reads shares as many sets fewer.
+    Neighbouring positions lie all columns apart; neighbouring lines lie all their positions apart. Where both distances
+    are multiples of a power of two of cache lines, a tile's reads have that many times fewer sets to use.
     """
     sets = target.machine.l1d_bytes // (LINE_BYTES * L1_WAYS)
     lost = 0
@@ -254,13 +253,13 @@ def window_cycles(target: CpuTarget, window: Window, tile: WindowTile) -> float:
 
 
 def _parts(total: int, size: int) -> list[tuple[int, int]]:
-    """(how many, of what size) the tiles along an axis are."""
+    """(count, size) of the tiles along an axis."""
     return [part for part in ((total // size, size), (1, total % size)) if all(part)]
 
 
 @functools.lru_cache(maxsize=64)
 def choose_tile(target: CpuTarget, window: Window, lanes: int) -> WindowTile:
-    """The tile with the lowest modelled time, but for a margin: a few percent for fewer copies of the loop, then one
+    """The tile with the lowest modelled time, with two margins: a few percent for fewer copies of the loop, then one
     percent for less code in it."""
     cost = {tile: window_cycles(target, window, tile) for tile in tiles(target, window, lanes)}
     near = _within(COPIES_MARGIN, cost)
@@ -308,7 +307,7 @@ def choose_blocks(target: CpuTarget, window: Window, tile: WindowTile) -> Window
 
 
 def _even_block(total: int, wanted: int) -> int:
-    """Positions in a block, for about ``wanted`` blocks that two workers share as evenly as can be."""
+    """Positions in a block: about ``wanted`` blocks, which two workers share as evenly as possible."""
     if wanted == 1 or wanted >= total:
         return math.ceil(total / wanted)
 

@@ -1,4 +1,4 @@
-"""What a windowed reduction reads: one operand's elements at the positions of a window, each read once for a tile."""
+"""The operands of a windowed reduction: each one's elements at the positions of a window, each read once for a tile."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from rillet.codegen.recognize.linear_access import Access, GroupedAccess, argume
 
 @dataclass
 class Loaded:
-    """What was read for a tile: values by operand, how far away, and mask; and where padded operands were read."""
+    """Values read for a tile, by operand, distance and mask; and the places chosen for padded operands."""
 
     values: dict[tuple[object, tuple[int, ...], ir.Value | None], ir.Value] = field(default_factory=dict)
     places: dict[object, Places] = field(default_factory=dict)
 
 
 class Input:
-    """One operand as flat memory. What is constant within a tile is kept apart, per tensor axis, so that equal
-    addresses are recognized.
-    """
+    """One operand as flat memory. The part of an address that is constant within a tile is kept apart, for each tensor
+    axis, so that equal addresses are recognized."""
 
     def __init__(self, kernel: KernelBuilder, plan: WindowedPlan, which: Access):
         port = argument_of(kernel.function, which.value)
@@ -50,7 +49,7 @@ class Input:
         self.padded = None if which.padding is None else PaddedInput(kernel, plan, which, flat, self.strides)
 
     def at(self, position: dict[int, Index], ranges: dict[int, Range]) -> Base:
-        """The element at these loop coordinates; ``ranges``: what is known of those that are not constant."""
+        """The element at these loop coordinates; ``ranges``: the known ranges of those that are not constant."""
         column = 0 if self.grouped else index.mul(position[self.column_loop], self.step)
         around = {n: p for n, p in position.items() if self.grouped or n != self.column_loop}
         total: Index = 0
@@ -76,7 +75,7 @@ class Input:
         return tuple(moved)
 
     def load(self, base: Base, shift: tuple[int, ...], mask: ir.Value | None, loaded: Loaded) -> ir.Value:
-        """The element, or vector along the columns, ``shift`` away from ``base``; ``loaded``: what was read before."""
+        """The element, or the vector along the columns, ``shift`` away from ``base``; ``loaded``: earlier reads."""
         key = (self, shift, mask)
         if key not in loaded.values:
             loaded.values[key] = self._load(base, shift, mask, loaded)
@@ -109,7 +108,7 @@ class Input:
     def _load_groups(
         self, base: Base, shift: tuple[int, ...], groups: int, mask: ir.Value | None, loaded: Loaded
     ) -> ir.Value:
-        """All elements of a vector's groups, once for all vectors made of them."""
+        """The elements of all groups in a vector, read once for all vectors made of them."""
         assert self.grouped is not None
         key = (self, (*shift, groups), mask)
         if key not in loaded.values:

@@ -1,8 +1,9 @@
 """Padded operands of windowed kernels: constants are read where the tensor ends.
 
-A choice between the tensor and the constants is made as seldom as can be: where it is known whether positions of an
-image line exist, once for each line that a tile reads, and for all columns; the constants are as many then as what a
-tile reads of a line. Whether positions exist is known but for tiles at the ends of lines, which have code of their own.
+The choice between the tensor and the constants is made as seldom as possible. Where it is known which positions of an
+image line exist, it is made once for all columns of each line that a tile reads; there are then as many constants as a
+tile reads of a line. Which positions exist is known except for tiles at the ends of lines, which have code of their
+own.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from rillet.ir.dtypes import storage_bytes
 from rillet.ir.linear import Linear
 from rillet.ir.structured import DYNAMIC
 
-Range = tuple[int, int]  # the least and the greatest of what a coordinate may be
+Range = tuple[int, int]  # the least and the greatest value of a coordinate
 Places = dict[tuple[tuple[int, ...], tuple[tuple[int, Index], ...]], Place]
 
-_MOST_RUN_BYTES, _SMALL_RUN_BYTES = 4096, 1024  # of the constants; where code must be small
-_MOST_CHANGES = 8  # along a line, of what exists of a window, that get code of their own
+_MOST_RUN_BYTES, _SMALL_RUN_BYTES = 4096, 1024  # of the constants; the second where code must be small
+_MOST_CHANGES = 8  # at most, that get code of their own: places along a line where other positions begin to exist
 _INSIDE, _OUTSIDE = 0, -1  # coordinates that stand for all that exist, and for all that do not
 
 
 @dataclass(frozen=True)
 class Base:
-    """A tensor element: its flat offset without what its column adds, what that is, and its coordinates (columns
-    aside) with what is known of them."""
+    """A tensor element: its flat offset without its column's part, that part, and its coordinates (without columns)
+    with their known ranges."""
 
     offset: Index
     column: Index
@@ -67,7 +68,8 @@ class PaddedInput:
         self._adds_nothing = which.padding is not None and which.padding.adds_nothing
 
     def place(self, base: Base, shift: tuple[int, ...], chosen: Places) -> Place:
-        """Memory and the offset in it of the element ``shift`` away from ``base``; ``chosen``: earlier choices."""
+        """The memory, and the offset in it, of the element ``shift`` away from ``base``; ``chosen``: earlier
+        choices."""
         moved = {n: self._moved(base, n, shift[n]) for n in self._padded.axes}
         along = self._along
         if along is not None and not _is_inside(moved.get(along, _INSIDE)):
@@ -92,7 +94,7 @@ class PaddedInput:
         return self._adds_nothing and any(isinstance(c, int) and c == _OUTSIDE for c in moved)
 
     def _moved(self, base: Base, axis: int, distance: int) -> Index:
-        """The coordinate on a padded axis, or what stands for it."""
+        """The coordinate on a padded axis, or ``_INSIDE`` or ``_OUTSIDE`` where that much is known."""
         known = base.ranges[axis]
         if known is not None:
             low, high = known[0] + distance, known[1] + distance
@@ -117,14 +119,14 @@ def _line_axis(plan: WindowedPlan, which: Access) -> int | None:
 
 
 def _reach(plan: WindowedPlan, which: Access, axis: int) -> int:
-    """How far the last position that a tile reads along an axis is from the first."""
+    """The distance from the first to the last position that a tile reads along an axis."""
     form, extents = which.axes[axis], plan.root.extents
     steps = {n: extents[n] - 1 for n in plan.unrolled} | {plan.row_loop: plan.tile.rows - 1}
     return sum(form.coefficients[n] * distance for n, distance in steps.items() if n is not None)
 
 
 def range_of(form: Linear, position: Mapping[int, Index], ranges: Mapping[int, Range]) -> Range | None:
-    """What a coordinate may be, but for the columns' part of it; None when that is not known."""
+    """The range of a coordinate, without the columns' part of it; None when it is not known."""
     low = high = form.constant
     for loop, value in position.items():
         coefficient = form.coefficients[loop]
@@ -139,8 +141,8 @@ def range_of(form: Linear, position: Mapping[int, Index], ranges: Mapping[int, R
 
 
 def borders(plan: WindowedPlan) -> list[int]:
-    """Where a line of results is divided, in whole tiles, so that it is known within each part which positions of the
-    window exist along the line; 0 comes first, and the end of the last whole tile last."""
+    """The places where a line of results is divided, in whole tiles, so that each part knows which positions of the
+    window exist along the line. 0 comes first, and the end of the last whole tile last."""
     row, rows, extents = plan.row_loop, plan.tile.rows, plan.root.extents
     assert row is not None
     whole = extents[row] - extents[row] % rows
@@ -159,7 +161,7 @@ def borders(plan: WindowedPlan) -> list[int]:
 
 
 def _offsets(plan: WindowedPlan, form: Linear) -> set[int]:
-    """Where the first result of a line reads along an axis, at all positions of the window."""
+    """The positions that the first result of a line reads along an axis, over the whole window."""
     extents = plan.root.extents
     loops = [n for n, c in enumerate(form.coefficients) if c and n in plan.root.reduction_loops]
     if DYNAMIC in (extents[n] for n in loops):

@@ -1,7 +1,7 @@
 """Windows of 8-bit integers two positions at a time, on Cortex-M processors with the DSP extension.
 
-``smlad`` adds both products of two pairs of 16-bit integers to a sum; a pair is put together of two loaded bytes by one
-instruction. Positions are paired across lines of the window, so that results next to each other share pairs.
+``smlad`` adds both products of two pairs of 16-bit integers to a sum; one instruction makes a pair of two loaded bytes.
+Positions are paired across lines of the window, so that neighbouring results share pairs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Position = tuple[int, ...]  # of the window, along its unrolled loops
 
 
 def factors(root: Structured, product: Product | None, lanes: int, target: CpuTarget) -> tuple[NarrowFactor, ...]:
-    """The factors, where their products go two by two; else none."""
+    """The factors, when their products go two by two; else none."""
     if product is None or target.machine.dot_products != "dsp" or lanes != 1:
         return ()
     found = factors_of(root, product)
@@ -46,7 +46,8 @@ def groups(extents: Sequence[int], along: int | None) -> list[tuple[Position, ..
 
 
 def loop_across(accesses: Sequence[Access | None], unrolled: Sequence[int], row: int | None) -> int | None:
-    """Which of a window's unrolled loops goes from line to line: one along lines gives each result pairs of its own."""
+    """The unrolled window loop that goes from line to line, or None. A loop along lines would give each result pairs of
+    its own."""
     for number, loop in enumerate(unrolled):
         forms = [form for which in accesses if which is not None for form in which.axes if form.coefficients[loop]]
         if row is not None and not any(form.coefficients[row] for form in forms):

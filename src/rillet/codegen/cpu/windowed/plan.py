@@ -1,4 +1,4 @@
-"""What a windowed kernel does: which loops its tile covers, how operands are read, what is unrolled and how work is
+"""The plan of a windowed kernel: the loops of its tile, how operands are read, what is unrolled and how work is
 split."""
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from rillet.ir.structured import DYNAMIC, Structured
 
 # Strides along the vectorized axis beyond this make every lane a cache line of its own.
 _MAX_LANE_STRIDE = 4
-_MOST_OFFSETS = 64  # along one axis; nobody shares what longer windows read, as they are not unrolled
+_MOST_OFFSETS = 64  # along one axis; longer windows are not unrolled, so results share nothing that they read
 
 
 @dataclass(frozen=True)
 class WindowedPlan:
-    """One windowed kernel. Loops are those of ``root``: the tile lies along ``line_loop``, ``row_loop`` and
-    ``column_loop``, and ``outer_loops`` are the other parallel ones."""
+    """One windowed kernel. Its loops are those of ``root``: the tile lies along ``line_loop``, ``row_loop`` and
+    ``column_loop``; ``outer_loops`` are the other parallel ones."""
 
     root: Structured
     epilogue: Epilogue
@@ -54,8 +54,8 @@ class WindowedPlan:
 
 
 def make_plan(function: KernelFunction, target: CpuTarget) -> WindowedPlan | None:
-    """The plan for a kernel of one reduction along loops that move no operand along its vectorized axis; None for any
-    other."""
+    """The plan for a kernel with one reduction whose loops move no operand along its vectorized axis; None for any
+    other kernel."""
     if len(function.reductions) != 1:
         return None
     root = function.reductions[0]
@@ -65,7 +65,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> WindowedPlan | Non
         return None
     product = separate_product(root) if len(root.inputs) == 2 and len(root.inits) == 1 else None
     if product is None and combinations_of(root) is None:
-        return None  # the window is walked in the order of addresses, which such a body may tell
+        return None  # the window is walked in the order of addresses, and such a body may depend on the order
     after = epilogue_of(function, root)
     if after is None:
         return None
@@ -130,7 +130,7 @@ def _window(
 
 
 def _are_bytes(root: Structured) -> bool:
-    """Whether factors are made of 8-bit integers."""
+    """Whether factors are computed from 8-bit integers."""
     elements = [ir.RankedTensorType(value.type).element_type for value in root.inputs]
     return all(isinstance(e, ir.IntegerType) and e.width == 8 for e in elements)
 
@@ -138,7 +138,7 @@ def _are_bytes(root: Structured) -> bool:
 def _operand(which: Access, reduction: dict[int, int], line: int | None, row: int | None) -> Operand:
     lines, line_loops = _reach(which, reduction, line)
     rows, row_loops = _reach(which, reduction, row)
-    if set(line_loops) & set(row_loops):  # what they share cannot be told apart
+    if set(line_loops) & set(row_loops):  # operands that share both cannot be told apart
         lines, rows, line_loops, row_loops = Reach(1, (0,)), Reach(1, (0,)), [], []
     moving = [n for n in reduction if which.uses(n) and n not in (*line_loops, *row_loops)]
     element = ir.RankedTensorType(which.value.type).element_type
@@ -148,7 +148,8 @@ def _operand(which: Access, reduction: dict[int, int], line: int | None, row: in
 
 
 def _reach(which: Access, reduction: dict[int, int], loop: int | None) -> tuple[Reach, list[int]]:
-    """Where results next to each other along ``loop`` read, and the reduction loops that move along the same axis."""
+    """The positions that neighbouring results along ``loop`` read, and the reduction loops that move along the same
+    axis."""
     forms = [f for f in which.axes if loop is not None and f.coefficients[loop]]
     if not forms:
         return Reach(0, (0,)), []
@@ -162,7 +163,7 @@ def _reach(which: Access, reduction: dict[int, int], loop: int | None) -> tuple[
 
 
 def choice(plan: WindowedPlan) -> Choice:
-    """What was decided, for a tuner."""
+    """The plan's decisions, for a tuner."""
     window = plan.window
     problem = {
         "outer": window.outer,
@@ -183,7 +184,7 @@ def choice(plan: WindowedPlan) -> Choice:
 
 
 def _accesses(function: KernelFunction, root: Structured, column: int) -> tuple[Access | None, ...] | None:
-    """How each input is read; None when one is no linear access of an argument that moves little along the columns."""
+    """How each input is read; None when one is no linear access of an argument, or moves far along the columns."""
     found: list[Access | None] = []
     moves = False
     for number, (value, map_) in enumerate(zip(root.inputs, root.input_maps, strict=True)):

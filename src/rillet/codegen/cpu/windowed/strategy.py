@@ -38,7 +38,7 @@ from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.ir.linear import identity, substitute_all
 
-Spot = tuple[int, int, int]  # of a tile: line, row, vector
+Spot = tuple[int, int, int]  # line, row and vector within a tile
 RowTile = Callable[[Index, int, Range | None], None]
 
 
@@ -50,7 +50,7 @@ class WindowedStrategy:
     collapses = False
 
     def plan(self, function: KernelFunction, target: CpuTarget) -> WindowedPlan | None:
-        """A plan for one reduction of arguments along loops that move no operand along its vectorized axis only."""
+        """A plan for one reduction of arguments whose loops move no operand along its vectorized axis."""
         return make_plan(function, target)
 
     def emit(self, plan: WindowedPlan, kernel: KernelBuilder) -> None:
@@ -87,11 +87,11 @@ class _Emitter:
         self.inputs = [None if a is None else Input(kernel, plan, a) for a in plan.accesses]
         self.writer = Writer(kernel, plan.epilogue)
         self.evaluator = Evaluator(kernel)
-        self.ranges: dict[int, Range] = {}  # what is known of where the tile is
+        self.ranges: dict[int, Range] = {}  # the known ranges of the tile's coordinates
         self.scratch = self._scratch() if plan.epilogue.is_long(plan.tile.accumulators) else []
 
     def _scratch(self) -> list[Buffer]:
-        """Room for a tile's sums, one buffer for each result of the root."""
+        """Memory for a tile's sums, one buffer for each result of the root."""
         product = self.plan.product
         elements = [ir.RankedTensorType(result.type).element_type for result in self.root.results]
         elements = elements if product is None else [product.accumulator_type]
@@ -120,7 +120,7 @@ class _Emitter:
         blocks.each(self.kernel, outer, 1, one)
 
     def _at_lines(self, number: Index, body: Callable[[dict[int, Index], int], None]) -> None:
-        """``body(where the lines start, how many)`` for the given tile of lines; the last one may have fewer."""
+        """Calls ``body(where the lines start, how many)`` for the given tile of lines; the last tile may have fewer."""
         loop, lines = self.plan.line_loop, self.plan.tile.lines
         if loop is None:
             body({}, 1)
@@ -140,8 +140,8 @@ class _Emitter:
                 body({loop: first}, count)
 
     def _over_rows(self, body: RowTile) -> None:
-        """``body(first row, how many, what the first row may be)`` for each tile of a line. Those whose windows
-        reach into padding come apart, so that nothing is asked elsewhere."""
+        """Calls ``body(first row, how many, range of the first row)`` for each tile of a line. Tiles whose windows
+        reach into padding come apart, so that the other ones check nothing."""
         if self.plan.row_loop is None:
             body(0, 1, None)
             return
@@ -201,8 +201,8 @@ class _Emitter:
     def _store_in_loops(
         self, here: dict[int, Index], lines: int, rows: int, masks: Sequence[ir.Value | None], sums: list[ir.Value]
     ) -> None:
-        """``_store`` for all spots by way of scratch. The sums of a window without loops would else be computed spot by
-        spot, each before its epilogue: a chain as long as the window."""
+        """Runs ``_store`` for all spots by way of scratch. The sums of a window without loops would otherwise be
+        computed spot by spot, each before its epilogue: a chain as long as the window."""
         vectors, count = len(masks), len(self.scratch)
         for number, value in enumerate(sums):
             where = self._in_scratch(number // count)
@@ -314,7 +314,7 @@ class _Emitter:
         return sums
 
     def _is_skipped(self, bases: Sequence[Base | None], moved: Sequence[dict[int, int]]) -> bool:
-        """Whether nothing is added at these positions of the window."""
+        """Whether these positions of the window add nothing."""
         return any(
             source is not None
             and base is not None
@@ -324,7 +324,7 @@ class _Emitter:
         )
 
     def _step(self, position: window_pairs.Position, spot: Spot) -> dict[int, int]:
-        """How far the loops move to a position of the window, at one spot of the tile."""
+        """The distance that the loops move to a position of the window, at one spot of the tile."""
         plan = self.plan
         i, r, j = spot
         moved = dict(zip(plan.unrolled, position, strict=True)) | {plan.column_loop: j * self.lanes}
@@ -345,7 +345,7 @@ class _Emitter:
     def _multiply_pairs(
         self, moved: Sequence[dict[int, int]], operands: Sequence[Sequence[ir.Value]], total: ir.Value, loaded: Loaded
     ) -> ir.Value:
-        """``total`` plus the products of two positions of the window; a pair is put together once."""
+        """``total`` plus the products of two positions of the window; each pair is made once."""
         pairs = []
         for which, narrow in enumerate(self.plan.pairs):
             source = self.inputs[which]

@@ -1,4 +1,4 @@
-"""What is decided about a kernel of Winograd's algorithm before anything is emitted."""
+"""Decisions about a kernel of Winograd's algorithm before anything is emitted."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from rillet.codegen.recognize.kernel_function import KernelFunction, Port
 from rillet.codegen.recognize.linear_access import Access
 from rillet.dialects.flow import WINOGRAD, WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
 
-_ROW_VECTORS = 8  # at most, of single rows: as many sums as keep the multiply-add units busy
-_FEWEST_ROW_TILES = 4  # that use a panel of weights once it is in L1
+_ROW_VECTORS = 8  # at most, of single rows: the sums that keep the multiply-add units busy
+_FEWEST_ROW_TILES = 4  # the fewest that repay a panel of weights in L1
 _TRANSFORM_CYCLES = 2  # for each vector of a transformed tile
-_BYTES_PER_CYCLE = 48  # of weights that are fetched ahead: what is not hidden
+_BYTES_PER_CYCLE = 48  # the rate of the part of fetching weights ahead that is not hidden
 
 
 @dataclass(frozen=True)
 class WinogradPlan:
     """How a convolution goes in tiles of two results along each of ``lines``, image loops with windows of three.
 
-    Tiles are counted row-major over ``others``, loops of single results, and ``lines``.
+    Tiles are counted row-major over ``others``, which are loops of single results, and ``lines``.
     """
 
-    direct: ContractionPlan  # of a result at a time, for tiles with results that are not finite
+    direct: ContractionPlan  # computes single results, for tiles with results that are not finite
     transforms: Port
     others: tuple[int, ...]
     lines: tuple[int, ...]
@@ -50,7 +50,7 @@ class WinogradPlan:
 
     @property
     def prefetch_parts(self) -> int:
-        """In how many parts the next panels are fetched, one during each row of register tiles: a power of two, or 0
+        """The parts in which the next panels are fetched, one during each row of register tiles: a power of two; 0
         where the transforms stay in L2 or there are too few rows."""
         rows = math.ceil(self.block / self.register_tile.rows)
         return 1 << (rows.bit_length() - 1) if self.fetches and rows > 2 else 0
@@ -101,7 +101,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> WinogradPlan | Non
 
 
 def _tiles(extents: Sequence[int], others: Sequence[int], lines: Sequence[int]) -> int:
-    """How many tiles the image has, unknown extents guessed."""
+    """The number of tiles in the image, unknown extents guessed."""
     along = [math.ceil(guess_extent(extents[n]) / WINOGRAD_OUTPUTS) for n in lines]
     return math.prod(guess_extent(extents[n]) for n in others) * math.prod(along)
 
@@ -109,8 +109,8 @@ def _tiles(extents: Sequence[int], others: Sequence[int], lines: Sequence[int]) 
 def _tiling(
     knobs: Knobs, target: CpuTarget, groups: int, total: int, columns: int, depth: int, lines: int
 ) -> tuple[Tile, int, int] | None:
-    """The register tile, and the tiles and columns of a workgroup, but for what ``knobs`` say; None where scratch does
-    not hold what the model chooses."""
+    """The register tile, and the tiles and columns of a workgroup, with the choices in ``knobs``; None where scratch
+    does not hold the model's choice."""
     chosen = cost_model.choose_tile(target, total, columns, depth)
     tile = Tile(knobs.tile_rows or chosen.rows, knobs.tile_vectors or chosen.vectors, chosen.lanes)
     points = WINOGRAD_INPUTS**lines
@@ -125,7 +125,7 @@ def _tiling(
 
 
 def _row_by_row(direct: ContractionPlan, lanes: int, columns: int) -> ContractionPlan:
-    """The plan of single rows of blocks of ``columns``."""
+    """The plan for single rows of blocks of ``columns``."""
     vectors = next(v for v in range(_ROW_VECTORS, 0, -1) if columns % (v * lanes) == 0)
     tile = Tile(1, vectors, lanes)
     return dataclasses.replace(
@@ -147,9 +147,8 @@ def _lines(image: Access, m: Collection[int], k: Collection[int]) -> tuple[int, 
 def _blocks(
     target: CpuTarget, tile: Tile, groups: int, total: int, columns: int, depth: int, points: int
 ) -> tuple[int, int]:
-    """Tiles and columns of a workgroup: what costs least, of transforming the image once for each block of columns, of
-    reading the weights' transforms for each block of tiles, and of waiting for workers that come late, who have a
-    quarter of a workgroup left to do.
+    """Tiles and columns of a workgroup, at the least cost. Each block of columns transforms the image again, each block
+    of tiles reads the weights' transforms again, and a worker that comes late has a quarter of a workgroup left to do.
     """
     cycles = points * cost_model.grid_cycles(target, tile, total, columns, depth)
     wanted = math.ceil(cost_model.workgroups(target, groups * cycles) / groups)
@@ -181,7 +180,7 @@ def _blocks(
 
 
 def choice(plan: WinogradPlan, knobs: Knobs, target: CpuTarget) -> Choice:
-    """What the plan decides, and for what extents."""
+    """The plan's decisions, and the extents that they are for."""
     c = plan.direct.contraction
     extents = c.extents
     tile = plan.register_tile

@@ -1,13 +1,13 @@
 """Strategy: convolutions by windows of three, in tiles of two results along each image axis (Winograd, Arithmetic
 Complexity of Computations, 1980; Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016).
 
-A workgroup transforms the image's part under a block of tiles, multiplies each of the transforms' elements, a matrix of
-tiles by channels, with that of the weights, and transforms the products back: F(2x2, 3x3) takes 16 products where the
-definition takes 36. All transforms are sums and differences.
+A workgroup transforms the image's part under a block of tiles. Each element of the transforms gives a matrix of tiles
+by channels, which is multiplied with the weights' matrix for that element. The products are transformed back. F(2x2,
+3x3) takes 16 products where the definition takes 36. All transforms are sums and differences.
 
-A tile's results are made of all elements of its part of the image and all products, so that one that is not finite, be
-it in the image or because a sum overflowed, leaves results that are not. Blocks in which there are such results are
-computed by definition instead.
+A tile's results depend on all elements of its part of the image and on all products. One that is not finite, in the
+image or because a sum overflowed, makes results that are not finite. Blocks with such results are computed by
+definition instead.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.dialects.flow import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
 
-_LINE_ELEMENTS = 16  # of a cache line: keeps what lies at the same place in all matrices in different sets of a cache
-_SUM_STEPS = 128  # differences of what is transformed have errors of their own, so sums are made of shorter parts
+_LINE_ELEMENTS = 16  # of a cache line: keeps equal places of all matrices in different sets of a cache
+_SUM_STEPS = 128  # sums have shorter parts: differences in what is transformed have errors of their own
 _Point = tuple[int, ...]
 
 
@@ -72,12 +72,12 @@ class WinogradStrategy:
 
 
 def _counts(plan: WinogradPlan, sizes: Sequence[Index]) -> list[Index]:
-    """How many tiles there are along each of the loops they are counted over."""
+    """The number of tiles along each of the loops over which they are counted."""
     return [*(sizes[n] for n in plan.others), *(index.ceildiv(sizes[n], WINOGRAD_OUTPUTS) for n in plan.lines)]
 
 
 class _Block:
-    """Emits what one workgroup does."""
+    """Emits the work of one workgroup."""
 
     def __init__(self, kernel: KernelBuilder, plan: WinogradPlan):
         self.kernel = kernel
@@ -116,7 +116,7 @@ class _Block:
     # --- tiles of the image ---------------------------------------------------------------------------------------
 
     def _place(self, tile: Index) -> tuple[dict[int, Index], list[Index]]:
-        """The loop coordinates of a tile's first result, and of its lines apart."""
+        """The loop coordinates of a tile's first result, and separately its positions on the lines."""
         position = index.delinearize(tile, self.counts)
         count = len(self.plan.others)
         at = dict(zip(self.plan.others, position[:count], strict=True))
@@ -154,8 +154,8 @@ class _Block:
                 transform(whole, column_masks(lanes, plan.depth - whole, 1)[0])
 
     def _positions(self, line: int, start: Index) -> list[Index]:
-        """Where a tile reads along an image axis: what lies beyond the end is read at the end, and is part of results
-        that do not exist only."""
+        """The positions that a tile reads along an image axis. Positions beyond the end are read at the end; they only
+        enter results that do not exist."""
         size = self.sizes[line]
         positions = [index.add(start, n) for n in range(WINOGRAD_INPUTS)]
         if isinstance(size, int) and size % WINOGRAD_OUTPUTS == 0:
@@ -226,8 +226,8 @@ class _Block:
     def _ahead(
         self, weights: ir.Value, first: Index, n: Index, columns: Span
     ) -> Callable[[Index], Callable[[Index, int], None]] | None:
-        """For a tile of the block, what fetches a part of the next panels while its row of register tiles uses those of
-        column ``n``; behind the last columns come the first ones of the next matrix."""
+        """For a tile of the block, a function that fetches a part of the next panels while its row of register tiles
+        uses those of column ``n``. The first panels of the next matrix follow the last columns."""
         plan, parts = self.plan, self.plan.prefetch_parts
         if not parts:
             return None
@@ -254,7 +254,7 @@ class _Block:
     # --- results --------------------------------------------------------------------------------------------------
 
     def _transform_products(self, tiles: Span, columns: Span) -> ir.Value:
-        """Sums of products become results, in the place of the first ones; whether all of them are finite."""
+        """Transforms sums of products to results in place of the first ones; returns whether all of them are finite."""
         lanes = self.lanes
         zero = self._nothing()
         width = index.sub(columns[1], columns[0])
