@@ -118,7 +118,7 @@ def _facts(model: Model, unsupported: Sequence[UnsupportedNode]) -> dict[str, An
 
 
 def _coverage(uses: Sequence[OpUse], unsupported: Sequence[UnsupportedNode]) -> Iterator[OpCoverage]:
-    """Of every op that the model uses or that bodies of its functions bring."""
+    """The coverage of every op of the model and of its functions' bodies."""
     refused: dict[str, list[UnsupportedNode]] = defaultdict(list)
     for node in unsupported:
         refused[node.op].append(node)

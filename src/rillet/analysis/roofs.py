@@ -95,7 +95,7 @@ def _copy_rate(roofs: Roofs, target: np.ndarray, source: np.ndarray, seconds: fl
 
 
 def _rates(run: Callable[[], int], seconds: float) -> list[float]:
-    """What ``run`` returns, a second, of each of its runs in about ``seconds`` (at least one)."""
+    """The result of ``run`` per second, for each of its runs in about ``seconds`` (at least one)."""
     rates: list[float] = []
     end = time.perf_counter() + seconds
     while not rates or time.perf_counter() < end:

@@ -85,5 +85,5 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """In place of Python's own way, which shows a line of source code."""
+    """Print a warning in one line, without the source code that Python's own form shows."""
     print(f"rillet: warning: {message}", file=sys.stderr)

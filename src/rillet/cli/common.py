@@ -71,7 +71,10 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def open_module(options: argparse.Namespace) -> Module:
-    """Load the ``.rlm``, or compile the model, that ``add_source``'s arguments name."""
+    """Load the ``.rlm``, or compile the model, that ``add_source``'s arguments name.
+
+    Raises RunError for a target whose code cannot run here.
+    """
     if options.model.endswith(".rlm"):
         given = {
             "--target": options.target,
@@ -152,7 +155,10 @@ def model_path(path: str) -> Path:
 
 
 def parse_shapes(texts: list[str]) -> dict[str, tuple[int | str, ...]]:
-    """Parse ``NAME=1x3xHx224``: numbers are fixed, names and -1 dynamic."""
+    """Parse ``NAME=1x3xHx224``: numbers are fixed, names and -1 dynamic.
+
+    Raises CompileError for other texts and for a name given twice.
+    """
     shapes: dict[str, tuple[int | str, ...]] = {}
     for text in texts:
         name, separator, dims = text.partition("=")
@@ -165,7 +171,7 @@ def parse_shapes(texts: list[str]) -> dict[str, tuple[int | str, ...]]:
 
 
 def parse_sizes(option: str, texts: list[str]) -> dict[str, int]:
-    """Parse the ``NAME=128`` of an option."""
+    """Parse the ``NAME=128`` of an option. Raises CompileError for other texts and for a name given twice."""
     sizes: dict[str, int] = {}
     for text in texts:
         name, _, size = text.partition("=")
@@ -213,7 +219,10 @@ def check_array(argument: str, spec: TensorSpec, array: np.ndarray) -> None:
 
 
 def read_arrays(texts: list[str]) -> dict[str, np.ndarray]:
-    """The arrays of ``NAME=FILE.npy`` arguments."""
+    """The arrays of ``NAME=FILE.npy`` arguments.
+
+    Raises RunError for other texts, a name given twice, and files without an array.
+    """
     given: dict[str, np.ndarray] = {}
     for text in texts:
         name, separator, path = text.partition("=")
@@ -285,7 +294,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def print_json(facts: Any) -> None:
-    """Print facts as indented JSON; what JSON has no form for is printed as text."""
+    """Print facts as indented JSON; values without a JSON form are printed as text."""
     print(json.dumps(facts, indent=2, default=str))
 
 

@@ -95,7 +95,7 @@ def handle(options: argparse.Namespace) -> int:
 
 
 def _refuse_beside_until(options: argparse.Namespace) -> None:
-    """What one stage of one target, printed, has no use for."""
+    """Refuse options for which printing one stage of one target has no use."""
     given = {
         "several --target": options.target and len(options.target) > 1,
         "-o": options.output is not None,

@@ -193,7 +193,7 @@ def _compared(before: float, after: float) -> str:
 
 
 def report(rankings: Sequence[Ranking]) -> str:
-    """A table of the kernels that were varied, those that take longest first, and what they come to together."""
+    """A table of the kernels that were varied, those that take longest first, and a line that sums them up."""
     lines = [f"{'share':>6} {'variants':>8} {'faster':>6} {'model/best':>10} {'ordered':>7}  kernel"]
     for r in rankings:
         ordered = "" if r.ordered is None else f"{r.ordered:.0%}"

@@ -106,4 +106,4 @@ class Frontend(Protocol):
         """Whether ``source`` is of this kind. Cheap: it reads no file and imports nothing large."""
 
     def open(self, source: object) -> Model:
-        """Read an accepted source. Raises CompileError when it cannot be read or is no such model."""
+        """Read an accepted source. Raises CompileError when it cannot be read or is not such a model."""

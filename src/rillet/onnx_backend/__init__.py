@@ -91,7 +91,8 @@ class RilletBackend(Backend):
     ) -> tuple[Any, ...]:
         """Run one node on arrays: ``inputs`` has one for each of its non-empty inputs.
 
-        ``opset_version`` names the opset (default: the newest); other keyword arguments go to ``prepare``.
+        ``opset_version`` names the opset (default: the newest); other keyword arguments go to ``prepare``. Raises
+        CompileError for a device other than the CPU and RunError for another number of inputs.
         """
         opset = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
         names = list(dict.fromkeys(name for name in node.input if name))

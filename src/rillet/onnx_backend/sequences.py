@@ -45,7 +45,10 @@ def structure_of(value: Any) -> Any:
 
 
 def unpack(model: onnx.ModelProto, values: Mapping[str, Any]) -> onnx.ModelProto:
-    """The model with each input in ``values`` replaced by tensor inputs ``name[0]``, ``name[1]``, … of its shapes."""
+    """The model with each input in ``values`` replaced by tensor inputs ``name[0]``, ``name[1]``, … of its shapes.
+
+    Raises RunError when one is missing.
+    """
     import onnx
 
     result = onnx.ModelProto()

@@ -84,7 +84,10 @@ class SpecializedModel:
         return feeds
 
     def variant(self, feeds: Mapping[str, Any]) -> Module:
-        """The module for the value of these inputs; compiled when it is new."""
+        """The module for the value of these inputs; compiled when it is new.
+
+        Raises RunError when an input is missing.
+        """
         missing = [name for name in self.keys if name not in feeds]
         if missing:
             raise RunError(f"input '{missing[0]}' is missing; the model's inputs are: {', '.join(self._names)}")

@@ -1,4 +1,4 @@
-"""Judges differences of quantized models: one step where the rounding is a tie, and what follows from such.
+"""Judges differences of quantized models: one step where the rounding is a tie, and those that follow from it.
 
 A quantized value is a quotient rounded to an integer. The quotient is computed in floats, by each implementation in its
 own order, so that two right ones may round it to neighbouring integers where it lies halfway between: no further from
@@ -74,7 +74,7 @@ class Judge:
         return False
 
     def _alone(self, node: ComputingNode, name: str, values: Arrays) -> np.ndarray | None:
-        """What the first oracle that can makes of the node's inputs."""
+        """The node's output ``name`` from the first oracle that can compute it."""
         part = self._model.part([name], sorted({n for n in node.reads if n in self._nodes}), values)
         feeds = {spec.name: values[spec.name] for spec in part.inputs}
         for run in part.oracles().values():
@@ -101,7 +101,7 @@ class Judge:
 
 
 def _quotient(rounding: Rounding) -> tuple[np.ndarray, np.ndarray]:
-    """What is rounded, zero point included, and how far it may be off."""
+    """The quotient before rounding, zero point included, and its tolerance."""
     relative, absolute = TOLERANCES["float32"]
     finite = np.abs(rounding.real[np.isfinite(rounding.real)]).max(initial=0.0)
     with np.errstate(all="ignore"):

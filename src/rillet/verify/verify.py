@@ -202,7 +202,7 @@ def _exposed(
 
 
 def _read_by(model: VerifiableModel, names: Sequence[str]) -> list[str]:
-    """What the nodes that make ``names`` read of the values of other nodes that can be outputs."""
+    """The values of other nodes that the nodes of ``names`` read and that can be outputs."""
     wanted = {n for node in model.nodes if not set(names).isdisjoint(node.makes) for n in node.reads}
     return [n for node in model.nodes for n in node.exposable if n in wanted and n not in names]
 

@@ -1,4 +1,4 @@
-"""Two ways to compute a tensor, of which the host chooses one in each call."""
+"""Two ways to compute a tensor; the host chooses one in each call."""
 
 from __future__ import annotations
 

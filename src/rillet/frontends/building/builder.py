@@ -29,7 +29,8 @@ class Builder(Elementwise):
     def reshape(self, tensor: Tensor, shape: Sequence[Extent]) -> Tensor:
         """The same elements in row-major order under another shape of the same element count.
 
-        Emits ``collapse_shape``/``expand_shape`` where dimensions group, else ``tensor.reshape``.
+        Emits ``collapse_shape``/``expand_shape`` where dimensions group, else ``tensor.reshape``. Raises InvalidNode
+        where the element counts are known to differ.
         """
         shape = tuple(shape)
         if self.same_shape(tensor.shape, shape):
@@ -123,7 +124,10 @@ class Builder(Elementwise):
         return [list(range(len(source)))], [list(range(len(target)))]
 
     def squeeze(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
-        """Remove dimensions of extent 1 (an unknown extent is taken to be 1)."""
+        """Remove dimensions of extent 1 (an unknown extent is taken to be 1).
+
+        Raises InvalidNode for a known extent other than 1.
+        """
         for axis in axes:
             if isinstance(tensor.shape[axis], int) and tensor.shape[axis] != 1:
                 raise InvalidNode(f"axis {axis} of extent {tensor.shape[axis]} cannot be squeezed")
@@ -206,7 +210,10 @@ class Builder(Elementwise):
         return self.slice(tensor, offsets, sizes)
 
     def concat(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        """Concatenate along ``axis``; operands of extent 0 there are dropped."""
+        """Concatenate along ``axis``; operands of extent 0 there are dropped.
+
+        Raises InvalidNode where the other dimensions differ.
+        """
         parts = [t for t in tensors if t.shape[axis] != 0] or [tensors[0]]
         if len(parts) == 1:
             return parts[0]

@@ -16,7 +16,8 @@ from rillet.ir.builders import Extent
 def contract(b: Builder, terms: Sequence[str], output: str, tensors: Sequence[Tensor], dtype: str) -> Tensor:
     """The einsum ``terms -> output`` of tensors of distinct letters each, accumulated in ``dtype``.
 
-    A dimension of extent 1 broadcasts. Letters that are not in ``output`` are summed over.
+    A dimension of extent 1 broadcasts. Letters that are not in ``output`` are summed over. Raises InvalidNode for a
+    letter of the output that no operand has.
     """
     sizes: dict[str, Extent] = {}
     for term, tensor in zip(terms, tensors, strict=True):

@@ -28,7 +28,8 @@ class Dimensions(TensorValues):
     def extents_of(self, tensor: Tensor, what: str, count: int | None = None) -> list[Extent]:
         """The elements of a 0-D or 1-D integer tensor as extents; read at run time where they are not known.
 
-        ``count`` is the number of elements that there must be where the length is not known.
+        ``count`` is the number of elements that there must be where the length is not known. Raises UnsupportedFeature
+        where the count is not known, or too large to read one by one.
         """
         if count is not None and tensor.rank == 1 and not tensor.is_static:
             tensor = self.refine(tensor, [count])
@@ -53,7 +54,10 @@ class Dimensions(TensorValues):
         return convert(Scalar(element, "bool"), "index").value
 
     def agree(self, a: Extent, b: Extent, text: str = "dimensions {0} and {1} do not agree") -> Extent:
-        """The extent of two dimensions that must be equal; where that is not known, an assertion says ``text``."""
+        """The extent of two dimensions that must be equal; where that is not known, an assertion says ``text``.
+
+        Raises InvalidNode for known extents that differ.
+        """
         if self.extents.equal(a, b):
             return a
         if isinstance(a, int) and isinstance(b, int):
@@ -85,6 +89,8 @@ class Dimensions(TensorValues):
     def refine(self, tensor: Tensor, shape: Sequence[Extent | None], name: str = "") -> Tensor:
         """The tensor, whose dimensions must be those of ``shape`` (None: any extent), in a type as static as they are.
         Errors call the operand ``name``.
+
+        Raises InvalidNode for another rank or known extents that differ.
         """
         if tensor.rank != len(shape) and not name:
             raise InvalidNode(f"an input of rank {tensor.rank} must have {len(shape)} dimensions")
@@ -102,7 +108,7 @@ class Dimensions(TensorValues):
         return self.tensor(builders.cast(tensor.value, agreed), tensor.dtype, agreed)
 
     def broadcast_extent(self, a: Extent, b: Extent) -> Extent:
-        """The common extent of two dimensions that broadcast."""
+        """The common extent of two dimensions that broadcast. Raises InvalidNode for known ones that do not."""
         if self.extents.equal(a, b) or b == 1:
             return a
         if a == 1:

@@ -1,4 +1,5 @@
-"""Device loops: ``scf.for`` nests over tensor elements, for what is not a structured op (scatters, sorts, selections).
+"""Device loops: ``scf.for`` nests over tensor elements, for computations that are not structured ops (scatters, sorts,
+selections).
 
 A state is a list of SSA tensors and scalars that the loop carries. Tensors are updated in place with ``store``; their
 initial value is a fresh tensor (``Builder.empty``, ``Builder.init``), or ``Builder.value`` of an operand, which is then

@@ -48,7 +48,7 @@ class Tensor:
 
     @property
     def static_shape(self) -> tuple[int, ...]:
-        """The shape of a static tensor."""
+        """The shape of a static tensor. Raises UnsupportedFeature for a tensor with dynamic extents."""
         if not self.is_static:
             raise UnsupportedFeature(
                 "it needs a shape known at compile time",

@@ -104,7 +104,10 @@ class TensorValues:
         return convert(Scalar(element, source), dtype)
 
     def known(self, tensor: Tensor | None, what: str) -> np.ndarray:
-        """The array of a tensor that must be known at compile time; ``what`` names it in the error."""
+        """The array of a tensor that must be known at compile time; ``what`` names it in the error.
+
+        Raises UnsupportedFeature where it is not.
+        """
         if tensor is not None and tensor.array is not None:
             return tensor.array
         raise UnsupportedFeature(f"{what} must be known at compile time", f"make {what} an initializer")

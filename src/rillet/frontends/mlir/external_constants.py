@@ -51,7 +51,7 @@ def stored_bytes(op: ir.Operation) -> int:
 
 
 def _externalize_globals(program: Program, resources: _Resources) -> None:
-    """Loads of immutable globals that have a value become constants; what is left is external and has an array."""
+    """Loads of immutable globals that have a value become constants; the others are external and have an array."""
     values: dict[str, ir.Operation] = {}
     for view in list(program.module.body.operations):
         op = view.operation

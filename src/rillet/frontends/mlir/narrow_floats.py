@@ -55,7 +55,9 @@ class _Body:
             (self._stored if old.type == new.type else self._wide)[old] = new
 
     def results(self, kept: Sequence[bool]) -> list[ir.Value]:
-        """Clone the operations at the insertion point; what is yielded, in f32 where it is ``kept`` so."""
+        """Clone the operations at the insertion point, and return the values that they yield, in f32 where ``kept``
+        says so.
+        """
         *operations, terminator = (op.operation for op in self._source.operations)
         for op in operations:
             with op.location:
@@ -121,7 +123,7 @@ def _is_narrow(type_: ir.Type) -> bool:
 
 
 def _extended(init: ir.Value) -> ir.Value:
-    """What a reduction starts from, in f32."""
+    """The initial value of a reduction, in f32."""
     owner = defining(init)
     shape = [builders.dim(init, axis) for axis in range(ir.RankedTensorType(init.type).rank)]
     f32 = ir.F32Type.get()

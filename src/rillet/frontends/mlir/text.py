@@ -15,7 +15,7 @@ def parse(text: str) -> ir.Module:
     Raises ``CompileError`` when the text does not parse or verify.
     """
     context = make_context()
-    context.allow_unregistered_dialects = True  # what they are is said later, of all ops at once
+    context.allow_unregistered_dialects = True  # unknown ones are reported later, all ops at once
     dialects.load(context)
     try:
         return ir.Module.parse(text, context)

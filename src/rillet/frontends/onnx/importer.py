@@ -85,7 +85,10 @@ class GraphImporter:
         self._contradictions: dict[str, str] = {}
 
     def run(self) -> Program:
-        """Import the whole model. Raises UnsupportedError, which lists every node that cannot be compiled."""
+        """Import the whole model. Raises UnsupportedError, which lists every node that cannot be compiled.
+
+        Raises CompileError for other faults.
+        """
         try:
             return self._import_main()
         except UnsupportedError:
@@ -250,7 +253,10 @@ class GraphImporter:
         return [body.find(o) for o in function.output]
 
     def run_graph(self, graph: onnx.GraphProto, arguments: Sequence[Any], scope: Scope) -> list[Any]:
-        """Import a body at the insertion point. Raises UnsupportedFeature when a node in it cannot be compiled."""
+        """Import a body at the insertion point. Raises UnsupportedFeature when a node in it cannot be compiled.
+
+        Raises InvalidNode for another number of arguments than it takes.
+        """
         if len(graph.input) != len(arguments):
             raise InvalidNode(f"its body '{graph.name}' has {len(graph.input)} inputs, not {len(arguments)}")
         inner = scope.of_subgraph(_declared(graph))
@@ -267,7 +273,7 @@ class GraphImporter:
 
 
 def _declared(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
-    """What the graph declares its values between nodes to be."""
+    """The declared types of the values between the nodes of the graph."""
     return {info.name: info for info in graph.value_info if info.type.HasField("tensor_type")}
 
 

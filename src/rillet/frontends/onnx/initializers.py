@@ -29,7 +29,10 @@ def initializers(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
 
 
 def check_size(dims: Sequence[object], dtype: str, what: str, limit: int = _MAX_BYTES) -> None:
-    """Refuse tensors whose size no machine can hold and whose byte count may overflow; dynamic extents count as 1."""
+    """Refuse tensors whose size no machine can hold and whose byte count may overflow; dynamic extents count as 1.
+
+    Raises CompileError for them.
+    """
     if len(dims) > _MAX_RANK:
         raise CompileError(f"{what}: a tensor of {len(dims)} dimensions is not supported; at most {_MAX_RANK} are")
     total = dtypes.by_name[dtype].bits // 8

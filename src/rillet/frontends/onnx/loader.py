@@ -112,7 +112,7 @@ def _check(model: onnx.ModelProto, what: str) -> None:
 
 
 def _check_names(graph: Any) -> None:
-    """No control characters, and no two inputs, outputs or initializers of one name."""
+    """Refuse control characters in names, and two inputs, outputs or initializers of one name."""
     import onnx
 
     lists = {"node": [node.name for node in graph.node]}
@@ -145,7 +145,7 @@ def _check_text(name: str | bytes, kind: str) -> None:
 
 
 def _check_expansion(model: onnx.ModelProto) -> None:
-    """Refuse functions that call themselves, or each other so often that a few stand for any number of nodes."""
+    """Refuse functions that call themselves, or that expand to too many nodes by calling each other."""
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     known: dict[tuple[str, str, str], int] = {}
 

@@ -83,7 +83,10 @@ class Node:
         return default
 
     def dtype_attr(self, name: str, default: str | None = None) -> str:
-        """An attribute that holds an ONNX element type, as a dtype name."""
+        """An attribute that holds an ONNX element type, as a dtype name.
+
+        Raises InvalidNode when it is missing and has no default.
+        """
         code = self.attr(name, None)
         if code is None or (code == 0 and default):
             if default is None:
@@ -106,7 +109,7 @@ class Node:
         return value + rank if value < 0 else value
 
     def axes(self, values: Sequence[int] | np.ndarray, rank: int) -> list[int]:
-        """Non-negative axes, sorted and distinct."""
+        """Non-negative axes, sorted and distinct. Raises InvalidNode for one out of range or given twice."""
         result = sorted(self.axis(int(v), rank) for v in values)
         if len(set(result)) != len(result):
             raise InvalidNode(f"axes {[int(v) for v in values]} repeat a dimension")

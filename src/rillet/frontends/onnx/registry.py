@@ -56,7 +56,8 @@ def op(
 
     ``ignores`` lists attributes that cannot change the result. A node with any other attribute that the importer does
     not read, and that is not at its default, is refused rather than imported without its effect. ``strings`` makes it
-    the importer for nodes that take or give strings, which come as StringTensors.
+    the importer for nodes that take or give strings, which come as StringTensors. Raises ValueError when an opset of an
+    op is registered twice.
     """
 
     def register(importer: Importer) -> Importer:

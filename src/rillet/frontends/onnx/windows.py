@@ -23,7 +23,10 @@ class Window:
 
 
 def kernel_of(node: Node, spatial: Sequence[Extent]) -> list[Extent]:
-    """The kernel's extents: the weights' ``spatial`` ones, or ``kernel_shape`` where those are not known."""
+    """The kernel's extents: the weights' ``spatial`` ones, or ``kernel_shape`` where those are not known.
+
+    Raises InvalidNode where the two contradict each other.
+    """
     given = node.attr("kernel_shape", None) or list(spatial)
     if len(given) != len(spatial) or any(isinstance(k, int) and k != g for k, g in zip(spatial, given, strict=True)):
         known = [k if isinstance(k, int) else "?" for k in spatial]
@@ -35,8 +38,9 @@ def kernel_of(node: Node, spatial: Sequence[Extent]) -> list[Extent]:
 def window_of(node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent]) -> Window:
     """The window of a Conv or pooling node over an input with these spatial extents.
 
-    With ``ceil_mode`` the padding after is enlarged so that every window fits; the last window always starts inside
-    the input or the padding before it (ONNX's rule since opset 19, and what every runtime does).
+    With ``ceil_mode`` the padding after is enlarged so that every window fits; the last window always starts inside the
+    input or the padding before it (ONNX's rule since opset 19, and what every runtime does). Raises InvalidNode for a
+    kernel that is not positive and an unknown ``auto_pad``.
     """
     e = node.b.extents
     rank = len(spatial)
@@ -90,7 +94,10 @@ def _ceil_mode(
 
 
 def pads_of(node: Node, rank: int) -> list[int]:
-    """The attribute ``pads``: those before each of ``rank`` dimensions, then those after."""
+    """The attribute ``pads``: those before each of ``rank`` dimensions, then those after.
+
+    Raises InvalidNode for another number of them and negative ones.
+    """
     pads = node.attr("pads", None) or [0] * (2 * rank)
     if len(pads) != 2 * rank:
         raise InvalidNode(f"pads has {len(pads)} entries for {rank} spatial dimensions; it needs two for each")
@@ -100,7 +107,10 @@ def pads_of(node: Node, rank: int) -> list[int]:
 
 
 def per_axis(node: Node, name: str, rank: int) -> list[int]:
-    """The attribute ``name``, a positive number for each of ``rank`` spatial dimensions; 1 by default."""
+    """The attribute ``name``, a positive number for each of ``rank`` spatial dimensions; 1 by default.
+
+    Raises InvalidNode for anything else.
+    """
     values = node.attr(name, None) or [1] * rank
     if len(values) != rank or any(v < 1 for v in values):
         raise InvalidNode(f"{name} {values} must be {rank} positive numbers, one for each spatial dimension")

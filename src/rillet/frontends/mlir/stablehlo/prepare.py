@@ -38,7 +38,7 @@ def prepare(module: ir.Module) -> None:
 
 
 def _reduce_nothing(op: ir.Operation) -> None:
-    """What is reduced over no elements is what the reduction starts from."""
+    """A reduction over no elements gives its initial value."""
     count = len(op.results)
     operands = list(op.operands)
     first = operands[0].type
@@ -60,7 +60,7 @@ def _take_from_tuple(op: ir.Operation) -> None:
 
 
 def _known_call(op: ir.Operation) -> None:
-    """Calls that say nothing of the values go; those by which ops of the dialect chlo are serialized become these."""
+    """Erase calls that say nothing about values; calls that serialize ops of the dialect chlo become these ops."""
     target = ir.StringAttr(op.attributes["call_target_name"]).value
     if target in _TRANSPARENT and [v.type for v in op.operands] == [r.type for r in op.results]:
         replace(op, list(op.operands))

@@ -36,7 +36,10 @@ def constant_node(node: Node) -> Tensor:
 
 @op("ConstantOfShape", since=9)
 def constant_of_shape(node: Node, shape: Tensor) -> Tensor:
-    """A tensor of the given shape, filled with the one element of ``value`` (default: 0 in float32)."""
+    """A tensor of the given shape, filled with the one element of ``value`` (default: 0 in float32).
+
+    Raises InvalidNode for a negative dimension.
+    """
     value = node.attr("value", np.zeros(1, np.float32))
     dims = node.b.extents_of(shape, "the shape", node.declared_rank(0))
     if any(isinstance(d, int) and d < 0 for d in dims):

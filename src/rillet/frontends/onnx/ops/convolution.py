@@ -46,7 +46,10 @@ def conv(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None) -> 
 def convolve(
     node: Node, x: Tensor, weights: Tensor, groups: Extent, window: Window, dtype: str | None = None
 ) -> Tensor:
-    """Convolve a padded input. Accumulates in ``dtype`` (default: what the input computes in, converted back)."""
+    """Convolve a padded input. Accumulates in ``dtype`` (default: what the input computes in, converted back).
+
+    Raises InvalidNode for output channels that do not divide into the groups.
+    """
     b = node.b
     rank = x.rank - 2
     out_channels = weights.shape[0]
@@ -114,7 +117,7 @@ def causal_conv_with_state(
     """A depthwise convolution over each position and those before it, for x of [batch, channels, length].
 
     ``past`` has the kernel - 1 positions before x (default: zeros). The second result has the last kernel - 1
-    positions, the next ``past``.
+    positions, the next ``past``. Raises InvalidNode for other ranks than 3 and unknown activations.
     """
     b, e = node.b, node.b.extents
     if x.rank != 3 or weights.rank != 3:

@@ -27,7 +27,10 @@ def non_max_suppression(
     iou_threshold: Tensor | None = None,
     score_threshold: Tensor | None = None,
 ) -> Tensor:
-    """Rows (batch, class, box) of the boxes kept, the best scores of each class first."""
+    """Rows (batch, class, box) of the boxes kept, the best scores of each class first.
+
+    Raises InvalidNode for boxes or scores of another rank than 3.
+    """
     b, e = node.b, node.b.extents
     if boxes.rank != 3 or scores.rank != 3:
         raise InvalidNode(f"boxes and scores have ranks {boxes.rank} and {scores.rank}, not 3")
@@ -91,7 +94,7 @@ def _only(node: Node, value: Tensor) -> Scalar:
 
 
 def _check_overlap(node: Node, given: Tensor, threshold: Scalar) -> None:
-    """The threshold of an intersection over a union is from 0 to 1."""
+    """Require that the threshold of an intersection over a union is from 0 to 1."""
     text = "iou_threshold is not from 0 to 1"
     if given.array is not None:
         if not 0 <= float(given.array.reshape(-1)[0]) <= 1:

@@ -16,6 +16,8 @@ from rillet.frontends.onnx.registry import op
 def einsum(node: Node, *tensors: Tensor) -> Tensor:
     """Letters name dimensions, and an ellipsis the leading ones that broadcast. Without ``->`` the letters that occur
     once are kept, in alphabetical order.
+
+    Raises InvalidNode for an equation that does not fit the operands.
     """
     b = node.b
     left, arrow, right = node.attr("equation").replace(" ", "").partition("->")

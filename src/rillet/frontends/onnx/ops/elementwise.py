@@ -175,7 +175,10 @@ def power(node: Node, a: Tensor, b: Tensor) -> Tensor:
 
 @op("Max", "Min", "Sum", "Mean")
 def variadic(node: Node, *tensors: Tensor) -> Tensor:
-    """The maximum, minimum, sum or mean of any number of tensors, broadcast to one shape."""
+    """The maximum, minimum, sum or mean of any number of tensors, broadcast to one shape.
+
+    Raises InvalidNode when there are none.
+    """
 
     def body(*values: Scalar) -> Scalar:
         if node.op_type in ("Max", "Min"):
@@ -270,7 +273,10 @@ def convert_float8(v: Scalar, dtype: str, saturate: bool = True) -> Scalar:
 
 
 def cast_to(node: Node, x: Tensor, dtype: str) -> Tensor:
-    """Convert as ONNX's Cast does; float8 targets saturate unless ``saturate=0``."""
+    """Convert as ONNX's Cast does; float8 targets saturate unless ``saturate=0``.
+
+    Raises UnsupportedFeature for complex types and InvalidNode for an unknown rounding.
+    """
     if x.dtype == dtype:
         return x
     if element_types.is_complex(dtype) or element_types.is_complex(x.dtype):

@@ -85,7 +85,10 @@ def gather_elements(node: Node, data: Tensor, indices: Tensor) -> Tensor:
 
 @op("GatherND", since=11)
 def gather_nd(node: Node, data: Tensor, indices: Tensor) -> Tensor:
-    """The last dimension of ``indices`` holds positions in the dimensions of ``data`` after the batch dimensions."""
+    """The last dimension of ``indices`` holds positions in the dimensions of ``data`` after the batch dimensions.
+
+    Raises InvalidNode where these dimensions do not fit, and UnsupportedFeature where their number is not known.
+    """
     b = node.b
     batch = node.attr("batch_dims", 0)
     depth = indices.shape[-1]

@@ -24,6 +24,8 @@ def _loop(axis: int) -> Scalar:
 def one_hot(node: Node, indices: Tensor, depth: Tensor, values: Tensor) -> Tensor:
     """values[1] where the position along the new ``axis`` is the index, else values[0], also where the index is out of
     range.
+
+    Raises InvalidNode unless ``depth`` is one number.
     """
     b = node.b
     counts = b.extents_of(_whole(node, depth), "depth", 1)
@@ -50,7 +52,7 @@ def _whole(node: Node, tensor: Tensor) -> Tensor:
 
 @op("Trilu", since=14)
 def trilu(node: Node, x: Tensor, k: Tensor | None = None) -> Tensor:
-    """The upper or lower triangle from diagonal ``k``; the rest is zero."""
+    """The upper or lower triangle from diagonal ``k``; the rest is zero. Raises InvalidNode for a rank below 2."""
     b = node.b
     if x.rank < 2:
         raise InvalidNode(f"the input has rank {x.rank}; it must have at least 2 dimensions")
@@ -67,7 +69,10 @@ def trilu(node: Node, x: Tensor, k: Tensor | None = None) -> Tensor:
 
 @op("ReverseSequence", since=10)
 def reverse_sequence(node: Node, x: Tensor, lengths: Tensor) -> Tensor:
-    """The first ``lengths[batch]`` steps of each sequence in reverse order."""
+    """The first ``lengths[batch]`` steps of each sequence in reverse order.
+
+    Raises InvalidNode unless time and batch are the axes 0 and 1.
+    """
     b = node.b
     time, batch = node.attr("time_axis", 0), node.attr("batch_axis", 1)
     if {time, batch} != {0, 1}:

@@ -66,7 +66,11 @@ def _element(dtype: str) -> ir.Type:
 
 @op("Loop")
 def loop(node: Node, trip: Tensor | None = None, condition: Tensor | None = None, *initial: Any) -> list[Any]:
-    """``for i in range(trip): if not condition: break; (condition, state, scans) = body(i, condition, state)``"""
+    """``for i in range(trip): if not condition: break; (condition, state, scans) = body(i, condition, state)``
+
+    Raises UnsupportedFeature for a carried sequence when the trip count or the condition is not known, and InvalidNode
+    for a body with another number of outputs.
+    """
     b = node.b
     graph = node.attr("body")
     # A negative trip count is none.
@@ -395,7 +399,10 @@ def _is_inside(extent: Extent, operation: ir.Operation) -> bool:
 
 @op("Scan", until=8)
 def scan_batched(node: Node, lengths: Tensor | None = None, *inputs: Tensor) -> list[Tensor]:
-    """Opset 8: the first dimension is the batch, and each batch is scanned on its own."""
+    """Opset 8: the first dimension is the batch, and each batch is scanned on its own.
+
+    Raises UnsupportedFeature for ``sequence_lens``.
+    """
     b = node.b
     if lengths is not None:
         raise UnsupportedFeature("sequence_lens", "convert the model to opset 9 or newer")

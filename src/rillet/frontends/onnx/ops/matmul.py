@@ -24,7 +24,10 @@ def matmul(node: Node, a: Tensor, b: Tensor) -> Tensor:
 
 
 def multiply(node: Node, a: Tensor, b: Tensor, dtype: str | None = None) -> Tensor:
-    """numpy's matmul. Accumulates in ``dtype`` (default: the type in which ``a`` computes, converted back)."""
+    """numpy's matmul. Accumulates in ``dtype`` (default: the type in which ``a`` computes, converted back).
+
+    Raises InvalidNode for a scalar.
+    """
     builder = node.b
     if not a.rank or not b.rank:
         raise InvalidNode("a scalar cannot be an operand")
@@ -85,7 +88,10 @@ def _contract(node: Node, a: Tensor, b: Tensor, batch: list[Extent], dtype: str)
 
 @op("Gemm", ignores=["broadcast"])  # before opset 7, C broadcasts only when told to
 def gemm(node: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
-    """alpha * A' * B' + beta * C; maps read transposed operands, a constant one is transposed beforehand."""
+    """alpha * A' * B' + beta * C; maps read transposed operands, a constant one is transposed beforehand.
+
+    Raises InvalidNode for operands that are not matrices.
+    """
     builder = node.b
     alpha, beta = float(node.attr("alpha", 1.0)), float(node.attr("beta", 1.0))
     if node.attr("transA", 0):

@@ -22,7 +22,8 @@ def tf_idf_vectorizer(node: Node, x: Tensor) -> Tensor:
 
     Its items are 1 to max_skip_count + 1 places apart, the same distance between all of them.
 
-    Mode IDF gives the n-gram's weight where it occurs, TFIDF the weight times the count.
+    Mode IDF gives the n-gram's weight where it occurs, TFIDF the weight times the count. Raises InvalidNode for an
+    unknown mode, and UnsupportedFeature for strings.
     """
     b = node.b
     if node.has("pool_strings"):

@@ -21,7 +21,10 @@ from rillet.ir import builders
 def batch_normalization(
     node: Node, x: Tensor, scale: Tensor, bias: Tensor, mu: Tensor, variance: Tensor
 ) -> list[Tensor]:
-    """y = (x - mean) / sqrt(variance + epsilon) * scale + bias, with known parameters folded to one multiply-add."""
+    """y = (x - mean) / sqrt(variance + epsilon) * scale + bias, with known parameters folded to one multiply-add.
+
+    Raises UnsupportedFeature for training before opset 14.
+    """
     b = node.b
     epsilon = float(node.attr("epsilon", 1e-5))
     if node.opset >= 14 and node.attr("training_mode", 0):
@@ -177,7 +180,8 @@ def _normalize_channels(node: Node, x: Tensor, axes: list[int], scale: Tensor, b
 def group_normalization(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias over each of ``num_groups`` groups of channels.
 
-    Scale and bias are per group in opset 18..20 and per channel from opset 21 on.
+    Scale and bias are per group in opset 18..20 and per channel from opset 21 on. Raises InvalidNode for channels that
+    do not divide into the groups.
     """
     b, e = node.b, node.b.extents
     groups = node.attr("num_groups")

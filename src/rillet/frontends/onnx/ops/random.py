@@ -131,7 +131,10 @@ def bernoulli(node: Node, x: Tensor) -> Tensor:
 
 @op("Multinomial", since=7)
 def multinomial(node: Node, x: Tensor) -> Tensor:
-    """``sample_size`` draws from each row of unnormalized log-probabilities, by the Gumbel-max trick."""
+    """``sample_size`` draws from each row of unnormalized log-probabilities, by the Gumbel-max trick.
+
+    Raises InvalidNode for another rank than 2 or results that are not integers.
+    """
     b, key = node.b, _seed(node)
     dtype = node.dtype_attr("dtype", "int32")
     if x.rank != 2 or not element_types.is_integer(dtype):

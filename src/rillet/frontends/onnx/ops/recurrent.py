@@ -136,7 +136,7 @@ def _inputs(node: Node, gates: int) -> _Inputs:
 
 
 def _check_lengths(node: Node, lengths: Tensor, steps: Extent) -> None:
-    """sequence_lens are from 0 to the number of steps."""
+    """Require that sequence_lens are from 0 to the number of steps."""
     if lengths.array is not None and isinstance(steps, int):
         wrong = lengths.array[(lengths.array < 0) | (lengths.array > steps)]
         if wrong.size:
@@ -285,7 +285,11 @@ def _finish(node: Node, inputs: _Inputs, runs: Sequence[list[Tensor]]) -> list[T
 
 @op("LSTM", since=7, ignores=["hidden_size"])
 def lstm(node: Node, *_: Tensor | None) -> list[Tensor]:
-    """Gates in the order input, output, forget, cell; optional peepholes."""
+    """C' = F C + I g(s), H' = O h(C'), where the gates I, O and F are f(s), each of its own sum s (ONNX LSTM).
+
+    A sum s is x Wᵀ + H Rᵀ + Wb + Rb. Optional peepholes add P C to those of I and F, and P C' to that of O. With
+    ``input_forget`` F is 1 - I. The weights are in the order I, O, F, C.
+    """
     b = node.b
     inputs = _inputs(node, 4)
     peephole = node.input(7)
@@ -344,7 +348,11 @@ def lstm(node: Node, *_: Tensor | None) -> list[Tensor]:
 
 @op("GRU", since=7, ignores=["hidden_size"])
 def gru(node: Node, *_: Tensor | None) -> list[Tensor]:
-    """Gates in the order update, reset, hidden."""
+    """h = (1 - update) g(x Wᵀ + (reset h) Rᵀ + Wb + Rb) + update h, with gates f(x Wᵀ + h Rᵀ + Wb + Rb) (ONNX GRU).
+
+    With ``linear_before_reset`` the reset gate multiplies h Rᵀ + Rb instead of h. The gates are in the order update,
+    reset, hidden.
+    """
     b = node.b
     inputs = _inputs(node, 3)
     activations = _activations(node, ["Sigmoid", "Tanh"], inputs.directions)

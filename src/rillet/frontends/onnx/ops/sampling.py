@@ -30,7 +30,10 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "cubic":
 
 @op("GridSample", since=16)
 def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
-    """x [N, C, spatial...] read at grid [N, out..., rank] of coordinates in -1..1, the last dimension first."""
+    """x [N, C, spatial...] read at grid [N, out..., rank] of coordinates in -1..1, the last dimension first.
+
+    Raises InvalidNode for unknown modes and a grid of another rank.
+    """
     b = node.b
     mode = _MODES.get(node.attr("mode", "linear"))
     padding = node.attr("padding_mode", "zeros")
@@ -89,7 +92,10 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
 
 @op("RoiAlign", since=10)
 def roi_align(node: Node, x: Tensor, rois: Tensor, batch_indices: Tensor) -> Tensor:
-    """Averages (or maxima) over a grid of bilinear samples in each bin of each region."""
+    """Averages (or maxima) over a grid of bilinear samples in each bin of each region.
+
+    Raises InvalidNode for an unknown mode.
+    """
     b = node.b
     x, rois = b.refine(x, [None] * 4, "X"), b.refine(rois, [None, 4], "rois")
     batch_indices = b.refine(batch_indices, rois.shape[:1], "batch_indices")
@@ -222,7 +228,10 @@ def max_roi_pool(node: Node, x: Tensor, rois: Tensor) -> Tensor:
 def deform_conv(
     node: Node, x: Tensor, weights: Tensor, offset: Tensor, bias: Tensor | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """A convolution whose taps are moved by ``offset`` and weighted by ``mask``: bilinear columns, then a product."""
+    """A convolution whose taps are moved by ``offset`` and weighted by ``mask``: bilinear columns, then a product.
+
+    Raises InvalidNode for another rank than 4, and UnsupportedFeature for a kernel of unknown size.
+    """
     b, e = node.b, node.b.extents
     if x.rank != 4:
         raise InvalidNode(f"the input has rank {x.rank}; it must be [N, C, H, W]")

@@ -34,7 +34,10 @@ def _combine(node: Node) -> Callable[[Scalar, Scalar], Scalar]:
 @op("Scatter", since=9)
 @op("ScatterElements", since=11)
 def scatter_elements(node: Node, data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """result[.., indices[.., i, ..], ..] = updates[.., i, ..] along ``axis``, combined with ``reduction``."""
+    """result[.., indices[.., i, ..], ..] = updates[.., i, ..] along ``axis``, combined with ``reduction``.
+
+    Raises InvalidNode when the ranks differ.
+    """
     b = node.b
     if not data.rank == indices.rank == updates.rank:
         raise InvalidNode(f"data, indices and updates have ranks {data.rank}, {indices.rank} and {updates.rank}")
@@ -56,7 +59,10 @@ def scatter_elements(node: Node, data: Tensor, indices: Tensor, updates: Tensor)
 
 @op("ScatterND", since=11)
 def scatter_nd(node: Node, data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """The last dimension of ``indices`` holds positions in the first dimensions of ``data``; updates are slices."""
+    """The last dimension of ``indices`` holds positions in the first dimensions of ``data``; updates are slices.
+
+    Raises InvalidNode where their number does not fit ``data``.
+    """
     b = node.b
     # The depth follows from the ranks too, however little is known of the dimensions.
     depth = indices.rank - 1 + data.rank - updates.rank
@@ -85,7 +91,10 @@ def scatter_nd(node: Node, data: Tensor, indices: Tensor, updates: Tensor) -> Te
 
 @op("TensorScatter", since=24)
 def tensor_scatter(node: Node, past: Tensor, update: Tensor, write_indices: Tensor | None = None) -> Tensor:
-    """Write ``update`` into a cache from a position of its own for each batch; ``circular`` wraps around."""
+    """Write ``update`` into a cache from a position of its own for each batch; ``circular`` wraps around.
+
+    Raises InvalidNode for axis 0, which is the batch.
+    """
     b = node.b
     axis = node.axis(node.attr("axis", -2), past.rank)
     if axis == 0:

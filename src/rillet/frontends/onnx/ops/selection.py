@@ -30,7 +30,8 @@ def top_k_attribute(node: Node, x: Tensor) -> list[Tensor]:
 def top_k(node: Node, x: Tensor, k: Tensor) -> list[Tensor]:
     """The k largest (or smallest) elements along ``axis`` in order, and their int64 positions.
 
-    The lower position wins among equal elements. ``k`` [1] may be known only at run time.
+    The lower position wins among equal elements. ``k`` [1] may be known only at run time. Raises InvalidNode unless
+    ``k`` is one number.
     """
     counts = node.b.extents_of(k, "k", 1)
     if len(counts) != 1:

@@ -70,7 +70,7 @@ def split_to_sequence(node: Node, x: Tensor, split: Tensor | None = None) -> Ten
 
     A vector ``split`` has the size of each part. A scalar is the size of all parts; the last one may be smaller.
     Without ``split`` each part has one position, and ``keepdims=0`` drops its axis. Raises UnsupportedFeature when the
-    number of parts depends on a run-time dimension or exceeds 4096.
+    number of parts depends on a run-time dimension or exceeds 4096. Raises InvalidNode for parts that are not positive.
     """
     b, e = node.b, node.b.extents
     axis = node.axis(node.attr("axis", 0), x.rank)
@@ -102,7 +102,10 @@ def split_to_sequence(node: Node, x: Tensor, split: Tensor | None = None) -> Ten
 
 @op("ConcatFromSequence", since=11)
 def concat_from_sequence(node: Node, sequence: TensorSequence) -> Tensor:
-    """The sequence's tensors behind each other along ``axis``, or along a new one with ``new_axis=1``."""
+    """The sequence's tensors behind each other along ``axis``, or along a new one with ``new_axis=1``.
+
+    Raises InvalidNode for an empty one.
+    """
     if not sequence.items:
         raise InvalidNode("the sequence is empty")
     b = node.b

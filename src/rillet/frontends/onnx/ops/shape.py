@@ -49,7 +49,7 @@ def _resolve_at_run_time(node: Node, x: Tensor, target: Sequence[Extent]) -> lis
 
 
 def _reshape(node: Node, x: Tensor, target: Sequence[Extent]) -> Tensor:
-    """0 copies the dimension at the same place (unless ``allowzero``), -1 is what is left."""
+    """0 copies the dimension at the same place (unless ``allowzero``), -1 is inferred from the element count."""
     e = node.b.extents
     if sum(1 for d in target if isinstance(d, int) and d == -1) > 1:
         raise InvalidNode(f"the shape {[d if isinstance(d, int) else '?' for d in target]} has more than one -1")
@@ -63,7 +63,7 @@ def _reshape(node: Node, x: Tensor, target: Sequence[Extent]) -> Tensor:
             raise InvalidNode(f"the shape has a dimension of {d}")
         dims.append(d)
     unknown = [a for a, d in enumerate(dims) if isinstance(d, int) and d == -1]
-    # A dimension computed from data could be -1 at run time; what the model computes from shapes cannot.
+    # A dimension computed from data could be -1 at run time; one computed from shapes cannot.
     if unknown:
         rest = e.product(d for a, d in enumerate(dims) if a != unknown[0])
         total = e.product(x.shape)
@@ -83,7 +83,10 @@ def _reshape(node: Node, x: Tensor, target: Sequence[Extent]) -> Tensor:
 
 @op("Flatten")
 def flatten(node: Node, x: Tensor) -> Tensor:
-    """x as a matrix: the dimensions before ``axis`` become rows, the others columns."""
+    """x as a matrix: the dimensions before ``axis`` become rows, the others columns.
+
+    Raises InvalidNode for an axis out of range.
+    """
     axis = node.attr("axis", 1)
     axis = axis + x.rank if axis < 0 else axis
     if not 0 <= axis <= x.rank:
@@ -115,7 +118,10 @@ def squeeze(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
 
 @op("Unsqueeze")
 def unsqueeze(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
-    """x with dimensions of extent 1, which have the positions ``axes`` in the result."""
+    """x with dimensions of extent 1, which have the positions ``axes`` in the result.
+
+    Raises InvalidNode when the axes are missing.
+    """
     given = axes_of(node, axes)
     if given is None:
         raise InvalidNode("axes are missing")
@@ -124,7 +130,10 @@ def unsqueeze(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
 
 @op("Transpose")
 def transpose(node: Node, x: Tensor) -> Tensor:
-    """Dimension ``perm[i]`` of x as the result's dimension i (default: the order reversed)."""
+    """Dimension ``perm[i]`` of x as the result's dimension i (default: the order reversed).
+
+    Raises InvalidNode unless ``perm`` is a permutation.
+    """
     permutation = node.attr("perm", None)
     permutation = list(range(x.rank))[::-1] if permutation is None else permutation
     if sorted(permutation) != list(range(x.rank)):
@@ -142,7 +151,10 @@ def expand(node: Node, x: Tensor, shape: Tensor) -> Tensor:
 
 @op("Tile", since=6)
 def tile(node: Node, x: Tensor, repeats: Tensor) -> Tensor:
-    """x repeated ``repeats[i]`` times along dimension i."""
+    """x repeated ``repeats[i]`` times along dimension i.
+
+    Raises InvalidNode unless there is a number for each dimension.
+    """
     b, e = node.b, node.b.extents
     counts = b.extents_of(repeats, "repeats", x.rank)
     if len(counts) != x.rank:

@@ -138,7 +138,10 @@ def _dft(node: Node, x: Tensor, length: Tensor | None, axis: int) -> Tensor:
 def stft(
     node: Node, signal: Tensor, step: Tensor, window: Tensor | None = None, frame_length: Tensor | None = None
 ) -> Tensor:
-    """Transforms of overlapping windows: [batch, frames, frequencies, 2]."""
+    """Transforms of overlapping windows: [batch, frames, frequencies, 2].
+
+    Raises InvalidNode without a window and a frame length.
+    """
     b, e = node.b, node.b.extents
     hop = b.extents_of(step, "frame_step")[0]
     if signal.rank == 2:

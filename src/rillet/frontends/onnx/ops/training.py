@@ -53,6 +53,7 @@ def momentum(node: Node, rate: Tensor, step: Tensor, *tensors: Tensor) -> list[T
     """g = gradient + norm x; v = alpha v + beta g; x = x - rate v, or x - rate (g + alpha v) with Nesterov momentum.
 
     Step 0 takes 1 for beta. The tensors are all x, then all gradients, then all v; the results are all x, then all v.
+    Raises InvalidNode for an unknown mode.
     """
     b = node.b
     alpha, beta, norm = (float(node.attr(name)) for name in ("alpha", "beta", "norm_coefficient"))

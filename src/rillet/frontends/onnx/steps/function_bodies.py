@@ -13,7 +13,7 @@ from rillet.frontends.onnx.validate import check_expanded
 
 
 def expand_function_body(use: NodeUse) -> Sequence[Value | None] | None:
-    """Import the body in place of the node."""
+    """Import the body in place of the node. Raises InvalidNode where the body is invalid."""
     body = body_of(use.proto, use.opset, use.inputs)
     if body is None:
         return None

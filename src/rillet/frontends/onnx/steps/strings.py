@@ -14,7 +14,8 @@ from rillet.frontends.onnx.strings.moving_ops import hands_on, move, moves, touc
 def import_strings(use: NodeUse) -> Sequence[Value | None] | None:
     """Call the op's importer for strings, or move the numbers of their table's entries.
 
-    Ops that only hand their operands on go to the next steps, as do those with a function body.
+    Ops that only hand their operands on go to the next steps, as do those with a function body. Raises
+    UnsupportedFeature for any other op.
     """
     op_type = use.proto.op_type
     if not touches_strings(op_type, use.attributes, use.inputs):

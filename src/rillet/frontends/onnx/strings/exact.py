@@ -188,7 +188,7 @@ class Exact:
         return limbs, used + convert(rest != 0, "index")
 
     def _multiplied(self, limbs: ir.Value, used: Scalar, power: Scalar) -> tuple[ir.Value, Scalar]:
-        """Times 5^power."""
+        """The long integer times 5^power."""
         yes, zero = constant(True, "bool"), constant(0, "index")
 
         def by(factor: int) -> Callable[..., list[ir.Value]]:
@@ -203,7 +203,7 @@ class Exact:
         return limbs, Scalar(end, "index")
 
     def _divided(self, limbs: ir.Value, used: Scalar, power: Scalar) -> tuple[ir.Value, Scalar, Scalar]:
-        """By 5^power, and whether there is a remainder."""
+        """The long integer divided by 5^power, and whether there is a remainder."""
 
         def by(divisor: int) -> Callable[..., list[ir.Value]]:
             def one(_: Scalar, limbs: ir.Value, used: ir.Value, rest: ir.Value) -> list[ir.Value]:

@@ -101,7 +101,8 @@ def moves(proto: onnx.NodeProto, opset: int) -> bool:
 def move(use: NodeUse) -> list[Any]:
     """Import a moving op on strings: the same node on the numbers of the entries.
 
-    Raises UnsupportedFeature where it would compute with them.
+    Raises UnsupportedFeature where it would compute with them. Raises InvalidNode for a sequence that is empty or holds
+    numbers too.
     """
     import onnx
 

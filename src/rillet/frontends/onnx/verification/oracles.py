@@ -82,7 +82,7 @@ class _Process:
             raise
 
     def _renew_lock(self) -> None:
-        """In a fork, where the thread that held it may not be."""
+        """Renew the lock in a fork, which may lack the thread that held it."""
         self._lock = threading.Lock()
 
     def close(self) -> None:

@@ -74,7 +74,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _die_first() -> None:
-    """Where memory runs out, the system ends this process before its parent; where the parent ends, this one does."""
+    """Make the system end this process before its parent when memory runs out, and with its parent in any case."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
     with contextlib.suppress(OSError, AttributeError):  # Linux has it

@@ -32,7 +32,7 @@ SIZES = "give the features' dimensions sizes"  # advice
 
 
 def head_count(node: Node, name: str = "num_heads") -> int:
-    """The attribute ``name``, a number of heads."""
+    """The attribute ``name``, a number of heads. Raises InvalidNode unless it is positive."""
     count: int = node.attr(name)
     if count < 1:
         raise InvalidNode(f"{name} is {count}")
@@ -66,7 +66,10 @@ class Step:
 
 
 def heads(node: Node, x: Tensor, count: int, what: str) -> Tensor:
-    """[batch, sequence, count x width] as [batch, sequence, count, width]."""
+    """[batch, sequence, count x width] as [batch, sequence, count, width].
+
+    Raises InvalidNode for another rank, or a width that the heads do not divide.
+    """
     if x.rank != 3:
         raise InvalidNode(f"{what} has rank {x.rank}; it has the dimensions batch, sequence and width")
     width = x.shape[2]

@@ -87,6 +87,8 @@ _ACTIVATIONS: dict[str, tuple[tuple[str, ...], Callable[..., Scalar]]] = {
 def fused_activation(name: str, given: Mapping[str, float] | Sequence[float]) -> Callable[[Scalar], Scalar] | None:
     """The activation that a node applies to its result; None where it has none. ``given`` has its parameters, by name
     or in order.
+
+    Raises UnsupportedFeature for an unknown one and InvalidNode for a missing parameter.
     """
     if not name:
         return None

@@ -25,7 +25,8 @@ def gather_block_quantized(
 ) -> Tensor:
     """(data - zero_points) * scales of the chosen rows of ``data`` [rows, columns], in the type of ``scales``.
 
-    In ``data`` of uint8, numbers of fewer than 8 bits share a byte; the first one has its lowest bits.
+    In ``data`` of uint8, numbers of fewer than 8 bits share a byte; the first one has its lowest bits. Raises
+    UnsupportedFeature for other layouts of the blocks.
     """
     b, e = node.b, node.b.extents
     bits, block = node.attr("bits", 4), node.attr("block_size", 128)

@@ -66,7 +66,10 @@ def group_query_attention(
     k_norm: Tensor | None = None,
     query_seqlens: Tensor | None = None,
 ) -> list[Tensor]:
-    """Attention in which ``num_heads`` / ``kv_num_heads`` queries share a key, and the present keys and values."""
+    """Attention in which ``num_heads`` / ``kv_num_heads`` queries share a key, and the present keys and values.
+
+    Raises InvalidNode where only one of two operands that belong together is given.
+    """
     b = node.b
     _check(node, k_scale, v_scale)
     if (past_key is None) != (past_value is None):

@@ -30,7 +30,10 @@ def matmul_nbits(
     group_index: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """a @ ((b - zero_points) * scales) + bias; ``b`` is K x N, its parameters are ceil(K / block_size) x N."""
+    """a @ ((b - zero_points) * scales) + bias; ``b`` is K x N, its parameters are ceil(K / block_size) x N.
+
+    Raises UnsupportedFeature for other widths, ``g_idx`` and prepacked weights.
+    """
     bits, block = node.attr("bits", 4), node.attr("block_size")
     steps, columns = node.attr("K"), node.attr("N")
     if bits not in _DTYPES:

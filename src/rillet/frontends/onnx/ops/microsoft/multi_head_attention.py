@@ -37,7 +37,10 @@ def attention(
     attention_bias: Tensor | None = None,
     past_length: Tensor | None = None,
 ) -> list[Tensor | None]:
-    """Self-attention of ``x`` with one weight for the projections to queries, keys and values."""
+    """Self-attention of ``x`` with one weight for the projections to queries, keys and values.
+
+    Raises UnsupportedFeature for a shared buffer or ``do_rotary``, and InvalidNode for weights that do not fit.
+    """
     b = node.b
     if node.attr("past_present_share_buffer", 0) or past_length is not None:
         raise UnsupportedFeature("a buffer that past and present share", "export the model without it")
@@ -57,7 +60,7 @@ def attention(
     ends = list(accumulate(sizes))
     projected = []
     for end, size in zip(ends, sizes, strict=True):
-        # One product each: what they are split into could not be merged into what follows.
+        # One product each: the parts of a single one could not be merged into what follows.
         product = multiply(node, x, b.slice_axis(weights, 1, end - size, size))
         if bias is not None:
             product = b.map(lambda v, c: v + c, product, b.slice_axis(bias, 0, end - size, size))
@@ -93,6 +96,8 @@ def multi_head_attention(
 ) -> list[Tensor]:
     """Attention of projected queries to projected keys and values; ``bias`` is that of the projections, if still to be
     added.
+
+    Raises UnsupportedFeature for a shared buffer or the scores as an output, and InvalidNode for half a past.
     """
     b = node.b
     if past_length is not None or indirection is not None:

@@ -22,7 +22,8 @@ def rotary_embedding(node: Node, x: Tensor, positions: Tensor, cosines: Tensor, 
     """``x`` with each pair of features turned by the angle of its position.
 
     ``x`` is [batch, sequence, heads x width] or [batch, heads, sequence, width]. ``positions`` are all positions, or
-    the first one, from which they count up.
+    the first one, from which they count up. Raises InvalidNode for dimensions that do not fit, and UnsupportedFeature
+    for packed batches and scales.
     """
     b, e = node.b, node.b.extents
     if node.attr("is_packed_batching", 0):
@@ -58,6 +59,8 @@ def rotary_embedding(node: Node, x: Tensor, positions: Tensor, cosines: Tensor, 
 def angles(node: Node, x: Tensor, positions: Tensor, cosines: Tensor, sines: Tensor) -> list[Tensor]:
     """The caches' rows for the positions of ``x`` [batch, sequence, ..]: [batch or 1, sequence, half of the features
     that turn].
+
+    Raises InvalidNode for positions of another shape.
     """
     b = node.b
     caches = [b.refine(cosines, [None, None], "cos_cache"), b.refine(sines, cosines.shape, "sin_cache")]
@@ -83,6 +86,8 @@ def angles(node: Node, x: Tensor, positions: Tensor, cosines: Tensor, sines: Ten
 def rotate(node: Node, x: Tensor, turns: list[Tensor], interleaved: bool) -> Tensor:
     """Turn the first features of ``x`` [batch, sequence, heads, width] by ``turns``, cosines and sines for each pair of
     features and position. A pair is two neighbours where ``interleaved``, else one feature of each half.
+
+    Raises InvalidNode for caches that do not fit the width, and UnsupportedFeature for an unknown width.
     """
     b, e = node.b, node.b.extents
     cosines, sines = turns

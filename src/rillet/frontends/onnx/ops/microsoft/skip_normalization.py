@@ -108,6 +108,8 @@ def embed_layer_normalization(
 ) -> list[Tensor | None]:
     """LayerNormalization of the sum of the embeddings of word, position and segment; the number of positions of each
     sequence in the mask; and the sum.
+
+    Raises InvalidNode where only the ids or only the embedding of segments is given.
     """
     b = node.b
     node.attr("mask_index_type", 0)  # what output 1 is for: it is what it is

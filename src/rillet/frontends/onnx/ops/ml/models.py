@@ -41,7 +41,10 @@ def array_feature_extractor(node: Node, x: Tensor, positions: Tensor) -> Tensor:
 
 @op("LabelEncoder", since=2, domain=_DOMAIN)
 def label_encoder(node: Node, x: Tensor) -> Tensor:
-    """A table of keys and values; the last of equal keys wins, a NaN key matches every NaN."""
+    """A table of keys and values; the last of equal keys wins, a NaN key matches every NaN.
+
+    Raises InvalidNode when they are missing or differ in number.
+    """
     b = node.b
     keys, values, default = _attribute(node, "keys"), _attribute(node, "values"), _default(node)
     if keys is None or values is None or keys.size != values.size:

@@ -22,7 +22,10 @@ _DOMAIN = "ai.onnx.ml"
 @op("OneHotEncoder", domain=_DOMAIN, strings=True)
 @op("OneHotEncoder", domain=_DOMAIN)
 def one_hot_encoder(node: Node, x: Tensor | StringTensor) -> Tensor:
-    """1 at the category of each element along a new last dimension; without ``zeros`` each element must have one."""
+    """1 at the category of each element along a new last dimension; without ``zeros`` each element must have one.
+
+    Raises InvalidNode unless the categories are of the kind of the input.
+    """
     b = node.b
     names, numbers = node.attr("cats_strings", None), node.attr("cats_int64s", None)
     categories = names if isinstance(x, StringTensor) else numbers

@@ -30,7 +30,10 @@ _AVERAGE, _SUM, _MIN, _MAX = range(4)
 
 @op("TreeEnsemble", since=5, domain="ai.onnx.ml", ignores=["nodes_hitrates"])
 def tree_ensemble(node: Node, x: Tensor) -> Tensor:
-    """[rows, features] → [rows, n_targets]: the weights of the leaves reached, aggregated over the trees."""
+    """[rows, features] → [rows, n_targets]: the weights of the leaves reached, aggregated over the trees.
+
+    Raises UnsupportedFeature for a ``post_transform``.
+    """
     b = node.b
     if node.attr("post_transform", 0):
         raise UnsupportedFeature("post_transform", "apply the transformation in a node of its own")

@@ -25,7 +25,7 @@ _DOMAIN = "ai.onnx.ml"
 
 @op("LabelEncoder", since=2, domain=_DOMAIN, strings=True, ignores=["default_string"])
 def string_label_encoder(node: Node, x: Tensor | StringTensor) -> Tensor | StringTensor:
-    """The value of each key, a string or a number; what is no key becomes the default value.
+    """The value of each key, a string or a number; any other element becomes the default value.
 
     Raises InvalidNode when keys and values differ in number, or the keys and x in kind.
     """
@@ -53,7 +53,7 @@ def indexed_label_encoder(node: Node, x: Tensor | StringTensor) -> Tensor | Stri
 
 @op("CategoryMapper", domain=_DOMAIN, strings=True)
 def category_mapper(node: Node, x: Tensor | StringTensor) -> Tensor | StringTensor:
-    """The integer of each string, or the string of each integer; what has none becomes the default.
+    """The integer of each string, or the string of each integer; one without a partner becomes the default.
 
     Source: ai.onnx.ml CategoryMapper. Raises InvalidNode when strings and integers differ in number.
     """

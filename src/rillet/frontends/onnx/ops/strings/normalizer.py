@@ -18,7 +18,10 @@ from rillet.frontends.onnx.strings.tensor import StringTensor, from_array, merge
 
 @op("StringNormalizer", since=10, strings=True, ignores=["locale"])
 def string_normalizer(node: Node, x: StringTensor) -> StringTensor:
-    """The strings of a [C] or [1, C] tensor that are no stop words; one empty string when none is left."""
+    """The strings of a [C] or [1, C] tensor that are not stop words, or one empty string if none is left.
+
+    Raises InvalidNode for other shapes and unknown case changes.
+    """
     b = node.b
     action = node.attr("case_change_action", "NONE")
     if action not in ("LOWER", "UPPER", "NONE"):
