@@ -39,7 +39,7 @@ class OpCoverage:
 
 @dataclass(frozen=True)
 class Report:
-    """What ``check`` found. Work and memory are None when the model is not supported; dynamic extents count as 1."""
+    """A report of ``check``. Work and memory are None when the model is not supported; dynamic extents count as 1."""
 
     ops: tuple[OpCoverage, ...]
     unsupported: tuple[UnsupportedNode, ...]

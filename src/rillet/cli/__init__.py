@@ -31,7 +31,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name in COMMANDS:
         import_module(f"rillet.cli.{name}").register(commands)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # names may have characters that the terminal has not
+        if isinstance(stream, io.TextIOWrapper):  # names may have characters that the terminal lacks
             stream.reconfigure(errors="backslashreplace")
     return parser.parse_args(arguments)
 
@@ -69,7 +69,7 @@ def _run(options: argparse.Namespace) -> int:
             raise
         print(f"rillet: 'rillet {options.command}' {advice}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # whoever read our output has enough
+    except BrokenPipeError:  # the reader of our output has closed it
         sys.stdout = None
         return 0
     except OSError as error:

@@ -82,7 +82,7 @@ class Model(Protocol):
         """
 
     def survey(self) -> Survey:
-        """What the model consists of, whether it can be compiled or not."""
+        """A description of the model, whether it can be compiled or not."""
 
     def program(self, values: Values | None = None) -> Program:
         """The model in the tensor form, in a program of its own at each call.

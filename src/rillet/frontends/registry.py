@@ -30,7 +30,7 @@ def open_model(source: object, inputs: object = None, dims: object = None) -> Mo
 def frontends() -> tuple[Frontend, ...]:
     """All frontends in the order in which they are asked: those of other packages before ONNX, which takes any file.
 
-    Raises CompileError when two packages claim one name, or one gives something that is no frontend.
+    Raises CompileError when two packages claim one name, or one gives an object that is not a frontend.
     """
     others = [name for name in FRONTENDS.names() if name not in _BUILT_IN]
     return tuple(FRONTENDS.get(name) for name in ("mlir", *others, "onnx"))

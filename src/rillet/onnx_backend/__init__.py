@@ -38,7 +38,7 @@ class RilletBackendRep(BackendRep):
         self.model = model
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs, in the model's order, for inputs by position, by name, or for one input as it is.
+        """The outputs, in the model's order, for inputs by position or by name, or for a single input.
 
         Raises RunError when they do not fit the model and UnsupportedError when their value selects something that
         cannot be compiled.

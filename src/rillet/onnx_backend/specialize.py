@@ -114,7 +114,7 @@ class SpecializedModel:
         try:
             return _compile(model, values, self._options)
         except UnsupportedError as error:
-            # Only now, with the structure known, can it be seen which values matter.
+            # Which values matter shows only now, with the structure known.
             self.keys = _shaping_inputs(self._source, error)
             if not self.keys:
                 raise
@@ -177,7 +177,7 @@ def _ops(node: onnx.NodeProto, inner: list[onnx.NodeProto]) -> set[str]:
 
 
 def _is_function(node: onnx.NodeProto) -> bool:
-    """Whether the node may have been refused for a node of its function body, which bears another name."""
+    """Whether the node may have been refused for a node of its function body, which has another name."""
     import onnx
 
     if not onnx.defs.has(node.op_type, node.domain):

@@ -143,7 +143,8 @@ def verifiable(
 
 
 def bisect(model: VerifiableModel, feeds: Arrays, finding: Finding) -> tuple[VerifiableModel, dict[str, np.ndarray]]:
-    """A small part of ``model`` that still departs at ``finding.value``, and its inputs; the whole if no part does.
+    """A small part of ``model`` that still departs at ``finding.value``, and its inputs; the whole model if no part
+    does.
 
     The part is cut before the value: the values that its first nodes read become inputs with the reference's values.
     The first part tried has one node, and each further one twice as many, until a part departs.

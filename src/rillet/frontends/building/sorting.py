@@ -38,7 +38,7 @@ def argsort(b: Builder, rows: Extent, count: Extent, before: Callable[[Scalar, S
 
     def one_pass(row: Scalar, number: Scalar, current: ir.Value, other: ir.Value) -> list[ir.Value]:
         width = shift_left(constant(1, "index"), number)
-        # A pass whose runs are as long as the row has nothing to do.
+        # Runs as long as the row are sorted already.
         limit = select(width < total, total, 0)
 
         def merge(low: Scalar, other: ir.Value) -> ir.Value:

@@ -1,4 +1,4 @@
-"""What the module file records of the entry's arguments and results: names, dtypes, names of dimensions.
+"""Records the names, dtypes and names of dimensions of the entry's arguments and results for the module file.
 
 This is read before any conversion, for afterwards integers no longer say whether they are signed.
 """

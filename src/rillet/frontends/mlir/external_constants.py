@@ -81,7 +81,7 @@ def _externalize_globals(program: Program, resources: _Resources) -> None:
 
 
 def _value(op: ir.Operation) -> ir.Attribute | str:
-    """The value of a constant; as text where the bindings cannot hand it out: complex numbers."""
+    """The value of a constant; complex numbers as text, since the bindings cannot return them."""
     key = "value" if "value" in op.attributes else "values"
     try:
         return op.attributes[key]

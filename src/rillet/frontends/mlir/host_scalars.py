@@ -82,7 +82,7 @@ def _padding(pad: ir.Operation) -> ir.Value:
 
 
 def _padded(pad: ir.Operation) -> ir.Value:
-    """The source put into a tensor filled with the padding."""
+    """The source, inserted into a tensor full of the padding."""
     source, scalar, shape = pad.operands[0], _padding(pad), extents(pad.results[0])
     filled = _filled(scalar, builders.empty(shape, scalar.type))
     low, _ = margins(pad)

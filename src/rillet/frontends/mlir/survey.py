@@ -1,4 +1,4 @@
-"""What an MLIR module says about itself before it is brought to the tensor form: inputs, ops, constants."""
+"""Describes an MLIR module before it is brought to the tensor form: inputs, ops, constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph takes and gives: the inputs' dtypes and dimensions, and how outputs differ from their declarations."""
+"""The edge of a graph: dtypes and dimensions of its inputs, and outputs that differ from their declarations."""
 
 from __future__ import annotations
 

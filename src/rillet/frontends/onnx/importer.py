@@ -94,7 +94,7 @@ class GraphImporter:
         except UnsupportedError:
             raise
         except CompileError as error:
-            # Names of dimensions are not always meant, so unequal sizes are no fault before something fails.
+            # Names of dimensions are not always intended, so unequal sizes are an error only when something fails.
             if not (hint := unequal_sizes(self.model.graph, self._shapes)):
                 raise
             raise CompileError(f"{error}; {hint}") from error
@@ -145,7 +145,7 @@ class GraphImporter:
         return value
 
     def _results(self, info: onnx.ValueInfoProto, value: Value) -> list[Result]:
-        """The results of @main that an output of the graph is."""
+        """The results of @main that stand for an output of the graph."""
         if isinstance(value, Tensor):
             check_result(info, value.dtype, value.shape)
         assert not isinstance(value, Skipped)  # then there is an unsupported node
@@ -278,7 +278,7 @@ def _declared(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
 
 
 def _check_value(name: str, array: np.ndarray, inputs: Sequence[InputSpec]) -> None:
-    """Raise CompileError where a value is given for something that is no input, or does not fit it."""
+    """Raise CompileError where a value is given for a name that is not an input, or does not fit the input."""
     given = next((i for i in inputs if i.name == name), None)
     if given is None:
         known = ", ".join(i.name for i in inputs) or "none"

@@ -207,7 +207,7 @@ def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 
 def _check_tensor(tensor: onnx.TensorProto) -> None:
-    """The dimensions must be possible and ``raw_data`` must have their size; the rest is seen when it is read."""
+    """Require possible dimensions and ``raw_data`` of their size; reading the tensor checks the rest."""
     what = f"tensor '{tensor.name}'"
     dims = list(tensor.dims)
     if len(dims) > _MAX_RANK or any(d < 0 for d in dims):

@@ -34,7 +34,7 @@ class OnnxFrontend:
         return hasattr(source, "SerializeToString") and hasattr(source, "graph")
 
     def open(self, source: Any) -> OnnxModel:
-        """Read a model. Raises CompileError when it cannot be read or is no ONNX model."""
+        """Read a model. Raises CompileError when it cannot be read or is not an ONNX model."""
         return OnnxModel(load_model(checked_path(source) if isinstance(source, str | os.PathLike) else source))
 
 

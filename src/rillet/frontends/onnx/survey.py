@@ -1,4 +1,4 @@
-"""What an ONNX model consists of: ops and their types, control flow, functions, weights."""
+"""Describes an ONNX model: ops and their types, control flow, functions, weights."""
 
 from __future__ import annotations
 

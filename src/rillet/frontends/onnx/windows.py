@@ -67,8 +67,8 @@ def window_of(node: Node, spatial: Sequence[Extent], kernel: Sequence[Extent]) -
             before, after = (0, 0) if auto == "VALID" else (pads[axis], pads[axis + rank])
             room = e.sub(e.add(extent, before + after), size)
             count = e.add(e.floordiv(room, stride), 1)
-            # A stride too little is no window by any rounding; where less or more is missing, rounding decides, and
-            # implementations differ.
+            # With one stride too few, there is no window under either rounding. With any other shortfall the rounding
+            # decides, and implementations differ.
             may_be_empty = e.compare("eq", room, -stride)
             if node.attr("ceil_mode", 0):
                 count, after = _ceil_mode(node, extent, before, after, size, stride, room)

@@ -19,7 +19,7 @@ _SAME = ("tensor.cast", "tensor.extract", "tensor.from_elements", "tensor.collap
 
 
 def compute(block: ir.Block, arguments: Sequence[ir.Value]) -> list[ir.Value]:
-    """What ``block`` returns for scalar ``arguments``, computed at the insertion point.
+    """The results of ``block`` for scalar ``arguments``, computed at the insertion point.
 
     Raises UnsupportedFeature for a region that is more than arithmetic on scalars.
     """

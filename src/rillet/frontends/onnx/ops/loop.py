@@ -175,7 +175,7 @@ class _Builder:
         return self._emit(self.plan())
 
     def plan(self) -> _Plan:
-        """What the loop carries; nothing is built."""
+        """Find out what the loop carries, without building it."""
         plan = _Plan([_Carried(t.dtype, list(t.shape)) for t in self.initial])
         # Every round makes at least one more extent a changing one.
         while True:

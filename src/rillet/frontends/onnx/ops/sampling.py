@@ -59,7 +59,7 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
             borders = [(constant(-0.5, compute), s - 0.5) for s in sizes]
 
         def inside(value: Scalar, axis: int) -> Scalar:
-            """A coordinate brought inside where the padding mode says so."""
+            """A coordinate moved inside where the padding mode says so."""
             if padding == "zeros":
                 return value
             low, high = borders[axis]

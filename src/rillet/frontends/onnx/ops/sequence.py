@@ -102,7 +102,7 @@ def split_to_sequence(node: Node, x: Tensor, split: Tensor | None = None) -> Ten
 
 @op("ConcatFromSequence", since=11)
 def concat_from_sequence(node: Node, sequence: TensorSequence) -> Tensor:
-    """The sequence's tensors behind each other along ``axis``, or along a new one with ``new_axis=1``.
+    """The sequence's tensors, one after the other along ``axis``, which is a new one with ``new_axis=1``.
 
     Raises InvalidNode for an empty one.
     """

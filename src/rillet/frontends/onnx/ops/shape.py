@@ -174,7 +174,7 @@ def tile(node: Node, x: Tensor, repeats: Tensor) -> Tensor:
 
 @op("Concat")
 def concat(node: Node, *tensors: Tensor) -> Tensor:
-    """The tensors behind each other along ``axis``. Raises InvalidNode when their ranks differ."""
+    """The tensors, one after the other along ``axis``. Raises InvalidNode when their ranks differ."""
     if not tensors:
         raise InvalidNode("it has no inputs")
     axis = node.axis(node.attr("axis", 1) if node.opset < 4 else node.attr("axis"), tensors[0].rank)

@@ -29,7 +29,7 @@ _CHUNK = 13  # the largest power of five that fits a limb
 
 
 class _Decimal:
-    """What a text says: ``[-] digits * 10^exponent``, or infinity or NaN."""
+    """The content of a text: ``[-] digits * 10^exponent``, or infinity or NaN."""
 
     def __init__(self, negative: Scalar, exponent: Scalar, is_infinite: Scalar, is_nan: Scalar):
         self.negative, self.exponent, self.is_infinite, self.is_nan = negative, exponent, is_infinite, is_nan

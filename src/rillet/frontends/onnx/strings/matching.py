@@ -15,7 +15,7 @@ from rillet.frontends.onnx.strings.tensor import StringTensor
 
 
 def full_match(b: Builder, x: StringTensor, automaton: Automaton) -> Tensor:
-    """Whether each string as a whole is accepted."""
+    """Whether the automaton accepts each string as a whole."""
     classes, steps, accepts = (
         b.value(b.constant(array, name="pattern")) for array in (automaton.classes, automaton.steps, automaton.accepts)
     )

@@ -1,4 +1,4 @@
-"""Strings looked up in a list known at compile time, and strings put in order."""
+"""Looks strings up in a list known at compile time, and sorts strings."""
 
 from __future__ import annotations
 

@@ -43,7 +43,9 @@ def _power(e: int) -> int:
 
 @dataclass(frozen=True)
 class _Values:
-    """What depends on ``q`` alone, by ``q - format.least`` and whether the interval is narrower below."""
+    """Tables of the values that depend on ``q`` alone, by ``q - format.least`` and whether the interval is narrower
+    below.
+    """
 
     exponent: np.ndarray  # int32: of ten
     shift: np.ndarray  # int32

@@ -98,7 +98,7 @@ def group_query_attention(
     if head_sink is not None:
         head_sink = b.refine(head_sink, q.shape[2:3], "head_sink")
     sink = head_sink if head_sink is not None else 0.0 if node.attr("smooth_softmax", -1) == 1 else None
-    node.attr("smooth_softmax", -1)  # with sinks given it says nothing more
+    node.attr("smooth_softmax", -1)  # sinks, where given, replace it
     scale, softcap = float(node.attr("scale", 0.0)), float(node.attr("softcap", 0.0))
     seen_keys, seen_values = (_seen(node, t, lengths.longest) for t in (keys, values))
     result = attend(node, q, seen_keys, seen_values, scale, steps, softcap, sink, past_key is not None)

@@ -185,7 +185,9 @@ def _steps(
 
 
 def _ends_step(node: Node, mask: Tensor, batch: Extent, masked: Callable[[Scalar, Scalar], Scalar]) -> Step:
-    """Keys from a start on and before an end are seen; only run time tells whether the mask has starts behind ends."""
+    """Shows the keys from a start to before an end; only at run time it is known whether the mask has starts after
+    ends.
+    """
     b, e = node.b, node.b.extents
     has_starts = e.compare("eq", mask.shape[0], e.mul(2, batch))
     text = "the mask has {0} numbers, for {1} sequences neither one nor two each"

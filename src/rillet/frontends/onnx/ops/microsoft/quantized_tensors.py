@@ -147,7 +147,7 @@ def qlinear_where(node: Node, *inputs: Tensor | None) -> Tensor:
 
 @op("QLinearConcat", domain=_DOMAIN)
 def qlinear_concat(node: Node, y_scale: Tensor, y_zero: Tensor, *inputs: Tensor | None) -> Tensor:
-    """The dequantized inputs behind each other along ``axis``, quantized.
+    """The dequantized inputs, one after the other along ``axis``, quantized.
 
     After the scale and zero point of the result come three inputs for each part: tensor, scale, zero point.
     """

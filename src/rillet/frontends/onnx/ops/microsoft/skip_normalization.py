@@ -112,7 +112,7 @@ def embed_layer_normalization(
     Raises InvalidNode where only the ids or only the embedding of segments is given.
     """
     b = node.b
-    node.attr("mask_index_type", 0)  # what output 1 is for: it is what it is
+    node.attr("mask_index_type", 0)  # describes output 1, which does not depend on it
     if (segments is None) != (types is None):
         raise InvalidNode("segment_ids and segment_embedding come together or not at all")
     ids, words = b.refine(ids, [None, None], "input_ids"), b.refine(words, [None, None], "word_embedding")

@@ -97,7 +97,7 @@ def _list(node: Node, kind: str) -> np.ndarray | None:
 
 
 def _entries(node: Node, x: Tensor | StringTensor, keys: np.ndarray, texts: list[str]) -> StringTensor:
-    """The string of ``texts`` for each key; the last one for what is no key."""
+    """The string of ``texts`` for each key; the last one for any other element."""
     b, count = node.b, len(keys)
     if isinstance(x, StringTensor):
         found = find(b, x, list(keys))

@@ -165,7 +165,7 @@ def _aligned(low: int, high: int) -> Iterator[tuple[tuple[int, int], ...]]:
 
 
 class _Kind(Enum):
-    """What is next to a position."""
+    """The kind of neighbour that a position has."""
 
     EDGE = auto()  # the text's begin or end
     NEWLINE = auto()
@@ -204,7 +204,7 @@ def _closure(graph: _Graph, nodes: frozenset[int], before: _Kind, after: _Kind) 
 
 
 def _byte_classes(graph: _Graph) -> np.ndarray:
-    """Bytes that no edge and no assertion tells apart have one number."""
+    """One number for all bytes that no edge and no assertion distinguishes."""
     cuts = {0, 10, 11, 48, 58, 65, 91, 95, 96, 97, 123}  # newline and word characters
     for edges in graph.bytes:
         for first, last, _ in edges:
@@ -251,7 +251,7 @@ def _deterministic(graph: _Graph, start: int) -> Automaton:
 
 
 def _minimal(automaton: Automaton) -> Automaton:
-    """Merge the states that no text tells apart (Moore's algorithm), and the bytes that no state does."""
+    """Merge the states that no text distinguishes (Moore's algorithm), and the bytes that no state does."""
     group = automaton.accepts.astype(np.int64)
     count = 0
     while True:
