@@ -77,7 +77,6 @@ static rlt_status_t run_grid(const rlt_kernel_entry_t* entry, rlt_dispatch_state
 static rlt_status_t run_kernel(const void* elf, uint64_t length, rlt_error_t* error) {
   rlt_allocator_t allocator = rlt_arena_allocator(&arena);
   const rlt_module_library_t source = {.image = {(const uint8_t*)elf, length}};
-  const rlt_static_libraries_t none = {0};
   rlt_library_t* library = NULL;
   void *bindings[MOST], *scratch = NULL;
   uint64_t lengths[MOST];
@@ -94,7 +93,7 @@ static rlt_status_t run_kernel(const void* elf, uint64_t length, rlt_error_t* er
     status = rlt_allocator_allocate_aligned(allocator, lengths[i] + 1, 64, error, &bindings[i]);
     if (status == RLT_OK) memcpy(bindings[i], data, lengths[i]);
   }
-  if (status == RLT_OK) status = rlt_elf_load(&source, none, allocator, error, &library);
+  if (status == RLT_OK) status = rlt_elf_load(&source, allocator, error, &library);
   if (status != RLT_OK) return status;
   state.local_memory_size = rlt_cpu_kernel(library, 0)->local_memory_size;
   status = rlt_allocator_allocate_aligned(allocator, state.local_memory_size + 1, 64, error, &scratch);

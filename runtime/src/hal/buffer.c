@@ -35,7 +35,9 @@ static void buffer_initialize(rlt_buffer_t* buffer, rlt_buffer_params_t params, 
   buffer->allocator = allocator;
   buffer->owner = NULL;
   buffer->owner_release = NULL;
+#ifndef RLT_FREESTANDING
   buffer->device = NULL;
+#endif
 }
 
 rlt_status_t rlt_buffer_allocate_host(rlt_buffer_params_t params, uint64_t length, rlt_allocator_t allocator,
@@ -85,7 +87,9 @@ rlt_status_t rlt_buffer_subspan(rlt_buffer_t* buffer, uint64_t offset, uint64_t 
   RLT_RETURN_IF_ERROR(rlt_allocator_allocate(allocator, sizeof(rlt_buffer_t), error, &block));
   rlt_buffer_t* span = (rlt_buffer_t*)block;
   buffer_initialize(span, buffer->params, buffer->data + offset, length, allocator, release_subspan);
+#ifndef RLT_FREESTANDING
   span->device = buffer->device;
+#endif
   rlt_buffer_retain(buffer);
   span->owner = buffer;
   *out_buffer = span;
@@ -95,7 +99,9 @@ rlt_status_t rlt_buffer_subspan(rlt_buffer_t* buffer, uint64_t offset, uint64_t 
 rlt_status_t rlt_buffer_map(const rlt_buffer_t* buffer, uint64_t offset, uint64_t length, uint32_t access,
                             rlt_error_t* error, void** out_data) {
   *out_data = NULL;
-  if (buffer->device) return rlt_error_set(error, RLT_FAILED_PRECONDITION, "the host cannot see this buffer");
+  if (rlt_buffer_device(buffer)) {
+    return rlt_error_set(error, RLT_FAILED_PRECONDITION, "the host cannot see this buffer");
+  }
   if ((buffer->params.access & access) != access) {
     return rlt_error_set(error, RLT_FAILED_PRECONDITION, "the buffer is %s",
                          buffer->params.access == RLT_ACCESS_READ ? "read-only" : "not accessible in this way");

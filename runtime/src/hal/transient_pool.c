@@ -72,7 +72,9 @@ rlt_status_t rlt_device_acquire_transient(rlt_device_t* device, uint64_t length,
   buffer->params = pooled->storage->params;
   buffer->data = pooled->storage->data;
   buffer->length = length;
+#ifndef RLT_FREESTANDING
   buffer->device = pooled->storage->device;
+#endif
   buffer->release = pooled_release;
   buffer->allocator = device->allocator;
   rlt_device_retain(device);

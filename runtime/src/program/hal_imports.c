@@ -1,8 +1,9 @@
-// The "hal.*" functions that programs import: thin, checked doors to the layer below.
+// The "hal.*" functions that programs import: thin, checked doors to the layer below. `self` is the session; the context
+// of a call (rlt_vm_call_t) is a rlt_call_t, and in freestanding builds there is none.
 #include "base/checked_math.h"
 #include "base/strings.h"
 #include "hal/element.h"
-#include "program/hal_imports.h"
+#include "program/session.h"
 
 #ifndef RLT_FREESTANDING
 #include "program/call.h"
@@ -13,17 +14,6 @@ enum { TABLE_ON_STACK = 64 };
 
 // Far from overflow, so that offsets into memory shared by several tensors do not overflow either.
 static const int64_t MAX_TENSOR_BYTES = INT64_C(1) << 55;
-
-struct rlt_hal_imports_t {
-  rlt_allocator_t allocator;
-  const rlt_session_device_t* devices;
-  uint32_t device_count;
-  const char* (*input_name)(void* self, int64_t argument);
-  const char* (*message)(void* self, int64_t ordinal);
-  void* text_self;
-  uint32_t constant_count;
-  rlt_buffer_t* constants[];
-};
 
 static rlt_status_t wrong_type(const rlt_object_t* object, const rlt_object_type_t* type, rlt_error_t* error) {
   return rlt_error_set(error, RLT_INVALID_ARGUMENT, "expected a %s, got %s", type->name,
@@ -49,27 +39,27 @@ static rlt_status_t out_of_range(const char* what, int64_t value, rlt_error_t* e
 
 // Declares `name`, the program's device with the ordinal in integer argument `index`.
 #ifdef RLT_FREESTANDING
-#define DEVICE_ARGUMENT(name, index) const rlt_session_device_t* name = imports->devices  // the only one
+#define DEVICE_ARGUMENT(name, index) const rlt_session_device_t* name = session->devices  // the only one
 #else
 #define DEVICE_ARGUMENT(name, index)                         \
-  CHECK_RANGE(index, "a device", imports->device_count - 1); \
-  const rlt_session_device_t* name = &imports->devices[call->int_arguments[index]]
+  CHECK_RANGE(index, "a device", session->device_count - 1); \
+  const rlt_session_device_t* name = &session->devices[call->int_arguments[index]]
 #endif
 
 static rlt_status_t hal_constant(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
-  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  const rlt_session_t* session = (const rlt_session_t*)self;
   const uint64_t ordinal = (uint64_t)call->int_arguments[0];
-  if (ordinal >= imports->constant_count) {
+  if (ordinal >= session->module.constants.count) {
     return rlt_error_set(error, RLT_OUT_OF_RANGE, "constant %lld is not below %u", (long long)ordinal,
-                         imports->constant_count);
+                         session->module.constants.count);
   }
-  rlt_buffer_retain(imports->constants[ordinal]);
-  call->ref_results[0] = &imports->constants[ordinal]->base;
+  rlt_buffer_retain(session->constants[ordinal]);
+  call->ref_results[0] = &session->constants[ordinal]->base;
   return RLT_OK;
 }
 
 static rlt_status_t hal_buffer_allocate(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
-  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  const rlt_session_t* session = (const rlt_session_t*)self;
   DEVICE_ARGUMENT(device, 0);
   CHECK_RANGE(1, "a buffer's size", INT64_MAX);
   rlt_buffer_t* buffer = NULL;
@@ -80,7 +70,7 @@ static rlt_status_t hal_buffer_allocate(void* self, const rlt_vm_call_t* call, r
 }
 
 static rlt_status_t hal_buffer_transient(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
-  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  const rlt_session_t* session = (const rlt_session_t*)self;
   DEVICE_ARGUMENT(device, 0);
   CHECK_RANGE(1, "a buffer's size", INT64_MAX);
   rlt_buffer_t* buffer = NULL;
@@ -91,11 +81,11 @@ static rlt_status_t hal_buffer_transient(void* self, const rlt_vm_call_t* call, 
 }
 
 static rlt_status_t hal_buffer_subspan(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
-  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  const rlt_session_t* session = (const rlt_session_t*)self;
   REF_ARGUMENT(rlt_buffer_t, buffer, 0, rlt_buffer_type);
   rlt_buffer_t* span = NULL;
   RLT_RETURN_IF_ERROR(rlt_buffer_subspan(buffer, (uint64_t)call->int_arguments[0], (uint64_t)call->int_arguments[1],
-                                         imports->allocator, error, &span));
+                                         session->allocator, error, &span));
   call->ref_results[0] = &span->base;
   return RLT_OK;
 }
@@ -134,11 +124,11 @@ static rlt_status_t hal_buffer_load(void* self, const rlt_vm_call_t* call, rlt_e
 }
 
 static rlt_status_t hal_view_create(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
-  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  const rlt_session_t* session = (const rlt_session_t*)self;
   REF_ARGUMENT(rlt_buffer_t, buffer, 0, rlt_buffer_type);
   rlt_buffer_view_t* view = NULL;
   RLT_RETURN_IF_ERROR(rlt_buffer_view_create(buffer, call->int_arguments[0], call->int_argument_count - 1,
-                                             call->int_arguments + 1, imports->allocator, error, &view));
+                                             call->int_arguments + 1, session->allocator, error, &view));
   call->ref_results[0] = &view->base;
   return RLT_OK;
 }
@@ -162,9 +152,17 @@ static rlt_status_t hal_view_dim(void* self, const rlt_vm_call_t* call, rlt_erro
   return RLT_OK;
 }
 
+// The input's name as the module's only export declares it; NULL when it has none.
+static const char* input_name(const rlt_module_view_t* module, int64_t argument) {
+  if (module->exports.count != 1) return NULL;
+  const rlt_module_export_t declared = rlt_module_export(module, 0);
+  if (argument < 0 || argument >= declared.inputs.count) return NULL;
+  return rlt_module_tensor(declared.inputs, (uint32_t)argument).name;
+}
+
 // Puts the name of an input before a message about it.
-static void blame_input(const rlt_hal_imports_t* imports, int64_t argument, rlt_error_t* error) {
-  const char* name = imports->input_name ? imports->input_name(imports->text_self, argument) : NULL;
+static void blame_input(const rlt_session_t* session, int64_t argument, rlt_error_t* error) {
+  const char* name = input_name(&session->module, argument);
   if (name) {
     rlt_error_prefix(error, "input '%.*s': ", 64, name);
   } else {
@@ -174,18 +172,18 @@ static void blame_input(const rlt_hal_imports_t* imports, int64_t argument, rlt_
 
 // view, argument, element type, rank, dimensions
 static rlt_status_t hal_view_check(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
-  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  const rlt_session_t* session = (const rlt_session_t*)self;
   REF_ARGUMENT(rlt_buffer_view_t, view, 0, rlt_buffer_view_type);
   const int64_t argument = call->int_arguments[0], element_type = call->int_arguments[1], rank = call->int_arguments[2];
   if (view->element_type != element_type) {
     rlt_error_set(error, RLT_INVALID_ARGUMENT, "expected element type %s, got %s", rlt_element_type_name(element_type),
                   rlt_element_type_name(view->element_type));
-    blame_input(imports, argument, error);
+    blame_input(session, argument, error);
     return RLT_INVALID_ARGUMENT;
   }
   if (view->rank != rank) {
     rlt_error_set(error, RLT_INVALID_ARGUMENT, "expected rank %lld, got %u", (long long)rank, view->rank);
-    blame_input(imports, argument, error);
+    blame_input(session, argument, error);
     return RLT_INVALID_ARGUMENT;
   }
   if (call->int_argument_count - 3 != view->rank) {
@@ -197,7 +195,7 @@ static rlt_status_t hal_view_check(void* self, const rlt_vm_call_t* call, rlt_er
     if (expected < 0 || expected == view->dims[i]) continue;
     rlt_error_set(error, RLT_INVALID_ARGUMENT, "expected %lld in dimension %u, got %lld", (long long)expected, i,
                   (long long)view->dims[i]);
-    blame_input(imports, argument, error);
+    blame_input(session, argument, error);
     return RLT_INVALID_ARGUMENT;
   }
   return RLT_OK;
@@ -209,13 +207,15 @@ static rlt_status_t hal_check_dim(void* self, const rlt_vm_call_t* call, rlt_err
   if (RLT_LIKELY(actual == expected)) return RLT_OK;
   rlt_error_set(error, RLT_INVALID_ARGUMENT, "dimension %lld is %lld, but must be %lld to agree with other inputs",
                 (long long)call->int_arguments[1], (long long)actual, (long long)expected);
-  blame_input((const rlt_hal_imports_t*)self, call->int_arguments[0], error);
+  blame_input((const rlt_session_t*)self, call->int_arguments[0], error);
   return RLT_INVALID_ARGUMENT;
 }
 
-static const char* check_message(const rlt_hal_imports_t* imports, int64_t ordinal) {
-  const char* text = imports->message ? imports->message(imports->text_self, ordinal) : NULL;
-  return text ? text : "a check of the program failed";
+// What a check of the program says when it fails.
+static const char* check_message(const rlt_session_t* session, int64_t ordinal) {
+  const rlt_module_vector_t messages = session->module.messages;
+  if (ordinal < 0 || ordinal >= messages.count) return "a check of the program failed";
+  return rlt_module_string(messages, (uint32_t)ordinal);
 }
 
 // The last "{}" in the first `length` bytes of `text`, or `length` when there is none.
@@ -229,7 +229,7 @@ static size_t last_placeholder(const char* text, size_t length) {
 // condition, message, actual, expected: the two numbers stand for the last two "{}" of the message.
 static rlt_status_t hal_check_assert(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
   if (RLT_LIKELY(call->int_arguments[0])) return RLT_OK;
-  const char* text = check_message((const rlt_hal_imports_t*)self, call->int_arguments[1]);
+  const char* text = check_message((const rlt_session_t*)self, call->int_arguments[1]);
   const size_t length = rlt_string_length(text), second = last_placeholder(text, length), first = last_placeholder(text, second);
   if (first == second) return rlt_error_set(error, RLT_INVALID_ARGUMENT, "%s", text);
   return rlt_error_set(error, RLT_INVALID_ARGUMENT, "%.*s%lld%.*s%lld%s", (int)first, text,
@@ -239,8 +239,8 @@ static rlt_status_t hal_check_assert(void* self, const rlt_vm_call_t* call, rlt_
 
 // message, bytes, dimensions: a tensor of as many bytes times the product of the dimensions can be addressed.
 static rlt_status_t hal_check_size(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
-  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
-  const char* text = check_message(imports, call->int_arguments[0]);
+  const rlt_session_t* session = (const rlt_session_t*)self;
+  const char* text = check_message(session, call->int_arguments[0]);
   const uint32_t count = call->int_argument_count;
   int64_t size = call->int_arguments[1];
   bool fits = true, empty = size == 0;
@@ -262,12 +262,12 @@ static rlt_status_t hal_check_size(void* self, const rlt_vm_call_t* call, rlt_er
 }
 
 static rlt_status_t hal_cmd_create(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
-  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  const rlt_session_t* session = (const rlt_session_t*)self;
   DEVICE_ARGUMENT(device, 0);
   CHECK_RANGE(1, "the number of slots", UINT32_MAX);
   rlt_command_buffer_t* commands = NULL;
   RLT_RETURN_IF_ERROR(rlt_command_buffer_create(device->device, (uint32_t)call->int_arguments[1], device->library,
-                                                imports->allocator, error, &commands));
+                                                session->allocator, error, &commands));
   call->ref_results[0] = &commands->base;
   return RLT_OK;
 }
@@ -332,14 +332,14 @@ static rlt_status_t hal_cmd_end(void* self, const rlt_vm_call_t* call, rlt_error
 }
 
 // Turns the ordinal of the kernel that failed into that of its facts.
-static void blame_entry(const rlt_hal_imports_t* imports, const rlt_command_buffer_t* commands, rlt_error_t* error) {
+static void blame_entry(const rlt_session_t* session, const rlt_command_buffer_t* commands, rlt_error_t* error) {
 #ifdef RLT_FREESTANDING
-  (void)imports, (void)commands, (void)error;  // those of the only device come first
+  (void)session, (void)commands, (void)error;  // those of the only device come first
 #else
   if (!error || error->entry == 0) return;
-  for (uint32_t i = 0; i < imports->device_count; ++i) {
-    if (imports->devices[i].library != commands->library) continue;
-    error->entry += imports->devices[i].first_fact;
+  for (uint32_t i = 0; i < session->device_count; ++i) {
+    if (session->devices[i].library != commands->library) continue;
+    error->entry += session->devices[i].first_fact;
     return;
   }
 #endif
@@ -359,7 +359,7 @@ static rlt_status_t execute_or_queue(const rlt_vm_call_t* call, rlt_command_buff
 }
 
 static rlt_status_t hal_execute(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
-  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  const rlt_session_t* session = (const rlt_session_t*)self;
   REF_ARGUMENT(rlt_command_buffer_t, commands, 0, rlt_command_buffer_type);
   const uint32_t count = call->ref_argument_count - 1;
   for (uint32_t i = 1; i <= count; ++i) {
@@ -369,28 +369,28 @@ static rlt_status_t hal_execute(void* self, const rlt_vm_call_t* call, rlt_error
   rlt_buffer_t* on_stack[TABLE_ON_STACK];
   void* block = NULL;
   if (count > TABLE_ON_STACK) {
-    RLT_RETURN_IF_ERROR(rlt_allocator_allocate_array(imports->allocator, count, sizeof(rlt_buffer_t*), error, &block));
+    RLT_RETURN_IF_ERROR(rlt_allocator_allocate_array(session->allocator, count, sizeof(rlt_buffer_t*), error, &block));
   }
   rlt_buffer_t** table = block ? (rlt_buffer_t**)block : on_stack;
   for (uint32_t i = 0; i < count; ++i) table[i] = (rlt_buffer_t*)call->ref_arguments[1 + i];
   const rlt_status_t status = execute_or_queue(call, commands, count, table, error);
-  rlt_allocator_free(imports->allocator, block);
-  if (RLT_UNLIKELY(status == RLT_TRAP)) blame_entry(imports, commands, error);
+  rlt_allocator_free(session->allocator, block);
+  if (RLT_UNLIKELY(status == RLT_TRAP)) blame_entry(session, commands, error);
   return status;
 }
 
 #ifndef RLT_FREESTANDING
 
 static rlt_status_t hal_fence_create(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
-  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  const rlt_session_t* session = (const rlt_session_t*)self;
   rlt_fence_t* fence = NULL;
-  RLT_RETURN_IF_ERROR(rlt_fence_create(imports->allocator, error, &fence));
+  RLT_RETURN_IF_ERROR(rlt_fence_create(session->allocator, error, &fence));
   call->ref_results[0] = &fence->base;
   return RLT_OK;
 }
 
 static rlt_status_t hal_fence_join(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
-  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  const rlt_session_t* session = (const rlt_session_t*)self;
   for (uint32_t i = 0; i < call->ref_argument_count; ++i) {
     if (!rlt_object_is(call->ref_arguments[i], &rlt_fence_type)) {
       return wrong_type(call->ref_arguments[i], &rlt_fence_type, error);
@@ -398,7 +398,7 @@ static rlt_status_t hal_fence_join(void* self, const rlt_vm_call_t* call, rlt_er
   }
   rlt_fence_t* fence = NULL;
   RLT_RETURN_IF_ERROR(
-      rlt_fence_join(call->ref_argument_count, call->ref_arguments, imports->allocator, error, &fence));
+      rlt_fence_join(call->ref_argument_count, call->ref_arguments, session->allocator, error, &fence));
   call->ref_results[0] = &fence->base;
   return RLT_OK;
 }
@@ -428,7 +428,7 @@ static rlt_status_t hal_queue(void* self, const rlt_vm_call_t* call, rlt_error_t
 
 // device, source, wait, done
 static rlt_status_t hal_transfer(void* self, const rlt_vm_call_t* call, rlt_error_t* error) {
-  const rlt_hal_imports_t* imports = (const rlt_hal_imports_t*)self;
+  const rlt_session_t* session = (const rlt_session_t*)self;
   DEVICE_ARGUMENT(device, 0);
   REF_ARGUMENT(rlt_buffer_t, source, 0, rlt_buffer_type);
   REF_ARGUMENT(rlt_fence_t, wait, 1, rlt_fence_type);
@@ -486,35 +486,6 @@ static const rlt_vm_native_function_t natives[] = {
 #endif
 };
 
-rlt_status_t rlt_hal_imports_create(const rlt_hal_imports_params_t* params, rlt_allocator_t allocator,
-                                   rlt_error_t* error, rlt_hal_imports_t** out_imports) {
-  *out_imports = NULL;
-  void* block = NULL;
-  RLT_RETURN_IF_ERROR(rlt_allocator_allocate(
-      allocator, sizeof(rlt_hal_imports_t) + params->constant_count * sizeof(rlt_buffer_t*), error, &block));
-  rlt_hal_imports_t* imports = (rlt_hal_imports_t*)block;
-  imports->allocator = allocator;
-  imports->input_name = params->input_name;
-  imports->message = params->message;
-  imports->text_self = params->text_self;
-  imports->devices = params->devices;
-  imports->device_count = params->device_count;
-  imports->constant_count = params->constant_count;
-  for (uint32_t i = 0; i < params->constant_count; ++i) {
-    rlt_buffer_retain(params->constants[i]);
-    imports->constants[i] = params->constants[i];
-  }
-  *out_imports = imports;
-  return RLT_OK;
-}
-
-void rlt_hal_imports_destroy(rlt_hal_imports_t* imports) {
-  if (!imports) return;
-  for (uint32_t i = 0; i < imports->constant_count; ++i) rlt_buffer_release(imports->constants[i]);
-  rlt_allocator_free(imports->allocator, imports);
-}
-
-rlt_vm_native_module_t rlt_hal_imports_natives(rlt_hal_imports_t* imports) {
-  const rlt_vm_native_module_t table = {imports, natives, sizeof(natives) / sizeof(natives[0])};
-  return table;
+rlt_vm_native_module_t rlt_session_imports(rlt_session_t* session) {
+  return (rlt_vm_native_module_t){session, natives, sizeof(natives) / sizeof(natives[0])};
 }

@@ -11,7 +11,7 @@ static bool overlaps(const rlt_buffer_view_t* a, const rlt_buffer_view_t* b) {
 static bool is_shared(uint32_t ordinal, rlt_buffer_view_t* const* outputs, uint32_t input_count,
                       rlt_buffer_view_t* const* inputs) {
   const rlt_buffer_view_t* output = outputs[ordinal];
-  if (output->buffer->device || !(output->buffer->params.access & RLT_ACCESS_WRITE)) return true;
+  if (rlt_buffer_device(output->buffer) || !(output->buffer->params.access & RLT_ACCESS_WRITE)) return true;
   for (uint32_t i = 0; i < input_count; ++i) {
     if (overlaps(output, inputs[i])) return true;
   }

@@ -17,10 +17,16 @@ static void file_destroy(rlt_object_t* object) {
 
 static const rlt_object_type_t file_type = {"session.file", file_destroy};
 
+static void release_constants(rlt_session_t* session) {
+  if (!session->constants) return;
+  for (uint32_t i = 0; i < session->module.constants.count; ++i) rlt_buffer_release(session->constants[i]);
+  rlt_allocator_free(session->allocator, session->constants);
+}
+
 static void session_destroy(rlt_object_t* object) {
   rlt_session_t* session = (rlt_session_t*)object;
   rlt_vm_module_destroy(session->vm);
-  rlt_hal_imports_destroy(session->imports);
+  release_constants(session);
   rlt_session_release_devices(session);
   rlt_object_release(&session->file->base);
   rlt_allocator_free(session->allocator, session);
@@ -48,68 +54,39 @@ static void release_file(void* owner, void* data) {
   rlt_object_release((rlt_object_t*)owner);
 }
 
-static rlt_status_t wrap_constants(rlt_session_t* session, rlt_buffer_t** constants, rlt_error_t* error) {
+static rlt_status_t wrap_constants(rlt_session_t* session, rlt_error_t* error) {
+  const uint32_t count = session->module.constants.count;
+  void* block = NULL;
+  RLT_RETURN_IF_ERROR(
+      rlt_allocator_allocate_array(session->allocator, count, sizeof(rlt_buffer_t*), error, &block));
+  session->constants = (rlt_buffer_t**)block;
   const rlt_buffer_params_t params = {RLT_MEMORY_HOST_VISIBLE, RLT_USAGE_ALL, RLT_ACCESS_READ};
-  for (uint32_t i = 0; i < session->module.constants.count; ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     const rlt_module_bytes_t bytes = rlt_module_constant(&session->module, i);
     RLT_RETURN_IF_ERROR(rlt_buffer_wrap(params, (void*)(uintptr_t)bytes.data, bytes.length, session->file, release_file,
-                                        session->allocator, error, &constants[i]));
+                                        session->allocator, error, &session->constants[i]));
     rlt_object_retain(&session->file->base);
   }
   return RLT_OK;
 }
 
-// The input's name as the module's only export declares it.
-static const char* input_name(void* self, int64_t argument) {
-  const rlt_module_view_t* module = (const rlt_module_view_t*)self;
-  if (module->exports.count != 1) return NULL;
-  const rlt_module_export_t declared = rlt_module_export(module, 0);
-  if (argument < 0 || argument >= declared.inputs.count) return NULL;
-  return rlt_module_tensor(declared.inputs, (uint32_t)argument).name;
-}
-
-// What a check of the program says when it fails.
-static const char* check_message(void* self, int64_t ordinal) {
-  const rlt_module_view_t* module = (const rlt_module_view_t*)self;
-  if (ordinal < 0 || ordinal >= module->messages.count) return NULL;
-  return rlt_module_string(module->messages, (uint32_t)ordinal);
-}
-
-static rlt_status_t create_imports(rlt_session_t* session, rlt_buffer_t** constants, rlt_error_t* error) {
-  RLT_RETURN_IF_ERROR(wrap_constants(session, constants, error));
-  const rlt_hal_imports_params_t params = {.devices = session->devices,
-                                           .device_count = session->device_count,
-                                           .constants = constants,
-                                           .constant_count = session->module.constants.count,
-                                           .input_name = input_name,
-                                           .message = check_message,
-                                           .text_self = &session->module};
-  return rlt_hal_imports_create(&params, session->allocator, error, &session->imports);
-}
-
 static rlt_status_t create_vm(rlt_session_t* session, const rlt_session_options_t* options, rlt_error_t* error) {
-  const rlt_vm_native_module_t natives = rlt_hal_imports_natives(session->imports);
+  const rlt_vm_native_module_t imports = rlt_session_imports(session);
   rlt_vm_module_options_t vm_options = {.step_limit = options->step_limit, .interrupt = options->interrupt};
 #ifdef RLT_FREESTANDING
-  return rlt_module_create_vm(&session->module, &natives, 1, &vm_options, session->allocator, error, &session->vm);
+  return rlt_module_create_vm(&session->module, &imports, 1, &vm_options, session->allocator, error, &session->vm);
 #else
   rlt_call_t call = rlt_call_begin(session->allocator, false);
   vm_options.context = &call;
   const rlt_status_t status =
-      rlt_module_create_vm(&session->module, &natives, 1, &vm_options, session->allocator, error, &session->vm);
+      rlt_module_create_vm(&session->module, &imports, 1, &vm_options, session->allocator, error, &session->vm);
   return rlt_call_end(&call, status, error);
 #endif
 }
 
 static rlt_status_t load(rlt_session_t* session, const rlt_session_options_t* options, rlt_error_t* error) {
   RLT_RETURN_IF_ERROR(rlt_session_load_devices(session, options, error));
-  void* constants = NULL;
-  RLT_RETURN_IF_ERROR(rlt_allocator_allocate_array(session->allocator, session->module.constants.count,
-                                                   sizeof(rlt_buffer_t*), error, &constants));
-  const rlt_status_t status = create_imports(session, (rlt_buffer_t**)constants, error);
-  for (uint32_t i = 0; i < session->module.constants.count; ++i) rlt_buffer_release(((rlt_buffer_t**)constants)[i]);
-  rlt_allocator_free(session->allocator, constants);
-  RLT_RETURN_IF_ERROR(status);
+  RLT_RETURN_IF_ERROR(wrap_constants(session, error));
   return create_vm(session, options, error);
 }
 

@@ -2,7 +2,6 @@
 #ifndef RILLET_PROGRAM_SESSION_H_
 #define RILLET_PROGRAM_SESSION_H_
 
-#include "program/hal_imports.h"
 #include "rillet/session.h"
 
 // The bytes of the module file, shared by the session and by results that are constants of it.
@@ -24,7 +23,7 @@ struct rlt_session_t {
   rlt_session_device_t* devices;
 #endif
   uint32_t device_count;
-  rlt_hal_imports_t* imports;
+  rlt_buffer_t** constants;  // by ordinal
   rlt_vm_module_t* vm;
 };
 
@@ -37,6 +36,9 @@ static inline rlt_status_t rlt_session_null_error(const char* argument, rlt_erro
 rlt_status_t rlt_session_load_devices(rlt_session_t* session, const rlt_session_options_t* options,
                                       rlt_error_t* error);
 void rlt_session_release_devices(rlt_session_t* session);
+
+// The "hal.*" functions that host programs import: the VM's door to the hardware abstraction layer.
+rlt_vm_native_module_t rlt_session_imports(rlt_session_t* session);
 
 // Moves the results of a call, `refs`, to `outputs`, each in host memory of its own. Takes over the references.
 rlt_status_t rlt_session_take_outputs(rlt_session_t* session, const rlt_module_export_t* declared,

@@ -30,8 +30,7 @@ static rlt_status_t load_exactly(const uint8_t* data, size_t size) {
   memset(&error, 0, sizeof(error));
   rlt_library_t* library = NULL;
   const rlt_module_library_t source = {.image = {copy, size}};
-  const rlt_static_libraries_t none = {0};
-  const rlt_status_t status = rlt_elf_load(&source, none, rlt_allocator_system(), &error, &library);
+  const rlt_status_t status = rlt_elf_load(&source, rlt_allocator_system(), &error, &library);
   CHECK((status == RLT_OK) == (error.message[0] == '\0'));
   free(copy);
   return status;

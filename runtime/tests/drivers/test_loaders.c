@@ -4,7 +4,6 @@
 #include "rillet/hal/driver.h"
 
 static rlt_error_t error;
-static const rlt_static_libraries_t none;
 
 static uint8_t* read_kernels(size_t* size) {
   FILE* file = fopen(KERNELS, "rb");
@@ -41,7 +40,7 @@ static void test_embedded_elf(void) {
   uint8_t* data = read_kernels(&size);
   rlt_module_library_t source = {.image = {data, size}};
   rlt_library_t* library = NULL;
-  CHECK_OK(rlt_elf_load(&source, none, rlt_allocator_system(), &error, &library));
+  CHECK_OK(rlt_elf_load(&source, rlt_allocator_system(), &error, &library));
   free(data);
   check_callable(library);
   rlt_library_release(library);
@@ -52,15 +51,15 @@ static void test_system_library(void) {
   uint8_t* data = read_kernels(&size);
   rlt_module_library_t source = {.image = {data, size}};
   rlt_library_t *first = NULL, *second = NULL;
-  CHECK_OK(rlt_system_load(&source, none, rlt_allocator_system(), &error, &first));
-  CHECK_OK(rlt_system_load(&source, none, rlt_allocator_system(), &error, &second));
+  CHECK_OK(rlt_system_load(&source, rlt_allocator_system(), &error, &first));
+  CHECK_OK(rlt_system_load(&source, rlt_allocator_system(), &error, &second));
   check_callable(first);
   check_callable(second);
   CHECK(rlt_cpu_kernel(first, 0) != rlt_cpu_kernel(second, 0));
   rlt_library_release(first);
   rlt_library_release(second);
   source.image.length = 100;
-  CHECK_FAILS(rlt_system_load(&source, none, rlt_allocator_system(), &error, &first), RLT_INCOMPATIBLE, "cannot load");
+  CHECK_FAILS(rlt_system_load(&source, rlt_allocator_system(), &error, &first), RLT_INCOMPATIBLE, "cannot load");
   free(data);
 }
 

@@ -37,7 +37,8 @@ typedef struct rlt_buffer_t rlt_buffer_t;
 typedef struct rlt_device_t rlt_device_t;
 
 // A reference-counted range of memory. The fields are for reading only. A driver whose memory the host cannot see sets
-// `device`, and only it knows what `data` means; the bytes from `offset` are at `data + offset` there too.
+// `device`, and only it knows what `data` means; the bytes from `offset` are at `data + offset` there too. Freestanding
+// builds have no such drivers.
 struct rlt_buffer_t {
   rlt_object_t base;
   rlt_buffer_params_t params;
@@ -48,7 +49,9 @@ struct rlt_buffer_t {
   rlt_allocator_t allocator;  // of the buffer object
   void* owner;                // what keeps the memory alive; its meaning belongs to `release`
   void (*owner_release)(void* owner, void* data);
+#ifndef RLT_FREESTANDING
   rlt_device_t* device;  // which alone can see the memory; NULL: the host can
+#endif
 };
 
 extern const rlt_object_type_t rlt_buffer_type;
@@ -94,6 +97,15 @@ rlt_status_t rlt_buffer_view_create(rlt_buffer_t* buffer, int64_t element_type, 
                                     rlt_allocator_t allocator, rlt_error_t* error, rlt_buffer_view_t** out_view);
 
 #if !defined(__cplusplus)
+// The device that alone can see the memory; NULL: the host can.
+static inline rlt_device_t* rlt_buffer_device(const rlt_buffer_t* buffer) {
+#ifdef RLT_FREESTANDING
+  (void)buffer;
+  return NULL;
+#else
+  return buffer->device;
+#endif
+}
 static inline void rlt_buffer_retain(rlt_buffer_t* buffer) {
   if (buffer) rlt_object_retain(&buffer->base);
 }

@@ -75,26 +75,24 @@ bool rlt_cpu_can_load(const rlt_device_t* device, const rlt_module_library_t* so
   return !missing;
 }
 
-// By format.
-static const rlt_loader_fn_t loaders[] = {
-#ifdef RLT_HAVE_ELF_LOADER
-    [RLT_LIBRARY_EMBEDDED_ELF] = rlt_elf_load,
-#endif
-#ifdef RLT_HAVE_SYSTEM_LOADER
-    [RLT_LIBRARY_SYSTEM] = rlt_system_load,
-#endif
-#ifdef RLT_HAVE_STATIC_LOADER
-    [RLT_LIBRARY_STATIC] = rlt_static_load,
-#endif
-    [RLT_LIBRARY_STATIC + 1] = NULL,
-};
-
 rlt_status_t rlt_cpu_load(rlt_device_t* device, const rlt_module_library_t* source, rlt_allocator_t allocator,
                           rlt_error_t* error, rlt_library_t** out_library) {
   *out_library = NULL;
-  const uint32_t format = source->format;
-  if (format <= RLT_LIBRARY_STATIC && loaders[format]) {
-    return loaders[format](source, ((rlt_cpu_device_t*)device)->static_libraries, allocator, error, out_library);
+  switch (source->format) {
+#ifdef RLT_HAVE_ELF_LOADER
+    case RLT_LIBRARY_EMBEDDED_ELF: return rlt_elf_load(source, allocator, error, out_library);
+#endif
+#ifdef RLT_HAVE_SYSTEM_LOADER
+    case RLT_LIBRARY_SYSTEM: return rlt_system_load(source, allocator, error, out_library);
+#endif
+#ifdef RLT_HAVE_STATIC_LOADER
+    case RLT_LIBRARY_STATIC: {
+      const rlt_static_libraries_t libraries = ((rlt_cpu_device_t*)device)->static_libraries;
+      return rlt_static_load(source, libraries, allocator, error, out_library);
+    }
+#endif
+    default: break;
   }
-  return rlt_error_set(error, RLT_UNIMPLEMENTED, "this runtime has no loader for library format %u", format);
+  (void)device, (void)allocator;  // without loaders
+  return rlt_error_set(error, RLT_UNIMPLEMENTED, "this runtime has no loader for library format %u", source->format);
 }

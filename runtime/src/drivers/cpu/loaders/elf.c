@@ -261,9 +261,8 @@ static rlt_status_t load_into(const image_t* image, const uint8_t* data, uint8_t
   return rlt_cpu_library_create(query, free_image, base, image->size, allocator, error, out_library);
 }
 
-rlt_status_t rlt_elf_load(const rlt_module_library_t* source, rlt_static_libraries_t libraries,
-                          rlt_allocator_t allocator, rlt_error_t* error, rlt_library_t** out_library) {
-  (void)libraries;
+rlt_status_t rlt_elf_load(const rlt_module_library_t* source, rlt_allocator_t allocator, rlt_error_t* error,
+                          rlt_library_t** out_library) {
   *out_library = NULL;
   image_t image;
   memset(&image, 0, sizeof(image));

@@ -43,9 +43,8 @@ static bool write_all(int file, const uint8_t* data, size_t size) {
   return true;
 }
 
-rlt_status_t rlt_system_load(const rlt_module_library_t* source, rlt_static_libraries_t libraries,
-                             rlt_allocator_t allocator, rlt_error_t* error, rlt_library_t** out_library) {
-  (void)libraries;
+rlt_status_t rlt_system_load(const rlt_module_library_t* source, rlt_allocator_t allocator, rlt_error_t* error,
+                             rlt_library_t** out_library) {
   *out_library = NULL;
   char path[256];
   const int file = open_file(path, sizeof(path));
