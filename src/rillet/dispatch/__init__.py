@@ -47,7 +47,7 @@ def passes(options: DispatchOptions) -> list[Pass]:
         Pass("outline", "dispatch", outline.run),
         Pass("simplify-kernels", "dispatch", simplify_kernels.run),
         Pass("round-trips", "dispatch", round_trips.run),
-        Pass("tensor-selects-again", "dispatch", tensor_selects.run),  # simplification makes them anew
+        Pass("tensor-selects-again", "dispatch", tensor_selects.run),  # simplification makes them again
         Pass("aliases", "dispatch", aliases.run),
         Pass("share-kernels", "dispatch", share_kernels.run),
         Pass("winograd-weights", "dispatch", winograd_weights.run, transforms),

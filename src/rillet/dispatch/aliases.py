@@ -1,9 +1,9 @@
 """Finds results that may overwrite an argument: ``flow.may_alias`` (docs/reference/flow-form.md).
 
-An argument qualifies when exactly one operation reads it, at the position of the result's element that comes out of it,
-and no other result has elements that come out of it at other positions, for which kernels may read it again: so every
-element is read before it is written. Row-wise reductions are left out, since their kernels may use the result's memory
-in between, and so are chains, whose kernels keep arguments and results apart.
+An argument qualifies under two conditions. Exactly one operation reads it, at the position of the result's element
+computed from it. And no other result has elements computed from it at other positions, since kernels may read it again
+for these. So every element is read before it is written. Row-wise reductions are left out, since their kernels may use
+the result's memory in between; chains are too, since their kernels keep arguments and results apart.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _pairs(function: ir.Operation) -> list[tuple[int, int]]:
 
 
 def _same_position(value: ir.Value, result: ir.RankedTensorType) -> list[ir.Value]:
-    """The arguments of which ``value`` reads, once, the element at its own position."""
+    """The arguments that ``value`` reads only once, each at the element's own position."""
     owner = defining(value)
     if owner is None:
         is_alike = _is_alike(ir.RankedTensorType(value.type), result)
@@ -66,9 +66,8 @@ def _same_position(value: ir.Value, result: ir.RankedTensorType) -> list[ir.Valu
 
 
 def _positions(value: ir.Value, known: dict[ir.Value, dict[ir.Value, bool]]) -> dict[ir.Value, bool]:
-    """The tensors that ``value`` comes out of, as far as arguments: whether each element of it comes out of the one at
-    its own position only. ``known``: what was found so far.
-    """
+    """The tensors that ``value`` is computed from, back to the arguments, and whether each element comes only from the
+    one at its own position. ``known``: earlier findings."""
     owner = defining(value)
     if owner is None:
         return {value: True}

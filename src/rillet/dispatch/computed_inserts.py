@@ -1,6 +1,6 @@
-"""Elements that are computed from other elements and put into a tensor are computed on the device.
+"""Computes elements on the device that are made from other elements and inserted into a tensor.
 
-Canonicalization leaves a loop of one iteration as its body. Here such a body becomes a device loop again, so that the
+Canonicalization replaces a loop of one iteration by its body. Here such a body becomes a device loop again, so that the
 host neither waits for the elements nor needs arithmetic of every type.
 """
 
@@ -17,7 +17,8 @@ _SCALAR = ("arith", "math", "complex")
 
 
 def run(program: Program, options: None) -> None:
-    """Wrap every such ``tensor.insert`` of the host program into a loop, with what it puts in."""
+    """Wrap every such ``tensor.insert`` of the host program in a loop, together with the ops that compute its
+    element."""
     with program.context, ir.Location.unknown():
         for block in host_blocks(program.main()):
             for op in [view.operation for view in block.operations]:
@@ -40,7 +41,7 @@ def _rewrite(op: ir.Operation) -> None:
 
 
 def _needed(op: ir.Operation) -> list[ir.Operation]:
-    """The scalar operations that the inserted element and its place come from, operands first."""
+    """The scalar operations that compute the inserted element and its place, operands first."""
     found: dict[ir.Operation, None] = {}
 
     def visit(value: ir.Value) -> None:

@@ -1,9 +1,9 @@
-"""Lets the dispatches that make the parts of a concatenation write them into its place, so that nothing is copied.
+"""Lets the dispatches that make the parts of a concatenation write them into place, so that nothing is copied.
 
-``concat(a, b)`` becomes ``insert b (insert a (empty))``, each insertion right behind what makes its part, whose
-dispatch it joins; the tensor is updated in place from one to the next. Concatenations whose results are concatenated
-further (a densely connected block) share the memory of the last one: each is the start of it, which its other readers,
-all elementwise, read as a slice.
+``concat(a, b)`` becomes ``insert b (insert a (empty))``. Each insertion follows the op that makes its part and joins
+that op's dispatch; the tensor is updated in place from one to the next. Concatenations whose results are concatenated
+further (a densely connected block) share the memory of the last one. Each is the start of that memory, which its other
+readers, all elementwise, read as a slice.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from rillet.ir import builders, dtypes
 from rillet.ir.extents import joined_axis
 from rillet.ir.rewrite import users
 
-_LEAST_BYTES = 16 * 1024  # a smaller one costs less to copy than to have its parts made one after the other
+_LEAST_BYTES = 16 * 1024  # a smaller one costs less to copy than making its parts one after the other
 
 
 @dataclass(frozen=True)
 class _Part:
-    """``value`` lies at ``start`` of the concatenation's axis; written behind its ``maker``, or before ``concat``."""
+    """``value`` lies at ``start`` of the concatenation's axis; it is written after its ``maker``, or before
+    ``concat``."""
 
     value: ir.Value
     start: int
@@ -39,7 +40,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Shared:
-    """A concatenation that is the start of another's memory, and the last position at which it is read."""
+    """A concatenation at the start of another's memory, and the last position at which it is read."""
 
     concat: Node
     last: int
@@ -57,19 +58,19 @@ class _Plan:
 
     @property
     def copies(self) -> int:
-        """Parts that a dispatch of its own has to write."""
+        """The number of parts that need a dispatch of their own to write them."""
         return sum(part.maker is None for part in self.parts)
 
     def is_consistent(self) -> bool:
-        """Nothing is written over the memory of a shared one between its making and its last reader.
+        """Whether nothing overwrites a shared concatenation's memory between its making and its last reader.
 
-        (It would be correct, but copied for that.)
+        Otherwise the result would still be correct, but it would be copied.
         """
         return all(not s.place < p.place <= (s.last, 1) for s in self.shared for p in self.parts)
 
 
 def place_parts(groups: Mapping[int, Group], producers: Mapping[ir.Value, Node], nodes: Mapping[int, Node]) -> bool:
-    """Rewrite the concatenations of one block, given the groups formed so far. True when the block changed."""
+    """Rewrite the concatenations of one block, given the groups formed until now. True when the block changed."""
     taken: set[Node] = set()
     plans = []
     for node in reversed(list(nodes.values())):
@@ -119,7 +120,7 @@ class _Planner:
                 plan.parts.append(_Part(value, start, writer, concat))
 
     def _can_write(self, value: ir.Value, maker: Node, concat: Node) -> bool:
-        """Whether the dispatch that makes ``value``, which no other dispatch reads, can put it elsewhere."""
+        """Whether the dispatch that makes ``value``, which no other dispatch reads, can write it elsewhere."""
         group = self.groups[maker.index]
         if group in self.writers or not reads_only_within(value, concat.op, group):
             return False
@@ -129,7 +130,8 @@ class _Planner:
         return True
 
     def _last_reader(self, outer: Node, inner: Node) -> int | None:
-        """Where ``inner``, the first part of ``outer``, is last read; None if it cannot be the start of its memory."""
+        """The position of the last reader of ``inner``, the first part of ``outer``; None if it cannot be the start of
+        its memory."""
         value = inner.op.results[0]
         if not self.share or not _is_concat(inner) or joined_axis(inner.op) != joined_axis(outer.op):
             return None
@@ -176,7 +178,7 @@ def _rewrite(plan: _Plan) -> None:
             shape = list(ir.RankedTensorType(step.value.type).shape)
             start = argument(step.start) if step.start else 0
             offsets = [start if a == axis else 0 for a in range(len(shape))]
-            # As an argument, so that parts that differ by their place only are made by one kernel.
+            # As an argument, so that one kernel makes parts that differ only in their place.
             whole = builders.insert_slice(step.value, whole, offsets, shape, [1] * len(shape))
         if step.maker is not None:
             whole.owner.operation.move_after(anchor)

@@ -1,4 +1,5 @@
-"""Turns what needs no kernel into ``flow``: reshapes, contiguous slices, reading an element, filling with a scalar."""
+"""Turns ops that need no kernel into ``flow``: reshapes, contiguous slices, reading an element, filling with a
+scalar."""
 
 from __future__ import annotations
 

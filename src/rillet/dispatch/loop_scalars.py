@@ -1,7 +1,7 @@
-"""Scalars that a device loop leaves behind leave it in memory.
+"""Returns scalars of device loops through memory.
 
-A dispatch returns tensors only. Where something outside of a device loop uses a scalar result of it, the loop carries
-a tensor of one element along, and the host reads that.
+A dispatch returns tensors only. Where an op outside a device loop uses a scalar result of it, the loop carries a tensor
+of one element along, and the host reads that.
 """
 
 from __future__ import annotations

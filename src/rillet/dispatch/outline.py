@@ -75,7 +75,7 @@ class _Outliner:
                 self._region(unit)
 
     def _know(self, values: Iterable[ir.Value]) -> None:
-        """Name the dynamic extents of tensors whose definition does not tell them, once, for all calls below."""
+        """Name the dynamic extents of tensors whose definition does not determine them, once, for all calls below."""
         for value in values:
             if not isinstance(value.type, ir.RankedTensorType) or ir.RankedTensorType(value.type).has_static_shape:
                 continue
@@ -123,7 +123,7 @@ class _Outliner:
         self._build(name, described, unit, arguments, sources, results, list(call.results))
 
     def _bound_rows(self, unit: list[ir.Operation]) -> None:
-        """Assert that rows which a chain keeps in scratch memory have room there."""
+        """Assert that the rows which a chain keeps in scratch fit there."""
         bounds: dict[ir.Value, int] = {}
         for op in unit:
             if flow.LONG in op.attributes:
@@ -255,7 +255,7 @@ def _inputs(unit: list[ir.Operation]) -> tuple[list[ir.Value], list[ir.Value], l
 
 
 def _results(unit: list[ir.Operation]) -> list[ir.Value]:
-    """The values of a region that something outside of it uses, and those that a loop works on: see ``_is_room``."""
+    """The values of a region that ops outside it use, and those that a loop works on: see ``_is_room``."""
     members = set(unit)
     return [
         r
@@ -267,7 +267,7 @@ def _results(unit: list[ir.Operation]) -> list[ir.Value]:
 
 
 def _is_room(op: ir.Operation, result: ir.Value) -> bool:
-    """Whether ``result`` is a tensor that a loop works on, of a size known at run time only.
+    """Whether ``result`` is a tensor that a loop works on and whose size is known at run time only.
 
     Used or not, it takes memory, which only the host can allocate: as a result.
     """
@@ -277,7 +277,7 @@ def _is_room(op: ir.Operation, result: ir.Value) -> bool:
 
 
 def _passed(dims: Mapping[ir.Value, Sequence[Extent]]) -> dict[ir.Value, list[ir.Value]]:
-    """The extents that each tensor's type leaves open, as values; of some, more is known than their type says."""
+    """The extents that each tensor's type leaves open, as values, including those known by other means."""
     numbers: dict[Extent, ir.Value] = {}
     found = {}
     for value, sizes in dims.items():
@@ -311,7 +311,7 @@ def _tied(unit: list[ir.Operation], results: list[ir.Value], number: dict[ir.Val
 
 
 def _materialize_sources(program: Program) -> None:
-    """Tensors out of nothing that the host itself uses are filled by it."""
+    """Fill the tensors that are made from no other tensor and that the host itself uses."""
     for op in list(walk(program.main())):
         if op.name in ("linalg.fill", "tensor.empty") and any(True for _ in op.results[0].uses):
             users = {u.owner.operation.name for u in op.results[0].uses}

@@ -1,8 +1,8 @@
-"""Leaves out conversions to narrow integers and back within a kernel.
+"""Removes conversions to narrow integers and back within a kernel.
 
-Where a result is quantized and what is fused behind reads it dequantized, a float that is an integer already, and is
-clamped to what the integer type holds, would be converted, cut to 8 bits, extended, and converted back. The value is
-the same float, less the zero point.
+Suppose that a result is quantized and the fused ops behind it read it dequantized. The float is already an integer and
+clamped to the integer type's range. It would be converted, cut to 8 bits, extended and converted back. The result is
+the same float, minus the zero point.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _rewrite(body: ir.Block) -> None:
             continue
         value, zero = found
         with ir.InsertionPoint(op), op.location:
-            # A difference with zero makes +0 of -0, as the integer does.
+            # A difference with zero makes +0 from -0, as the integer does.
             constant = arith.ConstantOp(value.type, ir.FloatAttr.get(value.type, float(zero))).result
             op.results[0].replace_all_uses_with((arith.SubFOp if zero else arith.AddFOp)(value, constant).result)
         changed = True
@@ -50,7 +50,7 @@ def _rewrite(body: ir.Block) -> None:
 
 
 def _origin(integer: ir.Value) -> tuple[ir.Value, int] | None:
-    """The float that ``integer`` was before it became narrow, and what is subtracted from it."""
+    """The float that ``integer`` was before it became narrow, and the zero point subtracted from it."""
     zero = 0
     op = defining(integer)
     if op is not None and op.name == "arith.subi":
@@ -72,7 +72,7 @@ def _origin(integer: ir.Value) -> tuple[ir.Value, int] | None:
 
 
 def _is_integral_within(value: ir.Value, low: int, high: int) -> bool:
-    """Whether a float is an integer between both, by how it is computed."""
+    """Whether the computation of a float makes it an integer from ``low`` to ``high``."""
     least, most = -math.inf, math.inf
     op = defining(value)
     while op is not None and op.name in ("arith.maximumf", "arith.minimumf"):

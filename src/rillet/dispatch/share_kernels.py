@@ -1,6 +1,6 @@
-"""Gives kernels names that say what they compute, and keeps one of those that are equal.
+"""Gives kernels names that describe their computation, and keeps one of several equal kernels.
 
-Two kernels are equal when they print the same but for their names and locations.
+Two kernels are equal when their texts differ only in names and locations.
 """
 
 from __future__ import annotations

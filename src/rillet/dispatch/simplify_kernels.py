@@ -1,6 +1,6 @@
-"""Cleans up inside kernels: chains of elementwise operations become one, unused parts go away.
+"""Cleans up inside kernels: chains of elementwise operations become one, unused parts are removed.
 
-What passes between the stages of a chain is kept: an elementwise operation stays in its stage.
+The values between the stages of a chain are kept: an elementwise operation stays in its stage.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def run(program: Program, options: None) -> None:
 
 
 def _return_passed(function: ir.Operation) -> int:
-    """Make a chain return what passes between its stages too, so that nothing is fused across; how many values."""
+    """Make a chain also return the values between its stages, so that nothing is fused across them. Returns their
+    number."""
     *members, end = [op.operation for op in function.regions[0].blocks[0].operations]
     stages = {op: ir.IntegerAttr(op.attributes[flow.STAGE]).value for op in members if flow.STAGE in op.attributes}
     passed = [

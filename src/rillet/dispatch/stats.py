@@ -1,7 +1,7 @@
 """Counts work: multiply-accumulates and bytes touched by each kernel, and the whole model's, as attributes.
 
 A declaration gets ``rillet.macs`` and ``rillet.bytes``; the module gets ``rillet.macs`` (the sum over calls),
-``rillet.dispatch_count`` and ``rillet.weight_bytes``. What depends on a dynamic extent is counted with extent 1.
+``rillet.dispatch_count`` and ``rillet.weight_bytes``. Dynamic extents count as 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rillet.ir.contraction import is_multiply_add
 from rillet.ir.kernels import called, declarations, functions
 from rillet.ir.structured import DYNAMIC, structured, walk
 
-_DESTINATION = 1  # of a tensor.insert_slice's operands
+_DESTINATION = 1  # operand number of a tensor.insert_slice
 
 
 def run(program: Program, options: None) -> None:
@@ -48,7 +48,8 @@ def _macs(op: ir.Operation) -> int:
 
 
 def _bytes(function: ir.Operation) -> int:
-    """What one dispatch moves between memory and registers at least: of each operand, the part that it touches."""
+    """The least number of bytes that one dispatch moves between memory and registers: for each operand, the part it
+    touches."""
     block = function.regions[0].blocks[0]
     arguments = [argument for argument in block.arguments if isinstance(argument.type, ir.RankedTensorType)]
     results = list(block.operations)[-1].operands
@@ -60,7 +61,7 @@ def _bytes(function: ir.Operation) -> int:
 
 
 def _read(argument: ir.Value) -> int:
-    """Bytes read of an argument: of a table that elements or slices are taken from, no more than what is taken."""
+    """Bytes read from an argument: from a table that elements or slices are taken from, at most what is taken."""
     whole, taken = _size(argument), 0
     for use in argument.uses:
         op, holder = use.owner.operation, use.owner.operation.parent
@@ -76,7 +77,7 @@ def _read(argument: ir.Value) -> int:
 
 
 def _written(result: ir.Value) -> int:
-    """Bytes written of a result: where slices are inserted into something, those."""
+    """Bytes written to a result: only the slices, where slices are inserted into another tensor."""
     written, whole = 0, _size(result)
     while isinstance(result, ir.OpResult) and result.owner.name == "tensor.insert_slice":
         written += _size(result.owner.operands[0])

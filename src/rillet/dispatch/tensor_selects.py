@@ -1,6 +1,5 @@
-"""A choice between two tensors is control flow: canonicalization turns an ``scf.if`` of empty branches into an
-``arith.select``, which the host cannot run on tensors.
-"""
+"""Turns a choice between two tensors back into control flow: canonicalization makes an ``arith.select`` from an
+``scf.if`` with empty branches, and the host cannot run that on tensors."""
 
 from __future__ import annotations
 

@@ -135,9 +135,9 @@ def insert_slice(
     sizes: Sequence[Extent],
     strides: Sequence[Extent],
 ) -> ir.Value:
-    """``tensor.insert_slice`` of ``source`` into ``destination``; ``sizes`` may have more dimensions, of 1.
+    """``tensor.insert_slice`` of ``source`` into ``destination``; ``sizes`` may have additional dimensions of extent 1.
 
-    Nothing is inserted where a size is 0, which upstream does not take.
+    Nothing is inserted where a size is 0, which upstream does not accept.
     """
     if 0 in sizes:
         return destination

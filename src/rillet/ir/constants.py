@@ -88,7 +88,7 @@ def array_of(program: Program, value: ir.Value) -> np.ndarray | None:
 
 
 def _is_splat(array: np.ndarray) -> bool:
-    # Most arrays that are none show it in a corner.
+    # Most arrays that are no splat differ in a corner already.
     corner = array[(slice(2),) * array.ndim]
     if corner.size < array.size and not _is_splat(corner):
         return False

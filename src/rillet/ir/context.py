@@ -8,10 +8,10 @@ from torch_mlir import ir
 
 from rillet.ir.mlir_lock import Turn
 
-# A context keeps every type, attribute and location that was ever made in it, so it is not used for ever.
+# A context keeps every type, attribute and location ever made in it, so it is replaced after this many uses.
 _MOST_USES = 1000
 
-# Whoever works with a context holds this (kernels are compiled in processes).
+# A thread that works with a context holds this (kernels are compiled in processes).
 turn = Turn()
 
 
@@ -34,10 +34,9 @@ class _Kept(threading.local):
 
 
 def thread_context() -> ir.Context:
-    """This thread's context: making one costs as much as compiling a small kernel, and what is compiled in it does
-    not depend on what was compiled before. One that was used often gives way to a new one. Not for text with
-    resources: a context keeps their names and bytes.
-    """
+    """This thread's context. Making one costs as much as compiling a small kernel, and results do not depend on what
+    was compiled in it before. It is replaced after ``_MOST_USES`` uses. It is not for text with resources: a context
+    keeps their names and bytes."""
     if _kept.context is None or _kept.uses >= _MOST_USES:
         _kept.context, _kept.uses = make_context(), 0
     _kept.uses += 1

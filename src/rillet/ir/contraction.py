@@ -1,6 +1,5 @@
-"""Contractions and convolutions recognized by structure: which loops play which role (Einstein summation terms), and
-what a body that sums products does to its factors and sums.
-"""
+"""Contractions and convolutions recognized by structure: the roles of loops (Einstein summation terms), and the
+operations that a body applies to its factors and sums."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ _EXTENSIONS = frozenset(("arith.extf", "arith.extsi", "arith.extui", "arith.sito
 _PRODUCT_OF_SUM = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
 _WIDEN = ("arith.extf", "arith.extsi", "arith.extui")
 _NARROW = ("arith.truncf", "arith.trunci")
-POSITION = -1  # stands among the inputs of a factor for what depends on more than their elements: a position, a region
+POSITION = -1  # among the inputs of a factor: it also depends on a position or a region
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,11 @@ class Factor:
 
 @dataclass(frozen=True)
 class Product:
-    """A body ``accumulator + lhs * rhs``, with what is done to the accumulator before and after."""
+    """A body ``accumulator + lhs * rhs``, with the conversions of the accumulator before and after."""
 
     lhs: Factor
     rhs: Factor
-    accumulator_type: ir.Type  # in which sums are kept
+    accumulator_type: ir.Type  # the type in which sums are kept
     narrow: str | None  # the op that turns a finished sum into the result's element type
     widen: str | None  # the op that turns an initial value into the accumulator type
 
@@ -45,7 +44,7 @@ class Product:
         return self.lhs, self.rhs
 
     def turned(self) -> Product:
-        """The same with the factors changing sides."""
+        """The product with lhs and rhs swapped."""
         return dataclasses.replace(self, lhs=self.rhs, rhs=self.lhs)
 
 
@@ -73,9 +72,8 @@ class Contraction:
 
 
 def product_of(view: Structured) -> Product | None:
-    """The product that the body adds to its first accumulator, factors in the order of the multiplication; None when
-    the body is no sum of products.
-    """
+    """The product that the body adds to its first accumulator, factors in the order of the multiplication. None when
+    the body is no sum of products."""
     result, narrow = view.yielded()[0], None
     narrowing = defining(result, *_NARROW)
     if narrowing is not None:
@@ -106,7 +104,7 @@ def separate_product(view: Structured) -> Product | None:
 
 
 def inputs_of(view: Structured, value: ir.Value) -> frozenset[int]:
-    """The numbers of the body's arguments ``value`` is computed from, and ``POSITION``."""
+    """The numbers of the body's arguments that ``value`` is computed from, and ``POSITION``."""
     arguments = list(view.body.arguments)
     if value in arguments:
         return frozenset((arguments.index(value),))
@@ -127,15 +125,14 @@ def is_multiply_add(view: Structured) -> bool:
 
 
 def _multiply_add(view: Structured) -> Product | None:
-    """``product_of`` where nothing else is done to the init and the sum."""
+    """``product_of``, when the init and the sum are not converted; else None."""
     product = product_of(view)
     return product if product is not None and product.narrow is None else None
 
 
 def contraction(view: Structured) -> Contraction | None:
-    """The roles of the loops of ``view``, or None when it is not a sum of products of two operands, possibly extended
-    and less a constant.
-    """
+    """The roles of the loops of ``view``; None when it is no sum of products of two operands, possibly extended and
+    minus a constant."""
     product = _sum_of_products(view)
     if product is None:
         return None
@@ -158,9 +155,8 @@ def is_convolution(op: ir.Operation) -> bool:
 
 
 def weighted_contraction(view: Structured) -> tuple[Contraction, tuple[int, ...]] | None:
-    """Like ``contraction``, where one factor may be computed from several inputs: the one among them that most loops
-    index is the ``rhs``, and the others, which are indexed by some of its loops, are given beside the roles.
-    """
+    """As ``contraction``, but one factor may be computed from several inputs. The input that most loops index is the
+    ``rhs``; the numbers of the others, which are indexed by some of its loops, are returned beside the roles."""
     product = _sum_of_products(view)
     if product is None:
         return None
@@ -220,7 +216,7 @@ def _subtracts_constant(op: ir.Operation) -> bool:
 
 
 def _argument(view: Structured, value: ir.Value) -> int | None:
-    """The input that ``value`` is, possibly extended and, of integers, with a constant zero point subtracted."""
+    """The number of the input that ``value`` is, possibly extended and, for integers, minus a constant zero point."""
     owner = defining(value)
     while owner is not None and (owner.name in _EXTENSIONS or _subtracts_constant(owner)):
         value = owner.operands[0]
@@ -229,9 +225,8 @@ def _argument(view: Structured, value: ir.Value) -> int | None:
 
 
 def is_extended_product(view: Structured, roles: Contraction) -> bool:
-    """Whether a contraction multiplies its ``lhs``, extended and less a constant zero point or none, by its ``rhs``
-    extended and nothing else.
-    """
+    """Whether a contraction multiplies its ``lhs``, extended and possibly minus a constant zero point, by its ``rhs``,
+    which is only extended."""
     product = _multiply_add(view)
     if product is None:
         return False

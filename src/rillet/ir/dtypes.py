@@ -49,7 +49,7 @@ _TABLE = (
     ElementType(21, "uint4", "i4", 8),
     ElementType(22, "int4", "i4", 8),
     ElementType(23, "float4_e2m1fn", "f4E2M1FN", 8),
-    ElementType(24, "float8_e8m0fnu", "i8", 8),  # its code; MLIR's own type has no arithmetic
+    ElementType(24, "float8_e8m0fnu", "i8", 8),  # its ONNX code; MLIR's own type has no arithmetic
     ElementType(25, "uint2", "i2", 8),
     ElementType(26, "int2", "i2", 8),
 )
@@ -74,9 +74,8 @@ def element_bytes(value: ir.Value) -> int:
 
 
 def storage_bytes(type_: ir.Type) -> int:
-    """Bytes one element of an MLIR element type takes in a buffer: one at least, eight for ``index``. Raises
-    ``CompileError`` for a type that no tensor may have.
-    """
+    """Bytes that one element of an MLIR type takes in a buffer: at least one, eight for ``index``. Raises
+    ``CompileError`` for a type that no tensor may have."""
     if isinstance(type_, ir.IndexType):
         return 8
     if isinstance(type_, ir.ComplexType):

@@ -1,6 +1,5 @@
-"""Extents of tensors that are already there, an ``int`` where static, else an ``index`` value computed at the insertion
-point; and the parameters of ops that only move elements: slices, pads, reshapes.
-"""
+"""Extents of existing tensors: an ``int`` where static, else an ``index`` value computed at the insertion point. Also
+the parameters of ops that only move elements: slices, pads, reshapes."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from rillet.ir.builders import Extent
 from rillet.ir.rewrite import defining, int_constant
 from rillet.ir.structured import DYNAMIC, structured
 
-# Ops that give the same elements in the same order another shape.
+# Ops that give the same elements, in the same order, another shape.
 RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.reshape", "tensor.cast")
 
 Known = Mapping[ir.Value, Sequence[Extent]]
@@ -61,14 +60,13 @@ def has_unit_strides(op: ir.Operation) -> bool:
 
 
 def joined_axis(concat: ir.Operation) -> int:
-    """The axis along which a ``tensor.concat`` puts its operands one behind the other."""
+    """The axis along which a ``tensor.concat`` joins its operands."""
     return ir.IntegerAttr(concat.attributes["dim"]).value
 
 
 def kept_axes(op: ir.Operation) -> list[int]:
-    """The axes of the box of a ``tensor.extract_slice`` or ``tensor.insert_slice`` that the smaller tensor has: where
-    that has fewer, units are dropped from the front on.
-    """
+    """The axes of the box of a ``tensor.extract_slice`` or ``tensor.insert_slice`` that the smaller tensor has. Where
+    it has fewer axes, the first axes of extent 1 are dropped."""
     smaller = op.results[0] if op.name == "tensor.extract_slice" else op.operands[0]
     shape = ir.RankedTensorType(smaller.type).shape
     kept: list[int] = []
@@ -92,9 +90,8 @@ def reassociation(op: ir.Operation) -> list[list[int]]:
 
 
 class Sizes:
-    """Where extents come from that types do not tell: from ``known``, else from the ops that make the tensors, whose
-    operands are read as they are. Another world's values, and what it knows of extents, come in by a subclass.
-    """
+    """Finds extents that types leave open: in ``known``, else from the ops that make the tensors, whose operands are
+    read as they are. A subclass supplies the values of another function, and further known extents."""
 
     def __init__(self, known: Known | None = None) -> None:
         self._known = known or {}
@@ -112,7 +109,7 @@ class Sizes:
         return self.unknown(value, axis) if op is None else _DERIVED[op.name](op, value, axis, self)
 
     def scalar(self, operand: Extent) -> Extent:
-        """An operand that an extent depends on; what is known stays as it is."""
+        """An operand that an extent depends on; an ``int`` stays as it is."""
         constant = operand if isinstance(operand, int) else int_constant(operand)
         return operand if constant is None else constant
 
@@ -124,14 +121,13 @@ class Sizes:
         return self.scalar(maker.operands[position])
 
     def unknown(self, value: ir.Value, axis: int) -> Extent:
-        """A dynamic extent that nothing tells."""
+        """A dynamic extent that cannot be found."""
         return builders.dim(value, axis)
 
 
 def extents(value: ir.Value, known: Known | None = None) -> list[Extent]:
     """The extents of ``value``; emits arithmetic for those that are neither static nor already a value. ``known`` has
-    those of values whose definition does not tell them.
-    """
+    the extents of values whose definition does not determine them."""
     return [extent(value, axis, known) for axis in range(ir.RankedTensorType(value.type).rank)]
 
 
@@ -141,9 +137,8 @@ def extent(value: ir.Value, axis: int, known: Known | None = None) -> Extent:
 
 
 def before_loop(value: ir.Value) -> ir.Value | None:
-    """For a tensor that a ``scf.for`` carries (the argument in its body, or its result) and only puts elements into:
-    what it was before the loop, of the same shape. None for any other value.
-    """
+    """For a tensor that a ``scf.for`` carries (the argument in its body, or its result) and only inserts elements into:
+    its initial tensor, which has the same shape. None for any other value."""
     result = defining(value)
     loop = value.owner.owner.operation if result is None else result
     if loop.name != "scf.for":
@@ -181,7 +176,7 @@ def multiply(a: Extent, b: Extent) -> Extent:
 
 
 def same(a: Extent, b: Extent) -> bool:
-    """Equal numbers, or the same value."""
+    """Whether both are equal numbers, or the same value."""
     return (isinstance(a, int) == isinstance(b, int)) and a == b
 
 

@@ -1,4 +1,4 @@
-"""What the compiler hands to the module writer: bytecode, signatures and the layout of constants, free of MLIR."""
+"""The compiler's output for the module writer: bytecode, signatures and the layout of constants, free of MLIR."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class LibraryFormat(IntEnum):
-    """What a library of kernels is, by which a loader knows its own (``runtime/include/rillet``)."""
+    """The kinds of kernel libraries, by which a loader recognizes its own (``runtime/include/rillet``)."""
 
     EMBEDDED_ELF = 0
     SYSTEM_LIBRARY = 1
@@ -49,7 +49,7 @@ class Import:
 
 @dataclass(frozen=True)
 class Export:
-    """A function callers see: ``function`` is its ordinal."""
+    """A function that callers see: ``function`` is its ordinal."""
 
     name: str
     function: int
@@ -59,7 +59,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Segment:
-    """Constants side by side: ``parts`` are (offset, array), the bytes between them zero. Arrays are not copied."""
+    """Constants side by side: ``parts`` are (offset, array); the bytes between them are zero. Arrays are not copied."""
 
     length: int
     parts: tuple[tuple[int, np.ndarray], ...]
@@ -67,7 +67,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class EntryFacts:
-    """What one dispatch of an entry does, for profiles. Dynamic extents count as 1."""
+    """The work of one dispatch of an entry, for profiles. Dynamic extents count as 1."""
 
     macs: int
     bytes: int
@@ -76,7 +76,7 @@ class EntryFacts:
 
 @dataclass(frozen=True)
 class ProgramDevice:
-    """A device of a host program: what the program calls it, and the driver it asks for ("cpu": any CPU driver).
+    """A device of a host program: its name in the program, and the driver that it asks for ("cpu": any CPU driver).
 
     ``kernels``: the number of the set of kernels that it runs.
     """
@@ -91,7 +91,8 @@ class Image:
     """A complete host program. ``entries``: for each set of kernels, entry names in ordinal order; ``facts`` of each
     entry of all sets, or none.
 
-    ``messages``: what the program's checks say when they fail, by the ordinal they pass. ``devices`` by ordinal.
+    ``messages``: the texts of the program's checks when they fail, by the ordinal that they pass. ``devices`` by
+    ordinal.
     """
 
     functions: tuple[Function, ...]

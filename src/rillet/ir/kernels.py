@@ -1,4 +1,4 @@
-"""The kernels of a program after dispatch: their modules, functions, declarations and texts, and what each does."""
+"""The kernels of a program after dispatch: their modules, functions, declarations and texts, and the work of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rillet.ir.image import EntryFacts
 from rillet.ir.program import Program
 from rillet.ir.structured import walk
 
-# Names beyond this many say no more.
+# More names than this tell a reader no more.
 _MOST_SOURCES = 8
 
 

@@ -1,4 +1,4 @@
-"""Coordinates as linear functions of loops: where one has such a function, a loop moves it by a constant step."""
+"""Coordinates as linear functions of loops: a loop moves such a coordinate by a constant step."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Linear:
         return {loop: c for loop, c in enumerate(self.coefficients) if c}
 
     def among(self, loops: Collection[int]) -> list[int]:
-        """Those of ``loops`` that move it, ascending."""
+        """The ``loops`` that move it, ascending."""
         return [loop for loop in self.terms if loop in loops]
 
     def only(self) -> int | None:
-        """The loop this is equal to, or None when it is anything else."""
+        """The loop that it equals, or None when it is anything else."""
         terms = self.terms
         return next(iter(terms)) if not self.constant and list(terms.values()) == [1] else None
 
@@ -43,7 +43,7 @@ def identity(loops: int) -> tuple[Linear, ...]:
 
 
 def linear(expr: Expr, loops: int) -> Linear | None:
-    """``expr`` as a function of the ``loops`` loops it is over; None when it is not linear."""
+    """``expr`` as a function of ``loops`` loops; None when it is not linear."""
     return substitute(expr, identity(loops))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-# Of an operation that is fused from many nodes, a message names this many.
+# A message names this many nodes of an operation that is fused from more.
 _MOST_NAMES = 3
 
 
@@ -35,7 +35,7 @@ def place(location: ir.Location) -> str:
 
 
 def label(location: ir.Location) -> str:
-    """How a message calls an operation: ``node 'add_3'``, or by its place in a file where it has no name.
+    """The name of an operation in messages: ``node 'add_3'``, or its place in a file where it has no name.
 
     Characters that do not print are shown as ``?``.
     """

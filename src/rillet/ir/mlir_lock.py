@@ -1,4 +1,4 @@
-"""Whose turn it is to work with MLIR."""
+"""The lock on MLIR."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from rillet.errors import CompileError
 class Turn:
     """A lock that threads hold while they work with MLIR, whose bindings keep tables of all contexts without a lock.
 
-    A process that is forked while another thread holds it has MLIR's state as that thread left it, with nobody to
-    finish its work. There each attempt raises ``CompileError``, where a lock would be waited for forever.
+    A process that is forked while another thread holds the lock has MLIR's state in the middle of that thread's work,
+    which nobody finishes. Each attempt to take the lock there raises ``CompileError``, where a plain lock would wait
+    forever.
     """
 
     def __init__(self) -> None:
@@ -33,7 +34,7 @@ class Turn:
         self._lock.release()
 
     def _look(self) -> None:
-        if self._lock.acquire(blocking=False):  # nobody holds it, or the thread that forks
+        if self._lock.acquire(blocking=False):  # nobody holds it, or the forking thread does
             self._lock.release()
         else:
             self._is_lost = True

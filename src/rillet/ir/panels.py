@@ -8,7 +8,7 @@ from rillet.ir.structured import Expr, Map, dims_in
 
 
 def is_packed(expr: Expr) -> bool:
-    """Whether ``expr`` is made of quotients and remainders by constants."""
+    """Whether ``expr`` consists of quotients and remainders by constants."""
     if isinstance(expr, ir.AffineAddExpr | ir.AffineMulExpr):
         return is_packed(expr.lhs) or is_packed(expr.rhs)
     return isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr)
@@ -57,9 +57,8 @@ def turned(expr: Expr) -> tuple[ir.AffineExpr, int] | None:
 
 
 def unshared(map_: Map) -> tuple[Map, int]:
-    """The map with its last result ``loop mod panel`` where that is ``(loop mod panel) floordiv shared``, and
-    ``shared``; the same and 1 for any other.
-    """
+    """The map with a last result ``(loop mod panel) floordiv shared`` replaced by ``loop mod panel``, and ``shared``.
+    Any other map is returned as it is, with 1."""
     *results, last = map_ or (None,)
     if not isinstance(last, ir.AffineFloorDivExpr) or not isinstance(last.lhs, ir.AffineModExpr):
         return map_, 1

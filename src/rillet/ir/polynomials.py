@@ -1,7 +1,7 @@
-"""What is known about host integers: each is a polynomial over *atoms*, and some inequalities follow from that.
+"""Facts about host integers: each is a polynomial over *atoms*, and some inequalities follow from that.
 
 An atom is a value that is not a sum or product of others: an extent of an input, a minimum, a quotient. Equal
-polynomials are equal numbers. Overflow is left out of account: extents are far from it.
+polynomials are equal numbers. Overflow is ignored: extents are far from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Polynomial: TypeAlias = dict[Monomial, int]  # to its coefficient; no zeros
 
 _DIVISIONS = {"arith.floordivsi": arith.floordivsi, "arith.ceildivsi": arith.ceildivsi, "arith.divsi": arith.divsi}
 
-# How many cases a proof may look at.
+# The most cases that a proof looks at.
 _EFFORT = 64
 
 
@@ -47,7 +47,7 @@ class Atom:
 
 
 class Polynomials:
-    """The polynomials of the values of one program, and what has been learned about its atoms."""
+    """The polynomials of the values of one program, and the facts learned about its atoms."""
 
     def __init__(self) -> None:
         self._atoms: list[Atom] = []
@@ -80,7 +80,7 @@ class Polynomials:
         return self._resolved(self._of[number])
 
     def name_dim(self, source: ir.Value, axis: int, name: str) -> None:
-        """Say that extents of one name are equal."""
+        """Record that extents of one name are equal."""
         self._names[source, axis] = name
 
     def _make(self, value: ir.Value) -> Polynomial:
@@ -217,7 +217,7 @@ class Polynomials:
         return self.is_never_negative(form) and self.is_never_negative(scaled(form, -1))
 
     def is_never_negative(self, form: Polynomial) -> bool:
-        """Whether ``form >= 0`` follows from what the atoms are."""
+        """Whether ``form >= 0`` follows from the atoms' definitions."""
         return self._proves(form, [_EFFORT])
 
     def _proves(self, form: Polynomial, effort: list[int]) -> bool:
@@ -315,7 +315,7 @@ def exact_quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
 
 
 def common_factor(forms: Sequence[Polynomial]) -> Monomial:
-    """The atoms that are in every term of every form."""
+    """The atoms that every term of every form has."""
     terms = [Counter(monomial) for form in forms for monomial in form]
     return tuple(sorted(functools.reduce(operator.and_, terms).elements())) if terms else ()
 

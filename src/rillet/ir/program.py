@@ -1,4 +1,4 @@
-"""What travels through the pipeline: a module, and the arrays its external constants stand for."""
+"""The state that passes through the pipeline: a module, and the arrays of its external constants."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Constants:
 
 @dataclass
 class Program:
-    """A model somewhere between the frontend and the module file."""
+    """A model between the frontend and the module file."""
 
     module: ir.Module
     constants: Constants = field(default_factory=Constants)

@@ -26,9 +26,8 @@ def run_upstream(op: ir.Operation | ir.OpView, pipeline: str) -> None:
 
 
 def defining(value: ir.Value, *names: str) -> ir.Operation | None:
-    """The operation that defines ``value``, where it has one of the ``names``, if any are given; None for a block
-    argument.
-    """
+    """The op that defines ``value``, if it has one of ``names`` (any op when none are given). None for a block
+    argument."""
     owner = value.owner
     if isinstance(owner, ir.Block) or (names and owner.operation.name not in names):
         return None
@@ -50,7 +49,7 @@ def int_constant(value: ir.Value) -> int | None:
 
 
 def scalar_constant(value: ir.Value) -> ir.Attribute | None:
-    """The constant that a scalar, or each element of a vector or tensor, is; None when it is no such constant."""
+    """The constant that a scalar, or each element of a vector or tensor, equals; None when there is none."""
     while (spread := defining(value, "vector.broadcast", "vector.splat")) is not None:
         value = spread.operands[0]
     operation = defining(value, "arith.constant")
@@ -63,7 +62,7 @@ def scalar_constant(value: ir.Value) -> ir.Attribute | None:
 
 
 def float_constant(value: ir.Value) -> float | None:
-    """The float that a scalar, or each element of a vector or tensor, is; None when it is no such constant."""
+    """The float that a scalar, or each element of a vector or tensor, equals; None when there is none."""
     attribute = scalar_constant(value)
     return float(attribute.value) if isinstance(attribute, ir.FloatAttr) else None
 
@@ -71,9 +70,8 @@ def float_constant(value: ir.Value) -> float | None:
 def create_like(
     op: ir.Operation, operands: Sequence[ir.Value], results: Sequence[ir.Type] | None = None, *, regions: int = 0
 ) -> ir.Operation:
-    """An operation at the insertion point with the name, attributes and location of ``op``, and its result types where
-    no others are given.
-    """
+    """An op at the insertion point with the name, attributes and location of ``op``; it also has its result types
+    unless others are given."""
     return ir.Operation.create(
         op.name,
         results=[r.type for r in op.results] if results is None else list(results),
@@ -144,7 +142,8 @@ def sweep_constants(program: Program) -> None:
 def clone_body(
     source: ir.Block, target: ir.Block, mapping: dict[ir.Value, ir.Value], *, terminator: bool = True
 ) -> None:
-    """Append clones of the operations of ``source`` to ``target``; ``mapping`` says what its arguments stand for."""
+    """Append clones of the operations of ``source`` to ``target``; ``mapping`` has the values that replace its
+    arguments."""
     operations = list(source.operations)
     if not terminator:
         operations = operations[:-1]
@@ -153,7 +152,8 @@ def clone_body(
 
 
 def clone_operations(ops: Sequence[ir.Operation], mapping: dict[ir.Value, ir.Value]) -> None:
-    """Clone ``ops`` at the insertion point; ``mapping`` says what their operands stand for, and gets their results."""
+    """Clone ``ops`` at the insertion point; ``mapping`` has the values that replace their operands, and gets their
+    results."""
     for op in ops:
         clone = op.clone()
         remap(clone, mapping)
@@ -161,7 +161,7 @@ def clone_operations(ops: Sequence[ir.Operation], mapping: dict[ir.Value, ir.Val
 
 
 def remap(op: ir.Operation, mapping: Mapping[ir.Value, ir.Value]) -> None:
-    """Replace operands of ``op`` and of everything nested in it by what ``mapping`` says."""
+    """Replace operands of ``op`` and of all ops nested in it as ``mapping`` says."""
     for i, operand in enumerate(op.operands):
         if operand in mapping:
             op.operands[i] = mapping[operand]
@@ -198,9 +198,8 @@ def empty_generic(
     parallel: Sequence[bool],
     result_types: Sequence[ir.Type] | None = None,
 ) -> tuple[ir.Operation, ir.Block]:
-    """A ``linalg.generic`` at the insertion point, and its body, which has nothing in it yet. Results have the types of
-    the ``inits`` where no others are given.
-    """
+    """A ``linalg.generic`` at the insertion point, and its empty body. Results have the types of the ``inits`` unless
+    others are given."""
     op = ir.Operation.create(
         "linalg.generic",
         results=[init.type for init in inits] if result_types is None else list(result_types),
@@ -266,6 +265,6 @@ def replace(op: ir.Operation, values: Iterable[ir.Value]) -> None:
 
 
 def fused_location(ops: Iterable[ir.Operation], limit: int = 16) -> ir.Location:
-    """The locations of ``ops`` as one, without repetition; of more than ``limit``, the first ones."""
+    """The locations of ``ops`` as one, without repetition; only the first ``limit`` when there are more."""
     locations = list({str(op.location): op.location for op in ops}.values())[:limit]
     return locations[0] if len(locations) == 1 else ir.Location.fused(locations)

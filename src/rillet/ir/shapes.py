@@ -41,7 +41,7 @@ def transpose(value: ir.Value, permutation: Sequence[int], known: Known | None =
 
 
 def reshape_units(value: ir.Value, source: Sequence[Extent], result: Sequence[Extent]) -> ir.Value:
-    """Reshape between shapes that differ only in where extents of 1 stand."""
+    """Reshape between shapes that differ only in the places of extents of 1."""
     solid = [e for e in source if not (isinstance(e, int) and e == 1)]
     if len(solid) != len(source):
         value = builders.collapse_shape(value, attach_units(source), solid)

@@ -12,9 +12,8 @@ _WIDENED_AS_SIGNED = {"arith.extsi": True, "arith.sitofp": True, "arith.extui": 
 
 
 def shared_byte(view: Structured, value: ir.Value) -> int | None:
-    """The number of the input whose bytes hold several elements, when ``value`` is the one of them that belongs to the
-    place in the last loop of the result (a shift of the byte by a multiple of it, cut off); else None.
-    """
+    """The number of the input whose bytes hold several elements, when ``value`` is the one at the place in the last
+    loop of the result (the byte shifted by a multiple of that place, and cut off); else None."""
     cut = defining(value, "arith.trunci")
     shifted = None if cut is None else defining(cut.operands[0], "arith.shrui")
     if shifted is None:
@@ -36,7 +35,8 @@ def is_signed(view: Structured, number: int) -> bool | None:
 
 
 def _is_signed(element: ir.Value) -> bool | None:
-    """What those who widen an element agree on; None when somebody does anything else with it."""
+    """Whether all ops that widen an element treat it as signed; None when they disagree, or when any other op uses
+    it."""
     kinds = {_WIDENED_AS_SIGNED.get(use.owner.operation.name) for use in element.uses}
     return kinds.pop() if len(kinds) == 1 else None
 

@@ -74,14 +74,13 @@ class Structured:
 
     @property
     def is_elementwise(self) -> bool:
-        """All loops parallel and every result indexed by a permutation of them."""
+        """Whether all loops are parallel and every result is indexed by a permutation of them."""
         return self.is_parallel and all(is_permutation(m, self.loops) for m in self.init_maps)
 
     @property
     def is_windowed(self) -> bool:
-        """Some operand is indexed by more than plain dimensions and constants (a convolution, a pooling, an
-        upsampling).
-        """
+        """Whether some operand is indexed by more than plain dimensions and constants (a convolution, a pooling, an
+        upsampling)."""
         return any(not isinstance(e, int | ir.AffineConstantExpr) for m in self.maps for e in m)
 
     @property
@@ -91,9 +90,8 @@ class Structured:
 
     @cached_property
     def extents(self) -> tuple[int, ...]:
-        """The static extent of each loop, ``DYNAMIC`` where it is not known; of the types that operands have when this
-        is read first.
-        """
+        """The static extent of each loop, ``DYNAMIC`` where it is not known, from the operands' types at the first
+        read."""
         known = [DYNAMIC] * self.loops
         for value, map_ in self.operands:
             if not isinstance(value.type, ir.RankedTensorType):
@@ -104,7 +102,7 @@ class Structured:
         return tuple(known)
 
     def body_ops(self) -> list[ir.Operation]:
-        """The operations of the body but its terminator (nested regions not included)."""
+        """The operations of the body except its terminator (nested regions not included)."""
         return [op.operation for op in self.body.operations][:-1]
 
     def yielded(self) -> list[ir.Value]:
@@ -174,7 +172,7 @@ def is_permutation(map_: Sequence[Expr], loops: int) -> bool:
 
 
 def is_projected(map_: Sequence[Expr]) -> bool:
-    """Plain dimensions only, each at most once."""
+    """Whether the map has plain dimensions only, each at most once."""
     return all(isinstance(e, int) for e in map_) and len(set(map_)) == len(map_)
 
 
@@ -214,7 +212,7 @@ def index_loop(op: ir.Operation) -> int:
 
 
 def captures(op: ir.Operation | ir.OpView) -> list[ir.Value]:
-    """The values from outside that the regions of ``op`` read, in order of first use, without repetition."""
+    """The outside values that the regions of ``op`` read, in order of first use, without repetition."""
     inside: set[ir.Value] = set()
     outside: dict[ir.Value, None] = {}
 
@@ -244,7 +242,7 @@ def reads(op: ir.Operation | ir.OpView) -> list[ir.Value]:
 
 
 def walk(op: ir.Operation | ir.OpView) -> Iterator[ir.Operation]:
-    """All operations nested in ``op``, in program order, ``op`` itself not included."""
+    """All operations nested in ``op``, in program order, without ``op`` itself."""
     for region in op.operation.regions:
         for block in region.blocks:
             for inner in block.operations:

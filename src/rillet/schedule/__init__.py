@@ -1,4 +1,4 @@
-"""flow → stream: the order of the work, what runs concurrently, and which memory everything lives in."""
+"""flow → stream: the order of the work, what runs concurrently, and the memory of each tensor."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Each device has arenas of its own. All scratch of static size shares one arena with static offsets. Scratch whose size
 is a multiple of the same product of unknown extents shares an arena whose offsets are multiples of that product:
-packing works on the factors at compile time and holds for every extent. What escapes into control flow keeps an
+packing works on the factors at compile time and holds for every extent. Memory that escapes into control flow keeps an
 allocation of its own.
 """
 
@@ -39,8 +39,8 @@ def run(program: Program, options: Options) -> None:
     """Replace allocations by ranges of arenas; records ``stream.arena_bytes`` and ``stream.arena_lower_bound``.
 
     Both count the static arenas of all devices; ``stream.arena_is_dynamic`` is 1 where there are others, sized at each
-    call.
-    ``stream.arena_peak`` lists the tensors that make up the lower bound, as aligned ``bytes`` and ``of``, the location.
+    call. ``stream.arena_peak`` lists the tensors that make up the lower bound, as aligned ``bytes`` and ``of``, the
+    location.
     """
     with program.context, ir.Location.unknown():
         block = program.main().regions[0].blocks[0]
@@ -151,8 +151,8 @@ def _contains(op: ir.Operation, members: list[_Scratch]) -> bool:
 class _Clock:
     """A time for every operation of the host program, in which the commands of one wave are simultaneous.
 
-    Regions of several devices run at once, but are numbered in the order in which they are written; ``_done_for`` says
-    from which time on a device knows that one of another device is done.
+    Regions of several devices run at once, but are numbered in the order in which they are written. ``_done_for`` gives
+    the time from which a device knows that an operation of another device is done.
     """
 
     def __init__(self) -> None:
@@ -194,7 +194,7 @@ class _Clock:
             user = use.owner.operation
             if not stream.touches(user) and user.name != "stream.load":
                 return None
-            if user.name == "stream.transfer":  # which may give the same memory
+            if user.name == "stream.transfer":  # the transfer may return the same memory
                 uses += user.results[0].uses
             top = self._in_block_of(alloc, user)
             start, end = self.time[top]

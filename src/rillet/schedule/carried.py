@@ -1,4 +1,5 @@
-"""Loop-carried values: how an operand of a loop, the argument of its body and the value it yields belong together."""
+"""Loop-carried values: the connection between an operand of a loop, its body's argument and the value that it
+yields."""
 
 from __future__ import annotations
 

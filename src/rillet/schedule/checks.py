@@ -1,4 +1,4 @@
-"""Checks that the host makes before it lets a kernel loose: assertions of the program, and sizes of memory."""
+"""Checks of the host before it runs a kernel: assertions of the program, and sizes of memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Checks:
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """A region of control flow: what is checked inside is not known after it."""
+        """Checks made inside a region of control flow do not count as made after it."""
         self._known.append(set())
         yield
         self._known.pop()
@@ -49,7 +49,7 @@ class Checks:
         stream.AssertOp(condition, *shown, ir.StringAttr.get(message))
 
     def size(self, tensor: ir.RankedTensorType, dims: Sequence[ir.Value]) -> None:
-        """Fail at run time when the bytes of a tensor with the dynamic extents ``dims`` have no 64-bit number."""
+        """Fail at run time when the bytes of a tensor with the dynamic extents ``dims`` do not fit a 64-bit number."""
         if not dims:
             return
         factor = dtypes.storage_bytes(tensor.element_type)

@@ -30,7 +30,7 @@ class Options:
 
 @dataclass
 class Command:
-    """What scheduling needs to know of one command. ``buffers``: the transient memory it touches."""
+    """One command as scheduling sees it. ``buffers``: the transient memory that it touches."""
 
     op: ir.Operation
     after: set[int] = field(default_factory=set)
@@ -115,7 +115,7 @@ def _region(
     options: Options,
     awaits: Sequence[ir.Value] | None = None,
 ) -> ir.Operation:
-    """A region of commands of one device; one that has ``awaits``, if only empty ones, signals a fence."""
+    """A region of commands of one device. A region with ``awaits``, even an empty list, signals a fence."""
     commands, buffers = _graph(ops)
     waves = order(commands, buffers, options.windows)
     with ir.InsertionPoint(before), ops[0].location:
@@ -133,9 +133,9 @@ def _region(
 
 
 def _graph(pending: Sequence[ir.Operation]) -> tuple[list[Command], list[Buffer]]:
-    """Dependences by resource: readers wait for the last writer, a writer for everyone before it.
+    """Dependences by resource: readers wait for the last writer, a writer for all before it.
 
-    Who uses what a transfer makes waits for the transfer, and counts as a reader of its source.
+    Users of a transfer's result wait for the transfer, and count as readers of its source.
     """
     commands = [Command(op) for op in pending]
     number = {op: i for i, op in enumerate(pending)}
@@ -170,9 +170,9 @@ def _buffer(root: ir.Value, number: dict[ir.Operation, int]) -> Buffer:
 
 
 def order(commands: Sequence[Command], buffers: Sequence[Buffer], windows: Sequence[int]) -> list[list[int]]:
-    """Waves of command numbers, concurrent at no cost in memory against program order.
+    """Waves of command numbers: concurrent where that costs no memory against program order.
 
-    Falls back to one command a wave where every window would need more.
+    Falls back to one command in each wave where every window would need more.
     """
     sequential = [[i] for i in range(len(commands))]
     budget = _peak(commands, buffers, sequential)

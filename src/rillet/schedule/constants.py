@@ -77,7 +77,7 @@ def _layout(program: Program, names: list[str], alignment: int) -> tuple[dict[st
     end = 0
     for name in names:
         raw = _bytes(program.constants[name])
-        # Both ends tell most arrays apart, so that hardly any is read as a whole.
+        # Both ends differ between most arrays, so that hardly any array is read as a whole.
         alike = seen.setdefault((raw.size, raw[:64].tobytes(), raw[-64:].tobytes()), [])
         offset = next((known for other, known in alike if np.array_equal(raw, other)), None)
         if offset is None:

@@ -179,7 +179,7 @@ class _Converter:
         return False
 
     def _flatten(self, value: ir.Value, private: bool = False) -> list[ir.Value]:
-        """A value as it enters or leaves control flow; ``private`` memory is the loop's own."""
+        """A value as it enters or leaves control flow; ``private``: the loop owns its memory."""
         source = self.ranges.get(value)
         if source is None:
             return [self.scalars[value]]
@@ -243,7 +243,8 @@ class _Converter:
         return self.ordinals[ir.StringAttr(op.attributes[flow.DEVICE]).value] if flow.DEVICE in op.attributes else 0
 
     def _transfer(self, op: ir.Operation) -> None:
-        """Devices that work in the host's memory share it; others get constants at load and the rest by a copy."""
+        """A transfer of a tensor. Devices that work in the host's memory share it; others get constants at load, and
+        other tensors by a copy."""
         source = self.ranges[op.operands[0]]
         device = self.ordinals[ir.StringAttr(op.attributes["device"]).value]
         maker = source.resource.owner
@@ -355,7 +356,8 @@ class _Converter:
         ir.Operation.create("func.return", operands=results)
 
     def _copy(self, source: Range) -> Range:
-        """A result that is an input, a constant, a part of something or a second use needs memory of its own."""
+        """A result in memory of its own, copied from an input, a constant, a part of another tensor or a result used
+        twice."""
         target = self._alloc(source.type, source.dims)
         stream.CopyOp(target.resource, target.offset, source.resource, source.offset, target.length())
         return target

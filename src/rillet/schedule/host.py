@@ -1,4 +1,4 @@
-"""Host arithmetic at the current insertion point, folded as it is built, and looking at it again."""
+"""Builds and reads host arithmetic at the current insertion point; it is folded as it is built."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rillet.ir import Program, dtypes
 from rillet.ir.builders import i64_attr
 from rillet.ir.rewrite import defining, int_constant
 
-# Signless integer types stand for both signs; the host reads them sign-extended, bool and floats as themselves.
+# Signless integer types stand for both signs: the host reads them sign-extended, bool and floats as themselves.
 _CODES = {"i8": 3, "i16": 5, "i32": 6, "i64": 7, "i4": 22, "index": 7}
 
 

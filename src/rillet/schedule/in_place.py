@@ -1,8 +1,8 @@
-"""Lets a command write over memory whose content it is the last to need.
+"""Lets a command overwrite memory whose content it is the last to need.
 
-Two cases: the copy in front of an update in place disappears when the original dies there, and a dispatch writes its
-result over an argument of equal size where the kernel allows it (``may_alias``). Memory that another device reads stays
-as it is, so that no device waits for another's reads.
+There are two cases. The copy before an update in place disappears when the original dies there. And a dispatch writes
+its result over an argument of equal size where the kernel allows it (``may_alias``). Memory that another device reads
+stays as it is, so that no device waits for another's reads.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _elsewhere(op: ir.Operation, user: ir.Operation) -> bool:
 
 
 def _alloc_of(op: ir.Operation, touch: stream.Touch) -> ir.Operation | None:
-    """The allocation of a range in ``op``'s own block, where its other uses are plain to see."""
+    """The allocation of a range in ``op``'s own block, if all its other uses are visible there."""
     alloc = defining(touch.resource, "stream.alloc")
     return alloc if alloc is not None and alloc.block == op.block else None
 

@@ -1,7 +1,7 @@
-"""Updates of loop-carried memory happen in place.
+"""Makes updates of loop-carried memory happen in place.
 
-A dispatch that updates a loop-carried tensor was given a copy of it. The copy goes when the loop owns the memory: the
-initial value is an allocation that nothing else knows, and so is whatever the body yields in its place.
+A dispatch that updates a loop-carried tensor was given a copy of it. The copy is removed when the loop owns the memory:
+the initial value and each value that the body yields for it must be an allocation that nothing else uses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def run(program: Program, options: None) -> None:
     """Drop the copies of every loop of ``@main``, inner loops first."""
     with program.context, ir.Location.unknown():
         _visit(program.main())
-        # A value that a loop passes round unchanged is known outside again.
+        # A value that a loop passes on unchanged is known outside again.
         host.simplify(program)
 
 
@@ -94,7 +94,7 @@ def _owned(resource: ir.Value, user: ir.Operation) -> bool:
 
 
 def _escapes(resource: ir.Value) -> int:
-    """How many uses pass the memory on under another name."""
+    """The number of uses that pass the memory on under another name."""
     return sum(_escaping(use.owner.operation) for use in resource.uses)
 
 

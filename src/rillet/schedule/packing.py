@@ -1,7 +1,7 @@
-"""Packing of intervals into one address range: which bytes each buffer gets, knowing when it lives.
+"""Packing of intervals into one address range: the bytes of each buffer, given when it lives.
 
-Dynamic storage allocation is NP-hard; for the graphs at hand a greedy placement under the best of several orders meets
-the lower bound or comes close (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+Dynamic storage allocation is NP-hard. For typical graphs a greedy placement under the best of several orders meets the
+lower bound or comes close (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
 """
 
 from __future__ import annotations
@@ -132,10 +132,11 @@ def _place(
     capacity: int,
     downwards: bool,
 ) -> list[int]:
-    """Give each item of ``order`` the smallest gap it fits between its placed conflicts and the ends of ``capacity``.
+    """Give each item of ``order`` the smallest gap that it fits, between its placed conflicts and the ends of
+    ``capacity``.
 
-    In its gap it goes next to the neighbour that dies last (an end never does), which leaves the free space where it
-    soon grows; ``downwards``: always to the lower end. An item that fits no gap goes above all that it conflicts with.
+    Within its gap it goes next to the neighbour that dies last (an end never dies), which leaves the free space where
+    it soon grows; with ``downwards`` it goes to the lower end. An item that fits no gap goes above all its conflicts.
     """
     offsets = [-1] * len(items)
     for i in order:

@@ -10,7 +10,7 @@ from torch_mlir import ir
 
 from rillet.ir.rewrite import defining, int_constant, is_defined_by
 
-# What an unknown extent counts for when memory needs are compared; any plausible sequence length or batch will do.
+# Stands for an unknown extent when memory needs are compared; any plausible sequence length or batch will do.
 _TYPICAL_EXTENT = 64
 
 
@@ -28,7 +28,7 @@ class Monomial:
 
 
 def monomial(size: ir.Value) -> Monomial:
-    """Split products apart; anything else unknown is an atom."""
+    """Splits products into factors; any other unknown value is an atom."""
     constant = int_constant(size)
     if constant is not None:
         return Monomial(constant, ())
@@ -46,7 +46,7 @@ def estimate(size: ir.Value) -> int:
 
 
 def root(resource: ir.Value) -> ir.Value:
-    """The resource that a chain of subviews is a part of, and that transfers in it may have copied."""
+    """The resource that a chain of subviews is a part of, looking through the transfers in it."""
     while is_defined_by(resource, "stream.subview", "stream.transfer"):
         resource = resource.owner.operands[0]
     return resource

@@ -1,4 +1,4 @@
-"""Folds and shares the host arithmetic that the passes before left behind, and drops what nothing uses."""
+"""Folds and shares the host arithmetic that earlier passes made, and drops what nothing uses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Cuts the commands of several devices into steps: what one device does between two points where devices wait.
+"""Cuts the commands of several devices into steps: the work of one device between two points where devices wait.
 
 A device takes its commands in program order. A step begins where the device must wait for another one, and ends where
-another one waits for it. So nothing waits for more than it needs, but for the steps before it on its own device.
+another one waits for it. So each step waits only for the steps that it needs, and for the earlier ones on its device.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def steps(devices: Sequence[int], after: Sequence[Collection[int]], alone: Seque
     """
     awaited = {j for i, needed in enumerate(after) for j in needed if devices[j] != devices[i]}
     made: list[Step] = []
-    implied: list[set[int]] = []  # by step, all that are done before it
+    implied: list[set[int]] = []  # by step, all steps that are done before it
     step_of: list[int] = []
     latest: dict[int, int] = {}  # the last step of each device, and whether it takes more commands
     is_open: dict[int, bool] = {}

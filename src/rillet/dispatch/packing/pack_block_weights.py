@@ -1,8 +1,8 @@
-"""Packs the constants that contractions compute their rhs of (weights with parameters for each block of
-the sum) into column panels, as ``pack_rhs`` does with rhs that are read as they are.
+"""Packs the constants from which contractions compute their rhs (weights with parameters for each block of the sum)
+into column panels, as ``pack_rhs`` does with rhs that are read as they are.
 
-Integers of 4 bits or less lie in bytes together, the first in the lowest bits, and the body takes its own out of the
-byte: a quarter or half of the memory traffic, which is what a product with few rows waits for.
+Integers of 4 bits or less share bytes, the first in the lowest bits, and the body extracts its own from the byte. That
+takes a quarter or half of the memory traffic, which limits a product with few rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Options:
 
 
 def run(program: Program, options: Options) -> None:
-    """Pack what the contractions of ``@main`` compute their rhs of, where all of it is constant."""
+    """Pack the operands of computed rhs in ``@main``, where all of them are constant."""
     with program.context, ir.Location.unknown():
         for op in list(walk(program.main())):
             view = structured(op)
@@ -48,7 +48,8 @@ def run(program: Program, options: Options) -> None:
 
 
 def _is_packable(program: Program, view: Structured, roles: Contraction, numbers: tuple[int, ...]) -> bool:
-    """One column loop, the last axis of the result, which indexes all of the operands; plain loops; constants."""
+    """Whether one column loop, the last axis of the result, indexes all operands, which are constants with plain
+    loops."""
     if len(roles.n) != 1 or view.init_maps[0][-1] != roles.n[0]:
         return False
     return all(
@@ -67,7 +68,7 @@ def _packed(
     """The contraction on packed operands."""
     column, panel = roles.n[0], options.panel
     operands, maps = list(view.op.operands), list(view.maps)
-    together: dict[int, int] = {}  # of an operand, the bits of an element that shares its byte
+    together: dict[int, int] = {}  # by operand, the bits of an element that shares its byte
     for number in numbers:
         array = _array(program, view, number)
         assert array is not None
@@ -97,7 +98,7 @@ def _bits(value: ir.Value) -> int:
 
 
 def share_bytes(array: np.ndarray, bits: int) -> np.ndarray:
-    """Integers of ``bits`` bits, neighbours along the last axis in one byte, the first in its lowest bits."""
+    """Integers of ``bits`` bits, with neighbours along the last axis in one byte, the first in its lowest bits."""
     count = _BYTE // bits
     raw = array.view(np.uint8)
     made = raw[..., ::count] & ((1 << bits) - 1)
@@ -130,7 +131,7 @@ def _rebuilt(
 
 
 def _taken_out(byte: ir.Value, bits: int, column: int) -> ir.Value:
-    """The integer of ``bits`` bits that belongs to the column, out of the byte that its neighbours share."""
+    """The integer of ``bits`` bits that belongs to the column, extracted from the byte that its neighbours share."""
     index, i8 = ir.IndexType.get(), ir.IntegerType.get_signless(_BYTE)
     position = linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), column)).result
     count = arith.ConstantOp(index, ir.IntegerAttr.get(index, _BYTE // bits)).result

@@ -1,12 +1,11 @@
-"""Packs the rhs of contractions into column panels (docs/reference/flow-form.md, "Packed right-hand
-sides").
+"""Packs the rhs of contractions into column panels (docs/reference/flow-form.md, "Packed rhs").
 
-A constant is packed now, in numpy, once for all its users. A computed one is packed by a dispatch of its own where
-enough rows use it to pay for the copy. Depthwise convolutions have no columns and keep their weights as they are.
-Where groups have few columns each, panels would be mostly empty: those of all groups lie side by side instead, so that
+A constant is packed during compilation, once for all its users. A computed rhs is packed by a dispatch of its own where
+enough rows use it to pay for the copy. Depthwise convolutions have no columns and keep their weights as they are. Where
+groups have few columns each, panels would be mostly empty: the columns of all groups lie side by side instead, so that
 a vector takes several groups (``codegen/rewrites/group_columns.py``).
 
-Where instructions multiply several steps of a reduction of 8-bit integers at once, constants hold those together.
+Where instructions multiply several steps of a reduction of 8-bit integers at once, constants hold those steps together.
 """
 
 from __future__ import annotations
@@ -29,13 +28,14 @@ from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, is_projected, s
 @dataclass(frozen=True)
 class Options:
     """``panel``: columns of a panel. ``steps`` and ``ways``: how many steps of 8-bit integers lie together, and in what
-    order (see ``targets.Packing``), of ``longest`` at most: kernels copy rows of a register tile to scratch, where they
-    should be a part of L2.
+    order (see ``targets.Packing``); reductions longer than ``longest`` stay ungrouped, since kernels copy the rows of a
+    register tile to scratch, which should take only a part of L2.
 
-    A computed operand is packed from ``rows`` rows on, when its columns are not contiguous, or when it has more than
+    A computed operand is packed from ``rows`` rows on, when its columns are not contiguous or it has more than
     ``bytes`` bytes: in place its rows lie far apart and compete for the same sets of a cache. Where its size is not
-    known, it counts as large from ``narrow`` panels on. Groups of up to ``side_by_side`` columns go into no panels, nor
-    do columns of f32 that fill up to half of a vector of ``lanes`` and one: each of these lies in one piece.
+    known, it counts as large from ``narrow`` panels on. Groups of up to ``side_by_side`` columns go into no panels.
+    Neither do f32 columns that fill up to half of a vector of ``lanes``, or a single column: each of these columns is
+    contiguous.
     """
 
     panel: int = 16
@@ -50,7 +50,7 @@ class Options:
 
 
 def run(program: Program, options: Options) -> None:
-    """Pack what ``@main`` multiplies by."""
+    """Pack the rhs of the contractions in ``@main``."""
     with program.context, ir.Location.unknown():
         packed: dict[object, str] = {}
         for op in list(walk(program.main())):
@@ -77,13 +77,13 @@ def run(program: Program, options: Options) -> None:
 
 
 def _is_packable(view: Structured, roles: Contraction) -> bool:
-    """One column loop, the last axis of the result; the operand is indexed by plain loops."""
+    """Whether there is one column loop, the last axis of the result, and plain loops index the operand."""
     return len(roles.n) == 1 and view.init_maps[0][-1] == roles.n[0] and is_projected(view.maps[roles.rhs])
 
 
 def _has_small_groups(view: Structured, roles: Contraction, options: Options) -> bool:
-    """Groups of a power of two of columns, of floats, next to each other in the result; the lhs has them next
-    to what it is summed over."""
+    """Whether the groups have a power of two of float columns, contiguous in the result, and the lhs has the groups
+    next to the axis that is summed over."""
     extents, result, lhs = view.extents, view.init_maps[0], view.maps[roles.lhs]
     columns = extents[roles.n[0]]
     if len(result) < 2 or result[-2] not in roles.batch or columns > options.side_by_side or columns & (columns - 1):
@@ -94,7 +94,7 @@ def _has_small_groups(view: Structured, roles: Contraction, options: Options) ->
 
 
 def _lay_side_by_side(program: Program, view: Structured, roles: Contraction, packed: dict[object, str]) -> None:
-    """``[K dims.., batch.., N]``, of a constant."""
+    """Lay a constant out as ``[K dims.., batch.., N]``."""
     batch, reduced, column = _axes(view.maps[roles.rhs], roles)
     _lay(program, view, roles, packed, (*reduced, *batch, column))
 
@@ -119,7 +119,8 @@ def _lay(
 
 
 def _has_few_columns(view: Structured, roles: Contraction, options: Options) -> bool:
-    """A constant, and the lhs has what is summed last in runs that fill at least half of a vector."""
+    """Whether the rhs is a constant, and the lhs has the innermost reduction contiguous in runs of at least half a
+    vector."""
     value, half = view.inputs[roles.rhs], options.lanes // 2
     return (
         constants.global_name(value) is not None
@@ -131,7 +132,7 @@ def _has_few_columns(view: Structured, roles: Contraction, options: Options) -> 
 
 
 def _run(view: Structured, roles: Contraction) -> int:
-    """How many elements of the lhs that are summed one after the other lie one after the other in memory."""
+    """The number of lhs elements that are summed one after the other and are contiguous in memory."""
     extents, map_ = view.extents, view.maps[roles.lhs]
     *outer, innermost = sorted((*roles.k, *roles.window))
     if map_[-1] != innermost or extents[innermost] != ir.RankedTensorType(view.inputs[roles.lhs].type).shape[-1]:
@@ -141,22 +142,21 @@ def _run(view: Structured, roles: Contraction) -> int:
 
 
 def _lay_in_rows(program: Program, view: Structured, roles: Contraction, packed: dict[object, str]) -> None:
-    """``[N, K dims..]``, of a constant."""
+    """Lay a constant out as ``[N, K dims..]``."""
     _, reduced, column = _axes(view.maps[roles.rhs], roles)
     _lay(program, view, roles, packed, (column, *reduced))
 
 
 def _is_narrow(view: Structured, roles: Contraction) -> bool:
-    """8-bit integers that are summed in 32 bits: the rhs as it is, the lhs with a zero point or without."""
+    """Whether 8-bit integers are summed in 32 bits: the rhs as it is, the lhs minus a zero point or as it is."""
     lhs, rhs, *_, total = (argument.type for argument in view.body.arguments)
     types = [str(t) for t in (lhs, rhs, total)]
     return len(view.inputs) == 2 and types == ["i8", "i8", "i32"] and is_extended_product(view, roles)
 
 
 def _has_runs(view: Structured, roles: Contraction, options: Options) -> bool:
-    """Whether the innermost loop of the reduction is one of the lhs's axes and no less than half as long as
-    what it is filled up to. Pairs need not be filled up: they are made in registers as well.
-    """
+    """Whether the innermost reduction loop is one of the lhs's axes and at least half as long as the groups that it is
+    filled up to. Pairs need not be filled up: they are also made in registers."""
     extents, steps = view.extents, options.steps
     reduced = sorted((*roles.k, *roles.window))
     innermost, extent = reduced[-1], extents[reduced[-1]]
@@ -259,9 +259,8 @@ def _product(sizes: list[int]) -> int | None:
 
 
 def _pack_computed(view: Structured, roles: Contraction, panel: int) -> ir.Value:
-    """The operand as [batch.., panels, K.., panel], columns beyond the last one zero. Whole panels are a copy; the last
-    one, where it may be a part only, is written by a generic of its own, which looks at each column.
-    """
+    """The operand as [batch.., panels, K.., panel], with zeros in columns beyond the last one. Whole panels are a copy.
+    The last panel, where it may be a part only, is written by a generic of its own, which checks each column."""
     value, map_ = view.inputs[roles.rhs], view.maps[roles.rhs]
     batch, reduced, column = _axes(map_, roles)
     shape = extents(value)

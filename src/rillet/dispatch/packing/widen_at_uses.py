@@ -1,8 +1,9 @@
 """Gives operations that widen a stored tensor to those that use their results.
 
-An elementwise operation that makes 32-bit numbers of 8-bit ones and a few parameters (a dequantization, a cast) costs
-little to compute and four times as much to write and read again. So each elementwise operation, sum or window that
-reads its result computes it itself, and what memory holds stays narrow, however many there are that read it.
+An elementwise operation may make 32-bit numbers from 8-bit ones and a few parameters (a dequantization, a cast). Such
+an operation costs little to compute; its result costs four times as much to write and read again. So each elementwise
+operation, sum or window that reads its result computes it itself, and memory holds the narrow tensor, for any number of
+readers.
 """
 
 from __future__ import annotations
@@ -52,9 +53,8 @@ def run(program: Program, options: Options) -> None:
 
 
 def _widens(view: Structured, options: Options) -> bool:
-    """Whether each element is made of a narrower one of the only tensor of this size, by arithmetic that is cheap or
-    that will not be repeated.
-    """
+    """Whether each element is made from a narrower one of the only tensor of this size, by arithmetic that is cheap or
+    is not repeated."""
     if not view.is_elementwise or len(view.inits) != 1 or view.init_is_read():
         return False
     if not all(is_projected(m) for m in view.maps) or not is_permutation(view.init_maps[0], view.loops):
@@ -80,7 +80,8 @@ def _is_read_once(value: ir.Value) -> bool:
 
 
 def _compute_in(maker: Structured, op: ir.Operation) -> ir.Operation | None:
-    """Make ``op`` compute what it reads of the result of ``maker``, where it can: what replaces it, or None."""
+    """Make ``op`` compute the elements that it reads from the result of ``maker``, where it can. The replacement, or
+    None."""
     view = structured(op)
     value = maker.op.results[0]
     if view is None or value not in view.inputs or value in view.inits:
@@ -89,7 +90,7 @@ def _compute_in(maker: Structured, op: ir.Operation) -> ir.Operation | None:
         return None
     inputs: list[ir.Value] = []
     maps: list[Map] = []
-    number_of: dict[int, list[int]] = {}  # of an old input, the new ones it stands for
+    number_of: dict[int, list[int]] = {}  # for each old input, the new ones that replace it
     place = inverse(maker.init_maps[0])  # type: ignore[arg-type]
     for number, (operand, map_) in enumerate(zip(view.inputs, view.input_maps, strict=True)):
         number_of[number] = []
@@ -107,7 +108,7 @@ def _compute_in(maker: Structured, op: ir.Operation) -> ir.Operation | None:
 
 
 def _takes(view: Structured) -> bool:
-    """Whether code generation computes what the operation reads: contractions take their factors as they are."""
+    """Whether code generation computes the operation's operands: contractions take their factors as they are."""
     return all(view.parallel) or not is_multiply_add(view)
 
 

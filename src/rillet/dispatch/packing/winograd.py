@@ -23,9 +23,9 @@ _TRANSFORM = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 
 @dataclass(frozen=True)
 class Options:
-    """Convolutions with fewer ``channels`` or ``columns`` take too long for the transforms. Transformed weights take 16
-    bytes for 9: more than ``bytes`` of them only where ``tiles`` of the image repay it, others from ``few`` tiles on.
-    """
+    """Convolutions with fewer ``channels`` or ``columns`` spend too long on the transforms. Transformed weights take 16
+    bytes for 9. More than ``bytes`` of them are made only where ``tiles`` of the image repay it, fewer from ``few``
+    tiles on."""
 
     channels: int = 16
     columns: int = 16
@@ -35,8 +35,8 @@ class Options:
 
 
 def gains(view: Structured, options: Options) -> bool:
-    """Whether this is a convolution of floats by windows of three, at every position, of channels that lie last, and
-    large enough."""
+    """Whether this is a large enough convolution of floats, with windows of three at every position and channels that
+    lie last."""
     roles = contraction(view)
     if roles is None or not roles.is_convolution or len(roles.n) != 1 or len(view.inputs) != 2:
         return False
@@ -59,8 +59,8 @@ def gains(view: Structured, options: Options) -> bool:
 
 
 def lines(view: Structured, roles: Contraction) -> list[int] | None:
-    """The image loops that windows of three move along, one position after the other; None when there is none or a
-    window of another kind."""
+    """The image loops along which windows of three move, one position after the other; None without such loops, or for
+    a window of another kind."""
     extents, found = view.extents, []
     for expr in view.maps[roles.lhs]:
         form = linear(expr, view.loops)

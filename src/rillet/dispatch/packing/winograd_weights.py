@@ -1,10 +1,10 @@
 """Gives convolutions by windows of three their weights a second time, transformed for Winograd's algorithm.
 
-Kernels transform the image (``codegen/cpu/winograd/strategy.py``). The weights as they are stay, for the tiles whose
-results are not finite that way.
+Kernels transform the image (``codegen/cpu/winograd/strategy.py``). The original weights stay, for tiles whose results
+are not finite that way.
 
-A kernel's ``flow.winograd`` holds the numbers of the argument with the weights and of the one with their
-transforms, ``[4 for each image axis.., groups * (N ceildiv P), K, P]``, of panels packed as those of the former.
+A kernel's ``flow.winograd`` holds two argument numbers: the weights' and that of their transforms, ``[4 for each image
+axis.., groups * (N ceildiv P), K, P]``, in panels packed like the weights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from rillet.ir.structured import structured, walk
 
 
 def run(program: Program, options: Options | None) -> None:
-    """Add an argument to every kernel where that pays, and to its calls; ``options`` of None adds none."""
+    """Add an argument to every kernel where that pays, and to its calls; no argument is added when ``options`` is
+    None."""
     if options is None:
         return
     with program.context, ir.Location.unknown():
@@ -63,8 +64,8 @@ def _weights(function: ir.Operation, options: Options) -> tuple[int, list[int]] 
 def _transformed(
     program: Program, value: ir.Value, axes: list[int], made: dict[str, tuple[str, ir.Type]]
 ) -> tuple[str, ir.Type] | None:
-    """The name and type of the transforms of packed weights; None when the weights are no constant, or when not
-    all of their transforms are finite, as those of weights that are not never are."""
+    """The name and type of the transforms of packed weights. None when the weights are no constant, or when some of
+    their transforms are not finite, as is always so when some weights are not."""
     name, array = constants.global_name(value), constants.array_of(program, value)
     if name is None or array is None:
         return None
@@ -80,7 +81,7 @@ def _transformed(
 
 
 def _add_argument(function: ir.Operation, declaration: ir.Operation, weights: int, type_: ir.Type) -> None:
-    """Another tensor argument, behind those there are and before the scalars."""
+    """Add a tensor argument after the existing ones and before the scalars."""
     block = function.regions[0].blocks[0]
     at = sum(isinstance(argument.type, ir.RankedTensorType) for argument in block.arguments)
     block.add_argument(type_, ir.Location.unknown())

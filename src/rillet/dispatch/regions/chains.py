@@ -1,8 +1,8 @@
-"""Chains: contractions one behind the other, with or without row-wise computations between them, as one dispatch.
+"""Chains: contractions behind each other, with or without row-wise computations between them, as one dispatch.
 
-Where a contraction reads, row for row, what another dispatch makes, and that one likewise, they may run as one grid of
-blocks of rows: what passes between them exists for one block at a time, in a worker's scratch memory. Attention is such
-a chain: no matrix of all scores is ever in memory. It pays where a block's tiles stay in cache.
+Suppose that a contraction reads, row for row, the result of another dispatch, which does the same. They may then run as
+one grid of blocks of rows: a worker's scratch holds the tensors between them, one block at a time. Attention is such a
+chain: the matrix of all scores is never in memory. It pays where a block's tiles stay in cache.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from rillet.ir.panels import is_interleaved
 from rillet.ir.structured import DYNAMIC
 
 FEWEST_ROWS, MOST_ROWS = 16, 64  # of a block
-MOST_CONTRACTIONS = 4  # of a chain: its kernel holds the code of each, and shorter ones are more often the same
-NEARER = 2  # how much cheaper a byte of an rhs is than one of what passes
-_UNKNOWN = 128  # what an extent that is not known counts for
+MOST_CONTRACTIONS = 4  # of a chain: its kernel holds the code of each, and shorter chains are shared more often
+NEARER = 2  # how much cheaper a byte of an rhs is than a byte between stages
+_UNKNOWN = 128  # stands for an extent that is not known
 _MOST_LONG = 3  # values that pass with rows of unknown length: each has room for the longest
 _MEMBERS = frozenset((Kind.ROOT, Kind.REDUCTION, Kind.ELEMENTWISE))
 
 
 @dataclass(frozen=True)
 class Graph:
-    """How the nodes of a block hang together."""
+    """How the nodes of a block depend on each other."""
 
     producers: Mapping[ir.Value, Node]
     consumers: Mapping[ir.Value, Iterable[Node]]
@@ -39,9 +39,8 @@ class Graph:
 
 @dataclass(frozen=True)
 class Chain:
-    """Groups one behind the other. ``long``: the values that pass between them and have rows of a length that is only
-    known at run time, by the axis along a row.
-    """
+    """Groups that follow each other. ``long``: values between them whose rows have a length that is known at run time
+    only, and the axis along such a row."""
 
     whole: Group
     stages: tuple[Group, ...]
@@ -50,7 +49,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class _Row:
-    """One row of what passes: its bytes (estimated where not known), and the axis of which the extent is not."""
+    """One row of a value between stages: its bytes (estimated where unknown), and the axis whose extent is unknown."""
 
     bytes: int
     axis: int | None
@@ -101,10 +100,10 @@ def _kept(rows: dict[ir.Value, _Row], stages: Sequence[Group]) -> int:
 def _pays(passed: int, tiles: int, shared: int, scratch: int, extents: Sequence[int]) -> bool:
     """Whether a chain reads and writes less than its stages one by one.
 
-    They write and read what passes between them, ``passed`` bytes for each row, whereas each block of a chain, of as
-    many rows as ``scratch`` has room for at ``tiles`` bytes each, reads the rhs again, ``shared`` bytes.
-    Those come from a cache more often than what passes. ``extents``: of the loops that only the lhs has, the
-    last of which a block is a part of.
+    Single stages write and read the values between them, ``passed`` bytes for each row. A chain instead reads the rhs
+    again for each block, ``shared`` bytes; a block has as many rows as ``scratch`` holds at ``tiles`` bytes each. The
+    rhs comes from a cache more often than the values between stages. ``extents``: of the loops that only the lhs has; a
+    block is a part of the last one.
     """
     total = math.inf if extents[-1] == DYNAMIC else extents[-1]
     rows = min(MOST_ROWS, scratch // max(tiles, 1), total)
@@ -136,7 +135,7 @@ def _roles(group: Group) -> Contraction | None:
 
 
 def _link(maker: Group, graph: Graph) -> tuple[ir.Value, Group] | None:
-    """The only value that leaves a group and the only group that reads it."""
+    """The only value that leaves a group, and the only group that reads it."""
     made = outputs(maker)
     readers = list(graph.consumers.get(made[0], ())) if len(made) == 1 else []
     groups = {graph.group[n.index] for n in readers} - {maker}
@@ -150,7 +149,7 @@ def _link(maker: Group, graph: Graph) -> tuple[ir.Value, Group] | None:
 def _extended(union: Group, user: Group, value: ir.Value, graph: Graph) -> Group | None:
     """The chain with one more stage, the only reader of ``value``; None when its rows are not those of the chain.
 
-    No other dispatch can lie between the two, since ``value`` is all that leaves the chain.
+    No other dispatch can lie between the two, since only ``value`` leaves the chain.
     """
     if not user.kinds <= _MEMBERS:
         return None
@@ -176,13 +175,13 @@ def _continues(chain: Group, user: Group, value: ir.Value, edges: list[Edge]) ->
 
 
 def _reads_by_row(user: Group, chain: Group, row: int | None) -> bool:
-    """Whether a contraction's rhs is another one for each row of a block: all rows must share it."""
+    """Whether a contraction's rhs differs between the rows of a block: all rows must share it."""
     roles, root = _roles(user), user.root()
     return roles is not None and root is not None and row in [chain.rows[root][n] for n in roles.batch]
 
 
 def _row(value: ir.Value, producer: Node, chain: Group, root: Node, loop: int) -> _Row | None:
-    """A row of ``value``; None when rows do not lie one after the other or have no size that can be bounded.
+    """A row of ``value``; None when rows are not contiguous or their size cannot be bounded.
 
     ``loop`` of ``root`` runs over the rows.
     """

@@ -1,8 +1,8 @@
 """Decides which operations become one dispatch, and marks them: ``flow.region = n`` on each member.
 
 Greedy, in program order: each elementwise operation, reduction or pad joins the groups that make its operands,
-contractions first, as far as ``groups.worthwhile`` allows and no cycle between dispatches arises. Nothing is keyed on
-what an operation was called.
+contractions first, as far as ``groups.worthwhile`` allows and no cycle between dispatches arises. The names of the
+model's nodes do not matter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rillet.ir import Program
 from rillet.ir.rewrite import defining
 from rillet.ir.structured import reads
 
-_CHECKED_RUN = 4  # elements; shorter runs are not worth a check each
+_CHECKED_RUN = 4  # elements; shorter runs are not worth a check for each
 
 
 def run(program: Program, limits: Limits) -> None:
@@ -66,7 +66,7 @@ class _Former:
 
     def form(self) -> list[Group]:
         read_padded = self._read_padded()
-        # Insertions come last: they join if all other readers of what they insert have.
+        # Insertions come last: they join if all other readers of the inserted tensor have.
         for kinds in ((Kind.ELEMENTWISE, Kind.REDUCTION, Kind.PAD), (Kind.INSERT,)):
             for index, member in self.nodes.items():
                 if index not in read_padded and member.kind in kinds:
@@ -99,10 +99,10 @@ class _Former:
         return list(dict.fromkeys(self.group.values()))
 
     def _read_padded(self) -> dict[int, int]:
-        """The pads that become part of the dispatch of their only reader, by position, and that reader.
+        """The pads that join the dispatch of their only reader, by position, and that reader.
 
-        The reader must have whole runs of elements between two checks: only outer axes are padded. Where memory is no
-        concern, it must be depthwise, or skip so much of the padding that it pays.
+        The reader must have whole runs of elements between two checks: only outer axes are padded. Unless memory use is
+        to be small, it must be depthwise, or skip enough of the padding for it to pay.
         """
         found = {}
         for index, member in self.nodes.items():
@@ -150,9 +150,8 @@ class _Former:
             self.group[member.index] = union
 
     def _allowed(self, edges: list[Edge], maker: Group) -> bool:
-        """A pad moves into the dispatch that makes its source only if nothing else reads the source, an insertion if
-        nothing outside of that dispatch does.
-        """
+        """Whether a pad's source, or an inserted tensor, has no other readers. A pad may join the dispatch that makes
+        its source only then; an insertion, if no op outside that dispatch reads it."""
         for edge in edges:
             if edge.consumer.kind is Kind.PAD and len(list(edge.value.uses)) > 1:
                 return False
@@ -161,7 +160,7 @@ class _Former:
         return True
 
     def _is_cyclic(self, maker: Group, user: Group) -> bool:
-        """Whether something outside of both is fed by ``maker`` and feeds ``user``: nothing is the other way round."""
+        """Whether an op outside both is fed by ``maker`` and feeds ``user``; the reverse cannot be."""
         first = min(maker.first, user.first)
         pending = [p for n in user.nodes for p in self.predecessors[n.index] if self.group.get(p) not in (maker, user)]
         seen = set()

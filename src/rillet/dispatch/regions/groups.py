@@ -1,10 +1,10 @@
 """Groups of operations that become one dispatch, and when two of them may be one.
 
-Rows. A group runs as a grid of independent *rows*: loops that every member has, as parallel loops, and that every value
-passed inside the group is indexed by on both sides. Two groups are joined along the values that pass between them; the
+A group runs as a grid of independent *rows*. Rows are loops that every member has as parallel loops, and that index
+every value passed inside the group on both sides. Two groups are joined along the values that pass between them; the
 rows of the union are the pairs of rows that every such value links. So a softmax (a maximum, an exponential, a sum, a
-quotient) keeps the loops around the reduced one as rows, and nothing needs to know that it is a softmax. What a row
-computes from another row's values is never fused.
+quotient) keeps the loops around the reduced one as rows, and the code need not know that it is a softmax. A value that
+a row computes from another row's values is never fused.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ _SQUARE = 8  # elements: shorter axes make no square tiles of vectors
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on a group, so that kernels stay small. ``small`` is the number of points below which parallelism does not
-    matter.
-    """
+    """Bounds on a group, so that kernels stay small. Below ``small`` points parallelism does not matter."""
 
     nodes: int = 64
     chain_cost: int = 512  # scalar operations, for groups that are elementwise only
@@ -47,9 +45,9 @@ Rows = dict[Node, tuple[Row | None, ...]]
 
 @dataclass(eq=False)
 class Group:
-    """Members in block order; for each its loops' rows, None for a loop that is no row.
+    """Members in block order, and for each its loops' rows (None for a loop that is no row).
 
-    What the limits ask about is kept along: a group is looked at again with each member that it gets.
+    The values that the limits need are kept, since a group is examined again with each member that it gets.
     """
 
     nodes: list[Node]
@@ -58,8 +56,8 @@ class Group:
     kinds: frozenset[Kind]
     operations: frozenset[ir.Operation]
     made: frozenset[ir.Value]
-    taken: frozenset[ir.Value]  # read, and made elsewhere
-    given: tuple[ir.Value, ...]  # made, and read elsewhere
+    taken: frozenset[ir.Value]  # read here, made elsewhere
+    given: tuple[ir.Value, ...]  # made here, read elsewhere
     loose: tuple[Node, ...]  # members with a parallel loop that is no row
 
     @staticmethod
@@ -187,9 +185,9 @@ def worthwhile(group: Group, edges: list[Edge], limits: Limits) -> bool:
 
 
 def _gives_from_root(group: Group) -> bool:
-    """Whether the group has one root, and all that it gives is computed from that.
+    """Whether the group has one root, and all its outputs are computed from that.
 
-    Code generation follows the root's result: for any other result it would have to leave the register tiles.
+    Code generation follows the root's result: for any other output it would have to leave the register tiles.
     """
     root, *more = (n for n in group.nodes if n.kind is Kind.ROOT)
     known = set(root.result_maps)
@@ -200,12 +198,12 @@ def _gives_from_root(group: Group) -> bool:
 
 
 def _turns_while_computing(group: Group, edges: list[Edge], limits: Limits) -> bool:
-    """Whether the union would compute windows, contractions or rows along one axis of what it reads or makes along
-    another.
+    """Whether the union would compute windows, contractions or rows along another axis than that along which its inputs
+    or outputs are contiguous.
 
     Transpositions go by square tiles in registers, through memory that is contiguous along one axis on each side. A
-    contraction has its results in registers along the one, and would store them element by element along the other,
-    which costs ten times as much as to write them and transpose them then.
+    contraction has its results in registers along one axis. It would store them element by element along the other,
+    which costs ten times as much as writing them and transposing them afterwards.
     """
     computes = Kind.ROOT in group.kinds or any(n.view is not None and n.view.is_windowed for n in group.nodes)
     for edge in edges:
@@ -219,9 +217,8 @@ def _turns_while_computing(group: Group, edges: list[Edge], limits: Limits) -> b
 
 
 def _turns(node: Node, value: ir.Value, map_: Map | None, limits: Limits) -> bool:
-    """Whether an elementwise operation reads ``value`` along another axis than that along which it makes its result,
-    both of them long enough for square tiles.
-    """
+    """Whether an elementwise operation reads ``value`` along another axis than that of its result, both axes long
+    enough for square tiles."""
     if node.kind is not Kind.ELEMENTWISE or map_ is None or (node.size or limits.turned) < limits.turned:
         return False
     shape = ir.RankedTensorType(value.type).shape
@@ -233,10 +230,10 @@ def _turns(node: Node, value: ir.Value, map_: Map | None, limits: Limits) -> boo
 
 
 def _reads_by_rows(group: Group) -> bool:
-    """Whether each axis of a tensor that the group takes is indexed by the same row, or by none, wherever it is read.
+    """Whether each axis of an input tensor is indexed by the same row, or by none, in all its readers.
 
     Code generation knows rows by the axes that they index. A matrix that is read by rows here and by columns there
-    leaves it none: it would keep whole intermediates, of which it must know the size, and run on one worker.
+    leaves no row: the kernel would keep whole intermediates, whose size must be known, and run on one worker.
     """
     found: dict[tuple[ir.Value, int], Row | None] = {}
     for node in group.nodes:
@@ -251,7 +248,7 @@ def _reads_by_rows(group: Group) -> bool:
 
 
 def _updates_alone(group: Group) -> bool:
-    """Nothing in the group reads a tensor that an insertion of it updates in place."""
+    """Whether no member reads a tensor that an insertion of the group updates in place."""
     if Kind.INSERT not in group.kinds:
         return True
     for node in group.nodes:
@@ -272,24 +269,24 @@ def _within(group: Group, limits: Limits) -> bool:
 
 
 def outputs(group: Group) -> list[ir.Value]:
-    """The values of the group that something outside of it uses, as the block is now."""
+    """The group's values that ops outside it use, as the block is now."""
     return [v for n in group.nodes for v in n.result_maps if _leaves(v, group.operations)]
 
 
 def _leaves(value: ir.Value, members: frozenset[ir.Operation]) -> bool:
-    """Whether something that is not in ``members`` uses a value of one of them."""
+    """Whether an op outside ``members`` uses a value of one of them."""
     maker = value.owner.operation  # type: ignore[union-attr]
     return any(_top(u.owner, maker) not in members for u in value.uses)
 
 
 def reads_only_within(value: ir.Value, reader: ir.Operation, group: Group) -> bool:
-    """Whether ``reader``, once, and members of ``group`` are all that reads ``value``."""
+    """Whether only ``reader``, once, and members of ``group`` read ``value``."""
     readers = [_top(use.owner, reader) for use in value.uses]
     return readers.count(reader) == 1 and all(op == reader or op in group.operations for op in readers)
 
 
 def _top(user: ir.OpView | ir.Operation, sibling: ir.Operation) -> ir.Operation:
-    """The operation in the block of ``sibling`` that ``user`` is or is nested in."""
+    """The operation in ``sibling``'s block that is ``user`` or contains it."""
     operation = user.operation
     while operation.block != sibling.block:
         operation = operation.parent.operation
@@ -301,7 +298,8 @@ def _loose(rows: Rows) -> list[Node]:
 
 
 def _shares_data(node: Node, group: Group) -> bool:
-    """The node shares a tensor with inner loops with another member: makes it, takes it, or reads it too."""
+    """Whether the node shares a tensor that has inner loops with another member: makes it, takes it, or reads it
+    too."""
     others = [n for n in group.nodes if n is not node]
     made = {v for n in others for v in n.result_maps}
     read = {v for n in others for v, _ in n.operands}
@@ -314,7 +312,7 @@ def _shares_data(node: Node, group: Group) -> bool:
 def edges_between(
     maker: Group, user: Group, producers: Mapping[ir.Value, Node], consumers: Mapping[ir.Value, Iterable[Node]]
 ) -> list[Edge]:
-    """The values that ``user`` takes from ``maker``. There are none the other way: dispatches form no cycles."""
+    """The values that ``user`` takes from ``maker``. The reverse has none: dispatches form no cycles."""
     return [
         Edge(producers[value], value, node, map_)
         for value in maker.made & user.taken

@@ -1,4 +1,4 @@
-"""What an operation is to fusion: its kind, the loops its results and operands are indexed by, and its cost."""
+"""An operation as fusion sees it: its kind, the loops that index its results and operands, and its cost."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Kind(enum.Enum):
     ELEMENTWISE = "elementwise"  # all loops parallel, results indexed by all of them
     REDUCTION = "reduction"  # a reduction whose operands are all indexed by every parallel loop: rows are independent
     ROOT = "root"  # contraction, convolution, pooling: operands are shared between rows, so it takes no producers
-    MOVE = "move"  # puts together or cuts out: takes no producers, but elementwise operations may follow
+    MOVE = "move"  # joins or cuts tensors: takes no producers, but elementwise operations may follow
     PAD = "pad"
-    INSERT = "insert"  # puts a tensor into a larger one, at a place known now: joins what makes it
+    INSERT = "insert"  # puts a tensor into a larger one, at a place known now: joins the dispatch that makes it
     SOLO = "solo"  # its own dispatch
 
 
@@ -73,7 +73,7 @@ def _in_device_loop(block: ir.Block) -> bool:
 
 
 def guards(operations: Sequence[ir.Operation]) -> list[ir.Operation | None]:
-    """For each operation of a block the ``cf.assert`` that must come before it: the last one written before it.
+    """For each operation of a block, the ``cf.assert`` that must come before it: the last one written before it.
 
     None for scalar arithmetic, which an assertion itself needs and which relies on none.
     """
@@ -87,7 +87,8 @@ def guards(operations: Sequence[ir.Operation]) -> list[ir.Operation | None]:
 
 
 def argument(value: int) -> ir.Value:
-    """An ``index`` constant that dispatches take as an argument, so that those that differ in it only are the same."""
+    """An ``index`` constant that dispatches take as an argument, so that dispatches which differ only in it are the
+    same."""
     constant = builders.index(value)
     constant.owner.attributes[flow.ARGUMENT] = ir.UnitAttr.get()
     return constant
@@ -99,9 +100,8 @@ def is_argument(op: ir.Operation) -> bool:
 
 
 def is_source(op: ir.Operation | None) -> bool:
-    """Makes a tensor out of nothing, so that each dispatch makes its own: ``tensor.empty``, a fill of one, a splat
-    constant.
-    """
+    """Whether the op makes a tensor from no other tensor, so that each dispatch makes its own: ``tensor.empty``, a fill
+    of one, a splat constant."""
     if op is None:
         return False
     if op.name == "tensor.empty":
@@ -112,9 +112,8 @@ def is_source(op: ir.Operation | None) -> bool:
 
 
 def is_insertion(op: ir.Operation) -> bool:
-    """An insertion that its source's dispatch can make: into a tensor that is there or an empty one, of the same rank,
-    without steps.
-    """
+    """Whether its source's dispatch can make the insertion: into an existing or empty tensor of the same rank, without
+    steps."""
     if op.name != "tensor.insert_slice":
         return False
     types = [ir.RankedTensorType(v.type) for v in list(op.operands)[:2]]

@@ -1,8 +1,8 @@
 """Lets other readers of a padded value read the interior of the padded tensor, so that only that one is written.
 
-A pad joins the dispatch that makes its source only if nothing else reads the source. When the other readers are
-elementwise operations of later dispatches (a residual sum, say), they can index the padded tensor with an offset
-instead.
+A pad joins the dispatch that makes its source only if no other op reads the source. When the other readers are
+elementwise operations of later dispatches (a residual sum, for example), they can index the padded tensor with an
+offset instead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def redirect(groups: Mapping[int, Group], producers: Mapping[ir.Value, Node], no
         if not readers or any(o is None or not _can_redirect(o, source, groups, maker, plain) for o in others):
             continue
         _move_up(node.op, maker.op)
-        # By position, so that the result does not depend on how a set is ordered.
+        # Sorted by position, so that the result does not depend on the order of a set.
         for other in sorted((o for o in others if o is not None), key=lambda o: o.index):
             del by_op[other.op]
             _redirect(other, source, node.op.results[0], [e for e in lows if isinstance(e, int)])
@@ -47,7 +47,7 @@ def redirect(groups: Mapping[int, Group], producers: Mapping[ir.Value, Node], no
 def _can_redirect(
     reader: Node, value: ir.Value, groups: Mapping[int, Group], maker: Node, plain: Collection[int]
 ) -> bool:
-    """An operation of another dispatch that reads ``value`` by its maps only, and loses nothing by an offset.
+    """Whether an operation of another dispatch reads ``value`` by its maps only, and loses nothing by an offset.
 
     No map may name a loop alone in the axes ``plain``.
     """
@@ -63,7 +63,8 @@ def _can_redirect(
 
 
 def _is_strided(map_: Map) -> bool:
-    """Reads with steps, so that rows are not contiguous anyway. (A dense operand without padding makes longer rows.)"""
+    """Whether the operand is read with steps, so that rows are not contiguous anyway. (A dense operand without padding
+    makes longer rows.)"""
     return any(isinstance(part, ir.AffineMulExpr) for e in map_ if not isinstance(e, int) for part in _parts(e))
 
 

@@ -1,9 +1,9 @@
-"""When the padded operand of a convolution is better not made: its reader looks whether positions exist, and skips
+"""Decides when a convolution should read its operand without padding: it then checks whether positions exist, and skips
 windows that lie in the padding.
 
-Where the taps of a window are far apart (dilation), many of them read nothing but padding for all results of a register
-tile, and the padded tensor is several times as large as what it surrounds. To skip a product of zero changes nothing
-only if the other factor is finite, which is known of constants.
+Where the taps of a window are far apart (dilation), many of them read only padding for all results of a register tile,
+and the padded tensor is several times as large as its source. Skipping a product with zero is exact only if the other
+factor is finite, which is known for constants.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from rillet.ir.rewrite import defining
 from rillet.ir.structured import DYNAMIC, Structured
 
 _TILE_ROWS = 6  # results along the innermost image axis that take or skip a position of the window together
-_SHORTEST_RUN = 16  # elements between two checks, at least
+_SHORTEST_RUN = 16  # the fewest elements between two checks
 _WORTHWHILE = 0.1
 
 
 def adds_nothing(program: Program, pad: ir.Operation, reader: Structured) -> bool:
-    """Whether products with the padding leave the sums of ``reader`` as they are: zeros times finite constants."""
+    """Whether products with the padding leave the sums of ``reader`` unchanged: zeros times finite constants."""
     roles = contraction(reader)
     if roles is None or reader.inputs[roles.lhs] != pad.results[0] or not _is_zero(padding_value(pad)):
         return False
@@ -35,8 +35,8 @@ def adds_nothing(program: Program, pad: ir.Operation, reader: Structured) -> boo
 
 
 def is_depthwise(pad: ir.Operation, reader: Structured) -> bool:
-    """Whether ``reader`` is a convolution of the result of ``pad`` whose channels lie last and stay apart: its kernels
-    choose what to read for a whole line at a time, and skip nothing that they would not have to."""
+    """Whether ``reader`` is a convolution of the result of ``pad`` whose channels lie last and stay apart. Its kernels
+    choose their source for a whole line at a time, and skip only what they must."""
     roles = contraction(reader)
     if roles is None or not roles.is_convolution or roles.n or reader.inputs[roles.lhs] != pad.results[0]:
         return False
@@ -56,7 +56,7 @@ def pays(pad: ir.Operation, reader: Structured) -> bool:
 
 
 def _computed(pad: ir.Operation, reader: Structured, operand: int, innermost: int) -> float:
-    """The share of the multiplications that is left when register tiles skip what lies in the padding."""
+    """The share of the multiplications that remains when register tiles skip the padding."""
     lows, _ = margins(pad)
     extents, source = reader.extents, ir.RankedTensorType(pad.operands[0].type).shape
     share = 1.0
