@@ -1,7 +1,7 @@
 """The pipeline: every stage and pass, in order, in one list. Read this first.
 
-The frontend makes the program; codegen compiles its kernels after dispatch; the passes here are all that happens
-between and after. After each stage the module is verified and the stage's own spec check runs.
+The frontend makes the program, and codegen compiles its kernels after dispatch; the passes here do all the rest. After
+each stage the module is verified and the stage's own form is checked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STAGES = ("frontend", "optimize", "dispatch", "placement", "codegen", "schedule"
 
 @dataclass(frozen=True)
 class Options:
-    """What the stages are told."""
+    """The options of all stages."""
 
     dispatch: DispatchOptions
     devices: Sequence[Device] = (CPU,)
@@ -91,7 +91,8 @@ def _write(path: Path, text: str) -> None:
 
 
 def run(program: Program, options: Options, *, until: str, after: str = "frontend", trace: Trace | None = None) -> None:
-    """Run the stages behind ``after``, up to and including ``until``; verify and dump after each that has passes."""
+    """Run the stages after ``after``, up to and including ``until``; verify and dump after each stage that has
+    passes."""
     wanted = STAGES[STAGES.index(after) + 1 : STAGES.index(until) + 1]
     steps = passes(options)
     for stage in wanted:
@@ -104,7 +105,7 @@ def run(program: Program, options: Options, *, until: str, after: str = "fronten
 
 
 def verify(program: Program, stage: str) -> None:
-    """Verify the module and the stage's own rules. A failure is a bug of the compiler and says so."""
+    """Verify the module and the stage's own form. A failure is a bug of the compiler, and the message says so."""
     from torch_mlir import ir
 
     try:

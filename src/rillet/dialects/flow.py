@@ -16,7 +16,7 @@ from rillet.dialects.verifying import error
 # Attributes of kernels.
 KERNEL = "flow.kernel"  # on a kernel's module: what it is; on its declaration: the symbol of the module
 DIMS = "flow.dims"  # on an argument or result: the numbers of the arguments that hold its dynamic extents
-TIED = "flow.tied"  # on a function: pairs (result, argument) of which the result is the argument's memory
+TIED = "flow.tied"  # on a function: pairs (result, argument) whose result is the argument's memory
 MAY_ALIAS = "flow.may_alias"  # on a function: pairs (result, argument) that may share memory
 WINOGRAD = "flow.winograd"  # on a function: the numbers of the argument with weights and of the one with transforms
 ADDS_NOTHING = "flow.adds_nothing"  # on a pad that its reader bound-checks: products with its value are zero
@@ -24,7 +24,7 @@ ADDS_NOTHING = "flow.adds_nothing"  # on a pad that its reader bound-checks: pro
 # Attributes that operations have only while dispatches are formed.
 REGION = "flow.region"  # the number of the dispatch
 STAGE = "flow.stage"  # on the members of a chain, until kernels are simplified
-LONG = "flow.long"  # the axis of a value, within a chain, of which a row's length must be checked at run time
+LONG = "flow.long"  # within a chain: the axis of a value along which a row's length must be checked at run time
 ARGUMENT = "flow.argument"  # on a constant that every kernel takes as an argument
 
 # Tiles of Winograd's algorithm along one image axis.
@@ -150,7 +150,7 @@ class DeviceFacts:
 
 
 def devices(module: ir.Module) -> tuple[DeviceFacts, ...]:
-    """The program's devices, by ordinal; without any said, one CPU."""
+    """The program's devices, by ordinal; one CPU when the module names none."""
     if DEVICES not in module.operation.attributes:
         return (DeviceFacts("cpu", "cpu", True),)
     return tuple(
@@ -177,7 +177,7 @@ def _size(tensor: ir.RankedTensorType) -> int:
 
 
 def _verify_elements(op: ir.Operation, tensor: ir.Type, other: ir.Type) -> bool:
-    """``tensor`` is a tensor; ``other`` is a tensor or a scalar of the same element type."""
+    """Whether ``tensor`` is a tensor, and ``other`` is a tensor or a scalar of the same element type."""
     if not isinstance(tensor, ir.RankedTensorType):
         return error(op, f"takes and makes ranked tensors, not '{tensor}'")
     element = ir.RankedTensorType(other).element_type if isinstance(other, ir.RankedTensorType) else other

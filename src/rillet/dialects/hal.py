@@ -189,7 +189,7 @@ class CmdBindOp(Hal.Operation, name="cmd_bind"):
 
 
 class CmdDispatchOp(Hal.Operation, name="cmd_dispatch"):
-    """Records a call of kernel ``entry`` with the bindings and push constants set since the last one."""
+    """Records a call of kernel ``entry`` with the push constants and bindings set since the last dispatch."""
 
     commands: Operand[CommandsType]
     entry: Operand[I64]
@@ -243,7 +243,7 @@ class FenceCreateOp(Hal.Operation, name="fence_create"):
 
 
 class FenceJoinOp(Hal.Operation, name="fence_join"):
-    """A fence that is reached when all of them are; at once without any."""
+    """A fence that is reached when all ``fences`` are; at once without any."""
 
     out: Result[FenceType]
     fences: Sequence[Operand[FenceType]]

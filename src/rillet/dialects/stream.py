@@ -1,9 +1,9 @@
-"""The stream dialect: what runs, in which order, in which memory.
+"""The stream dialect: the work, its order and its memory.
 
 A tensor has become a byte range of a ``!stream.resource``. Commands (``dispatch``, ``fill``, ``copy``) name the
-resource, the byte offset and the byte length of each range they touch. They sit in ``stream.execute`` regions once
-ordered; between two barriers of a region they are independent. Host arithmetic around them stays upstream's
-(``arith``, ``scf``).
+resource, the byte offset and the byte length of each range that they touch. Once ordered, they sit in
+``stream.execute`` regions; between two barriers of a region they are independent. Host arithmetic around them stays
+upstream's (``arith``, ``scf``).
 
 ``stream.device`` on a command, a region, an allocation or a segment is the ordinal of its device; without it, 0. The
 host waits for a region without fences. A region that signals a fence runs beside the host and other devices, after
@@ -43,7 +43,7 @@ class FenceType(Stream.Type, name="fence"):
 
 
 class ViewType(Stream.Type, name="view"):
-    """What a caller passes and gets: a buffer with an element type and a shape."""
+    """A caller's input or output: a buffer with an element type and a shape."""
 
 
 class ViewCheckOp(Stream.Operation, name="view_check"):
@@ -347,7 +347,7 @@ def dispatch(
 
 
 def _verify_fences(op: ir.Operation) -> bool:
-    """Regions and transfers wait for others only where they run beside the host."""
+    """Regions and transfers may wait for others only where they run beside the host."""
     signals = sum(isinstance(result.type, FenceType) for result in op.results)
     awaits = sum(isinstance(operand.type, FenceType) for operand in op.operands)
     if signals > 1 or (awaits and not signals):

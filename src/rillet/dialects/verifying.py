@@ -1,4 +1,5 @@
-"""What the verifiers of several dialects share. A verifier reports at the operation and returns whether it is valid."""
+"""Parts that the verifiers of several dialects share. A verifier reports at the operation and returns whether it is
+valid."""
 
 from __future__ import annotations
 

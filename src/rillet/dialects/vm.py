@@ -102,7 +102,7 @@ class GlobalLoadRefOp(Vm.Operation, name="global_load_ref", traits=[ext.Pure]):
 
 
 class GlobalStoreRefOp(Vm.Operation, name="global_store_ref"):
-    """In the initializer only."""
+    """Writes the reference in a module global; in the initializer only."""
 
     value: Operand[RefType]
     ordinal: Any

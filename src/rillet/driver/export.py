@@ -1,4 +1,4 @@
-"""Compiling a model in order to export it: for a machine that this one cannot run code for."""
+"""Compiling a model in order to export it, for a machine whose code this one cannot run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cross_compile(
     tuning: bool | str | os.PathLike[str] = True,
     progress: Progress | None = None,
 ) -> CrossModule:
-    """Compile a model in order to export it, whatever the machine it is for. See ``compile``."""
+    """Compile a model in order to export it, for any machine. See ``compile``."""
     options = options_of(jobs, cache, dump_ir, optimize_for_size, tuning, device)
     with turn:
         model = open_model(source, inputs, dims)
@@ -79,7 +79,7 @@ def static_build(
     options: CompileOptions,
     progress: Progress | None,
 ) -> Build:
-    """What an export of ``model`` writes. Raises ``CompileError`` where its devices or target cannot be exported."""
+    """The content of an export of ``model``. Raises ``CompileError`` where its devices or target cannot be exported."""
     if len(options.devices) > 1:
         names = ", ".join(device.name for device in options.devices)
         raise CompileError(f"a program for devices {names} cannot be exported: compile it for one device")

@@ -33,7 +33,7 @@ def lower(
     values: Mapping[str, np.ndarray] | None = None,
     options: CompileOptions | None = None,
 ) -> tuple[Image, list[tuple[str, str]]]:
-    """Everything but code generation: what goes into the module file, and its kernels (name, module text)."""
+    """Everything except code generation: the module file's content, and its kernels (name, module text)."""
     options = options or CompileOptions()
     trace = pipeline.Trace(options.dump_ir)
     program = import_model(model, trace, values)
@@ -73,7 +73,8 @@ def print_stage(
     dims: Mapping[str, int] | None = None,
     device: str | Sequence[str] | None = None,
 ) -> str:
-    """What ``stage`` makes of ``source``, as text: the module, or every kernel's assembly after stage "codegen"."""
+    """The program after ``stage`` of compiling ``source``, as text: the module, or every kernel's assembly after stage
+    "codegen"."""
     if stage not in pipeline.STAGES:
         raise CompileError(f"unknown stage '{stage}'; stages: {', '.join(pipeline.STAGES)}")
     with turn:

@@ -1,4 +1,4 @@
-"""What a compilation can be told besides its source, checked before anything is done."""
+"""The options of a compilation besides its source, checked before any work is done."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Shape = Sequence[int | str]
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Everything a compilation can be told besides its source and targets."""
+    """All options of a compilation besides its source and targets."""
 
-    jobs: int | None = None  # worker processes; None: one a core
+    jobs: int | None = None  # worker processes; None: one for each core
     cache: Path | None = None  # compile cache; None: no cache
     dump_ir: Path | None = None  # write the module after every stage here
     optimize_for_size: bool = False
@@ -76,7 +76,7 @@ def options_of(
 
 
 def check_jobs(jobs: int | None) -> None:
-    """Raise ``CompileError`` unless so many processes can compile; None is one a core."""
+    """Raise ``CompileError`` unless ``jobs`` is a possible number of processes; None is one for each core."""
     if jobs is None:
         return
     try:
@@ -88,7 +88,7 @@ def check_jobs(jobs: int | None) -> None:
 
 
 def check_threads(threads: int | None) -> None:
-    """Before the work: loading, which uses the number, comes after it."""
+    """Checks the number before any work is done, since loading, which uses it, comes last."""
     try:
         thread_count(threads)
     except LoadError as error:
@@ -96,13 +96,13 @@ def check_threads(threads: int | None) -> None:
 
 
 def check_progress(progress: Progress | None) -> None:
-    """Raise ``CompileError`` unless it can be called; None shows a bar on a terminal."""
+    """Raise ``CompileError`` unless ``progress`` can be called; None shows a bar on a terminal."""
     if progress is not None and not callable(progress):
         raise CompileError(f"progress must be a function of (finished, total), not {progress!r}")
 
 
 def cache_directory(cache: bool | str | os.PathLike[str]) -> Path | None:
-    """The compile cache that ``compile``'s argument means; None for none."""
+    """The folder of the compile cache for ``compile``'s argument; None for no cache."""
     if cache is False:
         return None
     if cache is True:

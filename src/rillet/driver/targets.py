@@ -1,4 +1,4 @@
-"""The targets of one compilation: in what order, and what their files share."""
+"""The targets of one compilation: their order, and the packing that their files share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rillet.targets.devices import Device
 
 
 def resolve_targets(target: str | Sequence[str]) -> list[Target]:
-    """The targets named, best first, as the loader tries them in order."""
+    """The named targets, best first, in the order in which the loader tries them."""
     if isinstance(target, bytes | bytearray) or not isinstance(target, str | Sequence):
         raise CompileError(f"target must be a name or several, not {target!r}; 'rillet targets' lists them")
     names = [target] if isinstance(target, str) else list(target)
@@ -27,7 +27,8 @@ def resolve_targets(target: str | Sequence[str]) -> list[Target]:
 
 
 def targets_of_devices(devices: Sequence[Device], targets: Sequence[Target]) -> list[list[Target]]:
-    """The targets of each set of kernels: devices of one target share a set, those without use ``targets``."""
+    """The targets of each set of kernels: devices of one target share a set; devices without a target use
+    ``targets``."""
     names = dict.fromkeys(device.target for device in devices)
     sets = [list(targets) if name is None else [get(name)] for name in names]
     if len({target.packing.columns for those in sets for target in those}) > 1:

@@ -1,4 +1,4 @@
-"""From a model to everything an exported folder holds: kernels as objects, constants, the host program as emitc."""
+"""From a model to the content of an exported folder: kernels as objects, constants, the host program as emitc."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Build:
     lowered: Lowered
     kernels: tuple[CpuKernel, ...]  # in ordinal order
     image: Image
-    session_bytes: int  # what a session of the runtime allocates at most, for static mode
-    cache: Path | None = None  # where compiled things are kept
+    session_bytes: int  # the most that a session of the runtime allocates, for static mode
+    cache: Path | None = None  # folder for compiled objects
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -90,7 +90,7 @@ def build(
 
 
 def require_static_inputs(program: Program, target: Target) -> None:
-    """Raise ``CompileError`` listing every input with a dynamic dimension, or naming one that holds strings."""
+    """Raise ``CompileError`` listing every input with a dynamic dimension, or naming an input that holds strings."""
     attributes = program.main().attributes
     dynamic: list[str] = []
     named: list[str] = []
@@ -124,7 +124,7 @@ def require_static_inputs(program: Program, target: Target) -> None:
 
 
 def _renamed(name: str, text: str, target: Target) -> tuple[str, str]:
-    """Symbols that two models in one firmware share only if their kernels are the same."""
+    """Names for a kernel's symbols that depend on its content: two models in one firmware share only equal kernels."""
     digest = hashlib.sha256(f"{target}\n{text}".encode()).hexdigest()[:8]
     symbol = f"rlt_{digest}_{name}"
     return symbol, re.sub(rf"@{re.escape(name)}\b", f"@{symbol}", text)

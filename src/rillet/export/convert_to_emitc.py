@@ -1,8 +1,8 @@
 """hal → emitc: the host program of a model with static shapes as one C function.
 
-A buffer is a pointer. What the VM would record and replay is written out: each dispatch fills an array of pointers and
-calls its kernel. Results go straight to memory that the caller provides, scratch is one static arena, constants are one
-read-only array, so that nothing is left to allocate.
+A buffer is a pointer. Work that the VM would record and replay is written out: each dispatch fills an array of pointers
+and calls its kernel. Results go straight to memory that the caller provides, scratch is one static array, constants are
+one read-only array. So the function allocates nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Memory:
-    """Some of the arena. ``of``: what it is for; ``bytes`` with alignment, of one of ``copies``."""
+    """A part of the arena. ``of``: its purpose; ``bytes``, with alignment, of each of ``copies``."""
 
     of: str
     bytes: int
@@ -45,7 +45,7 @@ class Memory:
 class Lowered:
     """``module`` holds one ``emitc.func``; the kernels' own scratch lies at the end of the arena.
 
-    ``tensors``: those that the arena is large enough for, alive at the same time.
+    ``tensors``: the tensors alive at the same time that determine the arena's size.
     """
 
     module: ir.Module
@@ -165,7 +165,8 @@ class _Lowering:
             self.values[op.results[0]] = self.emit.literal("CONSTANTS", self.emit.pointer)
 
     def _allocate(self, op: ir.Operation) -> None:
-        """Memory that leaves with a result is the caller's; what control flow may make a result is copied later."""
+        """Memory for a buffer. The caller provides it for buffers that leave with a result; a buffer that control flow
+        may make a result is copied later."""
         numbers = [n for n, buffer in enumerate(self.results) if buffer == op.results[0]]
         if len(numbers) == 1 and not _is_in_cycle(op.block):
             self.values[op.results[0]] = self.outputs[numbers[0]]
@@ -185,8 +186,8 @@ class _Lowering:
             self.tensors += self.packed.pop(size, [Memory(f"tensor of {source_of(op)}", size)])
             self.values[op.results[0]] = base
             return
-        # Control flow carries what earlier rounds of the loop allocated, so a place is taken that it does not hold: one
-        # more than it can hold is always enough.
+        # Control flow carries buffers from earlier rounds of the loop, so a place is taken that it does not hold. One
+        # place more than it can hold is always enough.
         carried = [
             a
             for block, new in self.blocks.items()
@@ -303,7 +304,7 @@ class _Lowering:
 
 
 def _stored(init: ir.Operation) -> dict[int, ir.Operation]:
-    """What ``@__init`` puts into each global: the operation that makes it."""
+    """For each global, the operation whose result ``@__init`` stores in it."""
     found = {}
     for op in init.regions[0].blocks[0].operations:
         if op.operation.name == "hal.global_store":
@@ -313,7 +314,7 @@ def _stored(init: ir.Operation) -> dict[int, ir.Operation]:
 
 
 def _packed(program: Program) -> dict[int, list[Memory]]:
-    """What lies in the scratch that was packed (``schedule.arena``), under its size."""
+    """The tensors in the packed scratch (``schedule.arena``), under its size."""
     attributes = program.module.operation.attributes
     total, bound = (_align(ir.IntegerAttr(attributes[f"stream.arena_{a}"]).value) for a in ("bytes", "lower_bound"))
     tensors = [ir.DictAttr(a) for a in ir.ArrayAttr(attributes["stream.arena_peak"])]
@@ -358,7 +359,7 @@ def _is_in_cycle(block: ir.Block) -> bool:
 
 
 def _reaches(start: ir.Block, end: ir.Block) -> bool:
-    """Whether control can get from the start of one block to the start of another (or is there already)."""
+    """Whether control can get from the start of one block to the start of another (true when they are the same)."""
     seen = {start}
     pending = [start]
     while pending:
@@ -389,7 +390,7 @@ def _quoted(location: str) -> str:
 
 
 def literal(value: ir.Value) -> int:
-    """The integer that a hal operand is."""
+    """The integer value of a hal operand."""
     known = int_constant(value)
     if known is None:
         raise CompileError("internal: a hal operand that must be a literal is computed")

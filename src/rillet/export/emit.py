@@ -97,7 +97,7 @@ class Emit:
         return _create("emitc.load", [element], [place])
 
     def call(self, name: str, arguments: Sequence[ir.Value | str], result: ir.Type | None = None) -> ir.Value | None:
-        """A call of a C function or macro; an argument that is text is put in as it is."""
+        """A call of a C function or macro; a text argument is inserted as it is."""
         operands = [a for a in arguments if not isinstance(a, str)]
         places = iter(range(len(operands)))
         index = ir.IndexType.get()

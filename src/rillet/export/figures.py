@@ -1,4 +1,4 @@
-"""What an exported model takes of a microcontroller, and whether it fits."""
+"""The memory of an exported model on a microcontroller, and whether it fits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Figures:
     kernels: int  # code and tables of the kernels
     constants: int
     code: int | None  # everything else: the host program
-    stack: int | None  # at most, of one call
+    stack: int | None  # at most, for one call
     macs: int
     dispatches: int
 
@@ -40,7 +40,7 @@ class Figures:
 
 
 def measure_c(build: Build, program: Compiled | None) -> Figures:
-    """The figures in C mode. ``program``: the host program as the target's compiler makes it."""
+    """The figures in C mode. ``program``: the host program as the target's compiler compiled it."""
     stats = build.image.stats
     kernel_stack = max((k.stack_bytes for k in build.kernels), default=0)
     return Figures(
@@ -56,7 +56,7 @@ def measure_c(build: Build, program: Compiled | None) -> Figures:
 
 
 def pieces_of(tensors: Sequence[Memory], arena: int, rest: str) -> tuple[Memory, ...]:
-    """What makes up the ``arena``: ``tensors``, and what ``rest`` names."""
+    """The parts of the ``arena``: ``tensors``, and a remainder called ``rest``."""
     left = arena - sum(t.total for t in tensors)
     return (*tensors, Memory(rest, left)) if left > 0 else tuple(tensors)
 
@@ -80,9 +80,9 @@ def check_budget(name: str, size: object) -> None:
 
 
 def check_budgets(build: Build, figures: Figures, arena: Sequence[Memory], ram: int | None, flash: int | None) -> None:
-    """Raise ``CompileError`` when the model does not fit, saying what takes the memory, largest first.
+    """Raise ``CompileError`` when the model does not fit; the message lists what takes the memory, largest first.
 
-    ``arena``: what it is made up of.
+    ``arena``: its parts.
     """
     if ram is not None and figures.ram > ram:
         pieces = [(m.total, str(m)) for m in arena]

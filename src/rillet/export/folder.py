@@ -31,7 +31,7 @@ MODES: dict[str, Callable[[Build, str], Parts]] = {"c": c_mode, "static": static
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written where."""
+    """The files written, and where."""
 
     directory: Path
     name: str

@@ -1,4 +1,4 @@
-"""What the deployment modes put behind the exported function: C, or bytecode run by the runtime."""
+"""The deployment modes, which implement the exported function: C, or bytecode run by the runtime."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Parts:
     source: str
     members: tuple[tuple[str, bytes], ...]  # objects of the library of kernels, by name
     figures: Figures
-    arena: tuple[Memory, ...]  # what it is made up of
-    uses: str  # what it takes to run, for the README
+    arena: tuple[Memory, ...]  # its parts
+    uses: str  # the resources it needs to run, for the README
     notes: str = ""  # more for the README
     definitions: tuple[str, ...] = ()  # macros that the C source is compiled with
     runtime: bytes = b""  # the runtime as a static library; empty when none is needed

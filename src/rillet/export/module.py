@@ -23,9 +23,8 @@ class CrossModule:
     def __init__(
         self, targets: Sequence[Target], image: Image, file: memoryview | None, build: Callable[[], Build]
     ) -> None:
-        """``targets``: best first; ``file``: the module file, where they have a loader for it; ``build`` makes what
-        ``export`` writes.
-        """
+        """``targets``: best first; ``file``: the module file, for targets that have a loader; ``build`` makes the
+        content that ``export`` writes."""
         self._targets = tuple(targets)
         self._names = ", ".join(t.name for t in targets)
         self._image = image
@@ -34,7 +33,7 @@ class CrossModule:
 
     @property
     def targets(self) -> list[str]:
-        """The targets there is code for, best first."""
+        """The targets that have code, best first."""
         return [target.name for target in self._targets]
 
     @property

@@ -23,7 +23,7 @@ def identifier(text: str) -> str:
 
 
 def distinct(texts: Iterable[str]) -> list[str]:
-    """Identifiers for ``texts``, made different from each other by a number where they would be the same."""
+    """Identifiers for ``texts``; a number tells equal ones apart."""
     names: list[str] = []
     for text in texts:
         name, suffix = identifier(text), 1

@@ -1,4 +1,4 @@
-"""Object files of an exported model: the constants, the archive of kernels, and what the host program compiles to."""
+"""Object files of an exported model: the constants, the archive of kernels, and the compiled host program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rillet.ir.image import Image
 from rillet.support.temporary_folder import scratch_folder
 
 ALIGNMENT = 64  # of constants and modules, in bytes
-STACK_SIZES = "-fstack-size-section"  # tells the stack that each function takes
+STACK_SIZES = "-fstack-size-section"  # records the stack of each function
 C_FLAGS = (
     *("-std=c11", "-Os", "-ffreestanding", "-fno-sanitize=all", "-fno-stack-protector", "-ffunction-sections"),
     *(
@@ -39,7 +39,7 @@ _WASM_FLAGS = ("--no-entry", "--gc-sections", "--strip-all", "--no-growable-memo
 
 @dataclass(frozen=True)
 class Compiled:
-    """What C source compiles to. ``stack``: bytes all its functions take together."""
+    """Compiled C source. ``stack``: bytes that all its functions take together."""
 
     object: bytes
     sizes: Sizes
@@ -116,7 +116,7 @@ def link_wasm(
 
 @dataclass(frozen=True)
 class Linked:
-    """C source and what it needs of a static library, to be measured: other symbols stay undefined.
+    """C source and the parts of a static library that it needs, for measuring: other symbols stay undefined.
 
     ``functions``: the same as a relocatable object with a section for each function; None for WebAssembly.
     """
@@ -176,7 +176,8 @@ def _write_libraries(libraries: Sequence[bytes], folder: Path) -> list[str]:
 
 
 def zig(arguments: Sequence[str], what: str, folder: Path | None = None) -> None:
-    """Run a tool of the zig distribution, in ``folder``. Raises ``CompileError``: ``what`` failed, and how."""
+    """Run a tool of the zig distribution, in ``folder``. Raises ``CompileError`` when it fails, with ``what`` failed
+    and its output."""
     command = [sys.executable, "-m", "ziglang", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:

@@ -168,7 +168,7 @@ class _Printer:
         self._jump(second, rest[count:])
 
     def _moves(self, target: ir.Block, operands: list[ir.Value]) -> list[str]:
-        """Parallel assignment of a block's arguments: through copies where one reads what another writes."""
+        """Parallel assignment of a block's arguments, through copies where one reads a variable that another writes."""
         pairs = [(self.names[a], self._bare(v)) for a, v in zip(target.arguments, operands, strict=True)]
         pairs = [(name, value) for name, value in pairs if name != value]
         written = {name for name, _ in pairs}

@@ -12,7 +12,7 @@ from rillet.export.source import Parameter
 
 @dataclass(frozen=True)
 class Content:
-    """What every layout holds."""
+    """The content that every layout has."""
 
     name: str
     target: CpuTarget

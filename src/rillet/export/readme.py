@@ -1,4 +1,4 @@
-"""The README of an exported model: how to call it and what it takes."""
+"""The README of an exported model: how to call it, and the memory it needs."""
 
 from __future__ import annotations
 

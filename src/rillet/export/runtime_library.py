@@ -17,7 +17,8 @@ from rillet.support.temporary_folder import scratch_folder
 
 @dataclass(frozen=True)
 class Configuration:
-    """Which parts of the runtime, built how. What includes its headers must define the same ``definitions``."""
+    """Parts of the runtime, and how they are built. Code that includes its headers must define the same
+    ``definitions``."""
 
     definitions: tuple[str, ...]
     parts: tuple[str, ...]
@@ -62,9 +63,9 @@ def headers() -> Mapping[str, str]:
 
 
 def build(target: CpuTarget, configuration: Configuration, directory: Path | None) -> bytes:
-    """The archive for ``target``. ``directory``: a cache that keeps it; a damaged copy is made anew.
+    """The archive for ``target``. ``directory``: a cache that keeps it; a damaged copy is made again.
 
-    Raises ``CompileError``.
+    Raises ``CompileError`` when compiling fails.
     """
     if not target.deployment.c_flags:
         raise CompileError(f"target {target.name} does not say how to compile C for it (c_flags)")
@@ -122,6 +123,6 @@ def _compile(target: CpuTarget, configuration: Configuration, folder: Path) -> l
     if target.deployment.position_independent:
         flags.append("-fPIC")
     if configuration is MODULE and not target.deployment.freestanding:
-        flags.append("-DRLT_HAVE_AUXV")  # what the processor can do decides which kernels are loaded
+        flags.append("-DRLT_HAVE_AUXV")  # the processor's features decide which kernels are loaded
     compiled = objects.compile_each([f"{n}.c" for n in names], flags, target, folder)
     return [(name, (folder / name).read_bytes()) for name in compiled]

@@ -1,7 +1,7 @@
-"""How much memory a session of the C runtime allocates at most, for one program with static shapes and one call.
+"""The most memory that a session of the C runtime allocates, for one program with static shapes and one call.
 
 Every allocation of the runtime (runtime/src) is counted with the size of its structure; ``tests/export`` compares the
-bound with what runs use. The host program must be in hal form.
+bound with measured use. The host program must be in hal form.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rillet.ir import Program, dtypes
 from rillet.ir.attributes import DIMS, DTYPE
 from rillet.ir.rewrite import defining, int_constant
 
-# Bytes of structures by pointer width, rounded up; what follows some of them is counted apart.
+# Bytes of structures by pointer width, rounded up; arrays behind some of them are counted apart.
 _SIZES = {
     32: {"fixed": 1536, "buffer": 72, "view": 56, "commands": 112, "command": 64, "function": 112, "import": 48},
     64: {"fixed": 2816, "buffer": 112, "view": 88, "commands": 176, "command": 80, "function": 168, "import": 72},
@@ -30,7 +30,7 @@ _BINDINGS = {"hal.cmd_bind": 1, "hal.cmd_fill": 1, "hal.cmd_copy": 2}
 
 
 def bound(program: Program, pointer_bits: int) -> int:
-    """Bytes at most, what kernels work on included. Raises ``CompileError`` when a size depends on the data."""
+    """The most bytes, the kernels' memory included. Raises ``CompileError`` when a size depends on the data."""
     counter = _Counter(pointer_bits)
     total, called = counter.sizes["fixed"], set[str]()
     for function in program.module.body.operations:
@@ -50,7 +50,7 @@ def bound(program: Program, pointer_bits: int) -> int:
 
 
 class _Counter:
-    """Bytes of what one operation allocates."""
+    """Counts the bytes that one operation allocates."""
 
     def __init__(self, pointer_bits: int) -> None:
         self.sizes = _SIZES[pointer_bits]
@@ -79,7 +79,7 @@ class _Counter:
         return self.sizes["view"] + 8 * rank + self.overhead
 
     def commands(self, create: ir.Operation) -> int:
-        """A command buffer, with the arrays it outgrew while it was recorded."""
+        """Counts a command buffer, with the arrays that it outgrew while it was recorded."""
         recorded = bindings = constants = 0
         for use in create.results[0].uses:
             user = use.owner

@@ -14,7 +14,7 @@ from rillet.export.scalars import c_type
 from rillet.ir import dtypes
 from rillet.ir.image import TensorSpec
 
-# How a compiler says by which convention it passes floats.
+# The macros by which a compiler says in which registers it passes floats.
 _ABI_CHECKS = {
     ("arm", "hard"): ("!defined(__ARM_PCS_VFP)", "-mfloat-abi=hard"),
     ("arm", "soft"): ("defined(__ARM_PCS_VFP)", "-mfloat-abi=softfp"),

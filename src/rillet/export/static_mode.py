@@ -1,7 +1,7 @@
 """Static mode: bytecode linked into the program beside the kernels, run by the C runtime without a heap.
 
-The folder's one function, its header and its example are those of C mode; behind it stands the runtime's session with
-the program as a module file in read-only memory, which names the library of kernels
+The folder's one function, its header and its example are those of C mode. The function is implemented by the runtime's
+session. Its program is a module file in read-only memory, which names the library of kernels
 (docs/reference/runtime.md).
 """
 
@@ -73,19 +73,20 @@ def static_mode(build: Build, name: str) -> Parts:
 
 
 def _tensors(build: Build) -> list[Memory]:
-    """What the session allocates for tensors: results too, and at most two copies of what a loop carries."""
+    """The tensors that the session allocates: results too, and at most two copies of each loop-carried tensor."""
     tensors = [dataclasses.replace(t, copies=min(t.copies, 2)) for t in build.lowered.tensors]
     return tensors + [Memory(f"output '{p.spec.name}'", p.bytes) for p in parameters(build)[1]]
 
 
-# What functions take that are on the stack more than once: releasing an object releases those it holds, and so on.
+# Stack of functions that are active more than once: releasing an object releases the objects it holds, and so on.
 _RELEASES = 256
-# What the compiler's own functions take, which are linked in last: division of 64 bits, doubles, copies.
+# Stack of the compiler's own functions, which are linked in last: division of 64 bits, doubles, copies.
 _HELPERS = 256
 
 
 def _stack_bytes(build: Build, linked: objects.Linked, entry: str) -> int | None:
-    """At most, of one call: the deepest way through the runtime. None where objects do not tell (WebAssembly)."""
+    """The most stack of one call: the deepest path through the runtime. None where objects do not record it
+    (WebAssembly)."""
     if linked.functions is None:
         return None
     kernels = max((k.stack_bytes for k in build.kernels), default=0)
@@ -98,7 +99,7 @@ def kernel_table(build: Build, name: str) -> bytes:
 
 
 def module_bytes(build: Build, name: str) -> bytes:
-    """The module file that is linked in. What only tools want to know is left out."""
+    """The module file that is linked in, without the parts that only tools read."""
     library = CompiledLibrary(
         target=name,
         arch=build.target.machine.arch,

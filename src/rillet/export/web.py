@@ -53,7 +53,7 @@ def web(c: Content) -> Mapping[str, str | bytes]:
 
 
 def _interface(c: Content) -> str:
-    """C source of what the module exports: where the tensors are, and ``run``."""
+    """C source of the module's exports: the addresses of the tensors, and ``run``."""
     parameters = [*c.inputs, *c.outputs]
     lines = [f'#include "{c.name}.h"', "", "#define EXPORT(name) __attribute__((export_name(name)))", ""]
     for p in parameters:

@@ -1,8 +1,8 @@
 """stream → hal: regions become command buffers, resources become buffers.
 
-A region whose sizes, offsets and constants are all known is recorded once, in ``@__init``, into a module global and
-replayed at each call with that call's binding table. Any other region is recorded where it runs. Regions without
-fences are executed, those with fences queued on their device.
+A region whose sizes, offsets and constants are all known is recorded once, in ``@__init``, into a module global. Each
+call replays it with its own binding table. Any other region is recorded where it runs. Regions without fences are
+executed; regions with fences are queued on their device.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class _Converter:
         return hal.FenceCreateOp(hal.FenceType.get()).operation.results[0]
 
     def _join(self, fences: Sequence[ir.Value]) -> ir.Value:
-        """One fence that stands for all of ``fences``."""
+        """One fence that is reached when all ``fences`` are."""
         return fences[0] if len(fences) == 1 else hal.FenceJoinOp(hal.FenceType.get(), fences).operation.results[0]
 
     def _move(self, device: int, source: ir.Value, wait: ir.Value, done: ir.Value) -> ir.OpView:

@@ -14,7 +14,7 @@ from rillet.ir.rewrite import is_defined_by
 
 @dataclass(frozen=True)
 class Region:
-    """The commands of a region and what they touch. ``slots``: the resources of its binding table, in order.
+    """The commands of a region and the resources they touch. ``slots``: the resources of its binding table, in order.
 
     ``device``: the ordinal of the device that executes them.
     """
@@ -32,7 +32,7 @@ class Region:
 
     @property
     def is_static(self) -> bool:
-        """Whether nothing but the binding table changes between calls."""
+        """Whether only the binding table changes between calls."""
         slots = set(self.slots)
         return all(_is_constant(value) for op in self.commands for value in op.operands if value not in slots)
 

@@ -12,7 +12,7 @@ from rillet.targets import Target
 class CompiledLibrary:
     """``features``: CPU features that must be present, by LLVM's names; ``entries``: entry names in ordinal order.
 
-    ``kernels``: the number of the set of kernels that they are.
+    ``kernels``: the number of its set of kernels.
     """
 
     target: str

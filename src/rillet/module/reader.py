@@ -1,6 +1,6 @@
-"""Reads back what the writer wrote, for inspection and tests. The loader users depend on is the C runtime's.
+"""Reads back what the writer wrote, for inspection and tests. The loader that users depend on is the C runtime's.
 
-Offsets are those of a file that the runtime accepts: nothing is checked here but the header.
+Offsets are those of a file that the runtime accepts: only the header is checked here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LibraryEntry:
 class DeviceEntry:
     """One device of a file's program. ``libraries``: the variants of its kernels, best first, by number.
 
-    ``first_fact``: which of the file's entry facts belongs to its entry 0.
+    ``first_fact``: the number of the file's entry fact for its entry 0.
     """
 
     name: str

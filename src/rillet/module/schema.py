@@ -19,7 +19,7 @@ IDENTIFIER = b"RLM1"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a segment lies in the file."""
+    """A segment's place in the file."""
 
     offset: int
     length: int

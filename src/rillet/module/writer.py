@@ -34,7 +34,7 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class ModuleFile:
-    """A module file as the pieces it is made of; ``size`` bytes in all."""
+    """A module file as pieces; ``size``: bytes in all."""
 
     head: bytes
     pieces: tuple[tuple[int, bytes | np.ndarray], ...]  # (offset, content), in order
@@ -64,7 +64,7 @@ def write_module(
     if sink is not None:
         file.write(sink)
         return None
-    # An anonymous mapping is aligned as the runtime wants its modules, which ``bytes`` are not.
+    # An anonymous mapping is aligned as the runtime requires of modules; ``bytes`` are not.
     memory = mmap.mmap(-1, file.size)
     file.write(memory)
     return memoryview(memory)
@@ -91,7 +91,7 @@ def module_file(
     )
     all_stats = {**image.stats, "code_bytes": code_bytes, **(stats or {})}
     checksums = [zlib.crc32(library.data) for library in libraries]
-    # The size of the FlatBuffer does not depend on the offsets in it, so a first one tells where the segments start.
+    # The size of the FlatBuffer does not depend on its offsets, so a first version tells where the segments start.
     empty = [Place(0, 0)] * len(image.segments), [Place(0, 0)] * len(libraries)
     length = len(serialize(image, libraries, *empty, all_stats, PRODUCER))
     end = _HEADER.size + length

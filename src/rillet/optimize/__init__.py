@@ -20,7 +20,7 @@ from rillet.optimize.quantized import (
 def passes() -> list[Pass]:
     """The passes of this stage, in order."""
     return [
-        Pass("assertions", "optimize", assertions.run),  # first: what follows relies on them
+        Pass("assertions", "optimize", assertions.run),  # first: later passes rely on them
         Pass("canonicalize", "optimize", canonicalize.run),
         Pass("fold-constants", "optimize", fold_constants.run, fold_constants.Options()),
         Pass("gathers-as-windows", "optimize", gathers_as_windows.run),

@@ -1,8 +1,10 @@
-"""Asserts at run time what a model with dynamic shapes takes for granted, where it does not follow from its inputs.
+"""Asserts at run time the conditions that a model with dynamic shapes relies on, where they do not follow from its
+inputs.
 
 Every operation on tensors has conditions under which it stays inside its operands: extents that one loop runs over are
-equal, a slice lies inside its source, a reshape keeps the number of elements. Those that cannot be proven become a
-``cf.assert`` before the operation, each fact once. Later passes rely on them: this one must come first.
+equal, a slice lies inside its source, a reshape keeps the number of elements. A condition that cannot be proven becomes
+a ``cf.assert`` before the operation, each fact once. Later passes rely on these assertions, so this pass must come
+first.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _SWAPPED = {_EQUAL: _EQUAL, _AT_MOST: arith.CmpIPredicate.sge}
 
 
 def run(program: Program, options: None) -> None:
-    """Add the assertions that ``@main`` needs; a program of static shapes and slices is not changed."""
+    """Add the assertions that ``@main`` needs; a program with only static shapes and slices does not change."""
     with program.context, ir.Location.unknown():
         main = program.main()
         erase_dead(main)
@@ -64,7 +66,7 @@ class _Asserter:
                     self.polynomials.name_dim(argument, axis, name)
 
     def block(self, block: ir.Block) -> None:
-        """In the order of execution, since what is asserted behind a loop is not yet known inside."""
+        """Visits operations in the order of execution: a fact asserted after a loop is not known inside it."""
         for view in list(block.operations):
             op = view.operation
             if op.name.startswith("scf."):
@@ -243,7 +245,7 @@ def _is_dynamic(op: ir.Operation) -> bool:
 
 
 def _loop_extents(view: Structured, operands: Sequence[tuple[list[Extent], Sequence[Expr]]]) -> list[Extent]:
-    """The extent of each loop, as the operand that tells it has it; a static one where there is one."""
+    """The extent of each loop, from an operand that determines it; a static one where there is one."""
     loops: list[Extent | None] = [None] * view.loops
     for shape, map_ in operands:
         for extent, expr in zip(shape, map_, strict=True):

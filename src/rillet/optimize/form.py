@@ -1,4 +1,4 @@
-"""What the tensor form holds (docs/reference/tensor-form.md)."""
+"""Checks the tensor form (docs/reference/tensor-form.md)."""
 
 from __future__ import annotations
 

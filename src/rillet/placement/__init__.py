@@ -13,7 +13,8 @@ __all__ = ["check", "passes"]
 
 
 def passes(devices: Sequence[Device]) -> list[Pass]:
-    """The passes of this stage, in order. A program for one device needs none: what carries no device is on it."""
+    """The passes of this stage, in order. A program for one device needs none: operations without a device are on
+    it."""
     if len(devices) == 1:
         return []
     return [

@@ -1,7 +1,7 @@
-"""Gives every dispatch the device that lets the program end first, as far as costs known at compile time tell.
+"""Gives every dispatch the device with which the program ends first, as far as costs known at compile time tell.
 
-A dispatch that carries ``flow.device`` stays there. The dispatches between two points where the host decides or loops
-are scheduled together. A tensor of one value is filled by the device of its first reader.
+A dispatch that already has ``flow.device`` stays there. The dispatches between two points where the host decides or
+loops are scheduled together. The device of a splat's first reader fills it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rillet.targets.devices import Device
 
 @dataclass(frozen=True)
 class Options:
-    """``devices`` of the program, by ordinal."""
+    """``devices``: the program's, by ordinal."""
 
     devices: tuple[Device, ...]
 
@@ -110,7 +110,7 @@ class _Assignment:
         return max(self.devices[source].sync_us, self.devices[target].sync_us) + self._copy(source, target, size)
 
     def _copy(self, source: int, target: int, size: int) -> float:
-        """The time to copy what one device holds to another: none between devices that share the host's memory."""
+        """The time to copy a tensor from one device to another: none between devices that share the host's memory."""
         links = (self.devices[d].link_bytes_per_us for d in (source, target))
         return 0.0 if source == target else sum(size / link for link in links if link is not None)
 
@@ -127,6 +127,6 @@ def _place_fills(main: ir.Operation) -> None:
 
 
 def _bytes(value: ir.Value) -> int:
-    """The bytes of a tensor, dynamic extents counted as 1, as the kernels' counts have it."""
+    """The bytes of a tensor, with dynamic extents counted as 1, as in the kernels' counts."""
     tensor = ir.RankedTensorType(value.type)
     return math.prod(1 if e == DYNAMIC else e for e in tensor.shape) * dtypes.storage_bytes(tensor.element_type)

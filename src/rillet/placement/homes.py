@@ -1,4 +1,4 @@
-"""On which device a tensor of the host program lives."""
+"""The device on which a tensor of the host program lives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VIEWS = ("flow.reshape", "flow.slice")
 def home(value: ir.Value) -> str | None:
     """The name of the device that a tensor lives on; None: the first device.
 
-    Arguments, constants of the file and what control flow carries live on the first device.
+    Arguments, constants of the file and values that control flow carries live on the first device.
     """
     source = defining(viewed(value))
     if source is None:
@@ -27,7 +27,7 @@ def home(value: ir.Value) -> str | None:
 
 
 def viewed(value: ir.Value) -> ir.Value:
-    """What a chain of views starts from."""
+    """The tensor that a chain of views starts from."""
     while (op := defining(value)) is not None and op.name in VIEWS:
         value = op.operands[0]
     return value

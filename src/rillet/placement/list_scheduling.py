@@ -1,8 +1,8 @@
 """List scheduling by earliest finish time on unlike devices.
 
 H. Topcuoglu, S. Hariri, M.-Y. Wu, "Performance-Effective and Low-Complexity Task Scheduling for Heterogeneous
-Computing", IEEE TPDS 13(3), 2002 (HEFT): tasks are taken in the order of their rank, the longest way from a task to the
-end at mean costs, and each goes where it finishes first, gaps between tasks included.
+Computing", IEEE TPDS 13(3), 2002 (HEFT): tasks are taken in the order of their rank, which is the longest path from a
+task to the end at mean costs. Each goes where it finishes first, gaps between tasks included.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ Crossing = Callable[[int, int, int], float]  # (from device, to device, bytes) â
 
 @dataclass(frozen=True)
 class Task:
-    """``costs``: time on each device, infinite where it cannot run; ``inputs``: (task, bytes), tasks being earlier in
-    the list; ``ready``: for each device, when what comes from outside is there.
-    """
+    """``costs``: time on each device, infinite where it cannot run. ``inputs``: (task, bytes); these tasks come earlier
+    in the list. ``ready``: for each device, the time when the inputs from outside are there."""
 
     costs: tuple[float, ...]
     inputs: tuple[tuple[int, int], ...] = ()
@@ -26,9 +25,10 @@ class Task:
 
 
 def place(tasks: Sequence[Task], crossing: Crossing) -> list[int]:
-    """The device of each task, such that the last one ends early when devices take theirs in the order of the list.
+    """The device of each task, such that the last task ends early when devices take theirs in the order of the list.
 
-    That order keeps memory low, so it is not changed: of HEFT's devices and each device alone, the best are taken.
+    That order keeps memory low, so it is not changed. The candidates are HEFT's devices, and each device alone; the
+    best is taken.
     """
     if not tasks:
         return []
@@ -49,13 +49,13 @@ def makespan(tasks: Sequence[Task], placed: Sequence[int], crossing: Crossing) -
 
 
 def _arrival(task: Task, device: int, placed: Sequence[int], finish: Sequence[float], crossing: Crossing) -> float:
-    """When all that a task needs is on a device."""
+    """The time when all inputs of a task are on a device."""
     outside = task.ready[device] if task.ready else 0.0
     return max([outside, *(finish[j] + crossing(placed[j], device, size) for j, size in task.inputs)])
 
 
 def _only_on(task: Task, device: int) -> Task:
-    """The task where only ``device`` may run it, if it can."""
+    """The task restricted to ``device``, if it can run there."""
     if task.costs[device] == float("inf"):
         return task
     costs = tuple(cost if d == device else float("inf") for d, cost in enumerate(task.costs))
@@ -83,7 +83,7 @@ def _list_schedule(tasks: Sequence[Task], crossing: Crossing) -> list[int]:
 
 
 def _ranks(tasks: Sequence[Task], crossing: Crossing) -> list[float]:
-    """For each task the longest way to the end: mean costs of tasks and of crossings between two devices."""
+    """For each task, the longest path to the end: mean costs of tasks and of crossings between two devices."""
     count = len(tasks[0].costs)
     pairs = [(a, b) for a in range(count) for b in range(count) if a != b]
     ranks = [_mean([c for c in task.costs if c != float("inf")]) for task in tasks]

@@ -1,7 +1,7 @@
 """Inserts ``flow.transfer`` where a tensor is used on another device than the one it lives on.
 
-A value is brought to a device once for each block that defines it, in front of its first use there, outside of loops
-that do not change it. Control flow, results and elements that the host reads need values on the first device.
+A value is brought to a device once for each block that defines it, before its first use there and outside loops that do
+not change it. Control flow, results and elements that the host reads need values on the first device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many threads are worth using on this machine."""
+"""The number of threads worth using on this machine."""
 
 from __future__ import annotations
 

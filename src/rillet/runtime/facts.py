@@ -1,4 +1,4 @@
-"""What a module file holds, read without loading it: it may be for another machine."""
+"""The content of a module file, read without loading it: it may be for another machine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from rillet.support.files import path_text
 
 @dataclass(frozen=True)
 class Facts:
-    """``libraries``: target, arch, format, features, entries, bytes, and which one this machine would choose
-    (``selected``); ``devices``: name, driver, ordinals of its ``libraries``; ``stats``: what compiling found out.
-    """
+    """``libraries``: target, arch, format, features, entries, bytes, and whether this machine would choose it
+    (``selected``). ``devices``: name, driver, ordinals of its ``libraries``. ``stats``: figures from compiling."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -27,7 +26,7 @@ class Facts:
 
 
 def read_facts(path: str | os.PathLike[str], *, verify: bool = False) -> Facts:
-    """What the module file at ``path`` holds.
+    """The facts of the module file at ``path``.
 
     ``verify`` compares all code and constants with their checksums, which reads the whole file. Raises ``LoadError``
     when the file is missing or damaged.

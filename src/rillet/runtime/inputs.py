@@ -1,4 +1,4 @@
-"""Turning what a caller passes into arrays the runtime takes, or into a message that says what to do."""
+"""Turns a caller's values into arrays that the runtime takes, or into a message that says what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from rillet.errors import RunError
 from rillet.runtime.specs import TensorSpec
 
-# Python values have no element type of their own; they take the input's when that loses no kind of value.
+# Python values have no element type of their own; they take the input's type when that loses no kind of value.
 _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _EXTENSION, _OTHER = 2, 4  # types of ml_dtypes, which are floats or small integers; text, dates, objects
 
@@ -66,7 +66,7 @@ def _kind(dtype: np.dtype) -> int:
 
 
 def _described(value: Any, array: np.ndarray) -> str:
-    """What was given in the place of an array, which numpy makes ``array`` of."""
+    """The value in a message, where an array was expected; numpy makes ``array`` from it."""
     if array.ndim == 0:
         return "None was given" if value is None else f"the {type(value).__name__} {reprlib.repr(value)} was given"
     contents = {"O": "Python objects", "U": "text", "S": "bytes"}.get(array.dtype.kind, f"{array.dtype} values")
@@ -87,7 +87,7 @@ def _asarray(spec: TensorSpec, value: Any) -> np.ndarray:
     only_dlpack = not hasattr(value, "__array__") and hasattr(value, "__dlpack__")
     try:
         return np.from_dlpack(value) if only_dlpack else np.asarray(value)
-    except Exception as error:  # whatever the value's own code raises
+    except Exception as error:  # anything that the value's own code raises
         reason = "its parts differ in length" if "inhomogeneous" in str(error) else error
         raise RunError(f"input '{spec.name}': cannot make an array of {type(value).__name__}: {reason}") from error
 

@@ -27,7 +27,7 @@ class Module:
     """A compiled model. Call it with arrays; any number of threads may do so at the same time."""
 
     def __init__(self, native: _native.Module, threads: int | None = None, profile: bool = False) -> None:
-        """``threads`` and ``profile``: what it was loaded with, for copies in other processes."""
+        """``threads`` and ``profile``: the arguments it was loaded with, for copies in other processes."""
         facts = native.facts()
         if not facts["exports"]:
             raise LoadError("the module exports no function")
@@ -70,18 +70,18 @@ class Module:
         return dict(zip((spec.name for spec in self._outputs), (results,) if self._single else results, strict=True))
 
     def submit(self, *arrays: Any, **named: Any) -> Pending:
-        """Begin a call and return at once; inputs are as in ``__call__`` and must not change until the call is done.
+        """Begin a call and return at once. Inputs are as in ``__call__`` and must not change until the call is done.
 
         The devices work on it while the program goes on, and any number of calls may be pending. A model whose next
-        steps depend on its data (loops, shapes) computes here as far as that. Raises ``RunError`` for what the inputs
-        or the model's checks get wrong; what kernels fail with comes with ``Pending.result``.
+        steps depend on its data (loops, shapes) computes here up to that point. Raises ``RunError`` for wrong inputs
+        and failed checks of the model; errors of kernels are raised by ``Pending.result``.
         """
         return Pending(self._begin(self._native.submit, arrays, named), self._finished, self._blamed)
 
     def _begin(
         self, call: Callable[[int, tuple[Any, ...]], Any], arrays: tuple[Any, ...], named: Mapping[str, Any]
     ) -> Any:
-        """What the native ``call`` returns for the inputs, arranged and prepared as far as they need it."""
+        """The native ``call``'s return value for the inputs, which are arranged and prepared only if they need it."""
         if named or len(arrays) != self._input_count:
             arrays = inputs.arrange(self._inputs, arrays, named)
         if self._has_strings:
@@ -98,7 +98,7 @@ class Module:
         return results
 
     def _finished(self, results: tuple[np.ndarray, ...]) -> np.ndarray | tuple[np.ndarray, ...]:
-        """What the caller gets for the runtime's arrays."""
+        """The caller's results, made from the runtime's arrays."""
         if self._has_strings:
             results = strings.join(self._outputs, results)
         return results[0] if self._single else results
@@ -119,7 +119,7 @@ class Module:
 
     @property
     def stats(self) -> dict[str, int]:
-        """What compiling found out: arena, constant and code bytes, multiply-accumulates, number of dispatches."""
+        """Figures from compiling: arena, constant and code bytes, multiply-accumulates, number of dispatches."""
         return dict(self._facts["stats"])
 
     @property
@@ -139,7 +139,7 @@ class Module:
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """What one dispatch of each kernel does: name, macs, bytes (dynamic extents count as 1), source nodes.
+        """The work of one dispatch of each kernel: name, macs, bytes (dynamic extents count as 1), source nodes.
 
         A kernel that devices of several targets run is listed for each of them.
         """
@@ -183,7 +183,8 @@ def _restore(data: bytes, threads: int | None, profile: bool) -> Module:
 
 
 def thread_count(threads: int | None) -> int:
-    """How many threads ``load``'s argument means: None is one a core. Raises ``LoadError`` for what is no number."""
+    """The number of threads for ``load``'s argument: None is one for each core. Raises ``LoadError`` for anything but a
+    number."""
     if threads is None:
         return available_cores()
     try:

@@ -1,4 +1,4 @@
-"""Calls that go on by themselves: what ``Module.submit`` returns."""
+"""Submitted calls: ``Module.submit`` returns them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Pending:
         finish: Callable[[Results], np.ndarray | Results],
         blame: Callable[[RunError], RunError],
     ) -> None:
-        """``finish`` makes of the runtime's arrays what the caller gets; ``blame`` an error in the model's words."""
+        """``finish`` makes the caller's results from the runtime's arrays; ``blame`` puts an error in the model's
+        words."""
         self._native = native
         self._finish = finish
         self._blame = blame
@@ -43,8 +44,8 @@ class Pending:
     def result(self, timeout: float | None = None) -> np.ndarray | Results:
         """Wait for the call, at most ``timeout`` seconds (None: no limit), and return what calling the module returns.
 
-        Every time the same results. Raises ``RunError`` with what the work failed with, ``TimeoutError`` when it is not
-        done in time; it can be asked for again then.
+        Every call gives the same results. Raises ``RunError`` with the error of the work, and ``TimeoutError`` when it
+        is not done in time; ``result`` can be called again then.
         """
         if not self._waiting.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
             raise TimeoutError("the call is not done yet")

@@ -1,4 +1,4 @@
-"""Inputs to run, measure and verify models on: those given, else random ones."""
+"""Inputs to run, measure and verify models on: the given ones, else random ones."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def sample_inputs(
     sizes: Mapping[str, int] | None = None,
     seed: int = 0,
 ) -> dict[str, np.ndarray]:
-    """One array for each input: that of ``given``, else a random one from ``seed``.
+    """One array for each input: the one in ``given``, else a random one from ``seed``.
 
-    Dynamic dimensions of random arrays have the size of ``sizes`` by name, that of a given array whose input has a
-    dimension of this name, or 1. Raises RunError for a name in ``given`` or ``sizes`` that the model does not have, and
-    for sizes that are not those of a given array.
+    A dynamic dimension of a random array has its size in ``sizes`` by name. Without one, it has the size in a given
+    array whose input has a dimension of this name, or else 1. Raises ``RunError`` for a name in ``given`` or ``sizes``
+    that the model does not have, and for sizes that differ from a given array's.
     """
     given = given or {}
     names = [spec.name for spec in specs]

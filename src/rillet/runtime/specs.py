@@ -1,4 +1,4 @@
-"""What a module declares about its inputs and outputs."""
+"""A module's declarations of its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class TensorSpec:
 
 
 def tensor_spec(name: str, dtype: str, dims: Sequence[int], dim_names: Sequence[str]) -> TensorSpec:
-    """The spec for what a module file declares. Raises ``LoadError`` when ``dtype`` needs a package that is missing."""
+    """The spec for a declaration in a module file. Raises ``LoadError`` when ``dtype`` needs a package that is
+    missing."""
     names = dim_names or [""] * len(dims)
     shape = tuple(dim if dim >= 0 else (text or -1) for dim, text in zip(dims, names, strict=True))
     return TensorSpec(name, _numpy_type(name, dtype), shape)

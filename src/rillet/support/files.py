@@ -14,7 +14,7 @@ from rillet.errors import RilletError, SaveError
 Data: TypeAlias = bytes | bytearray | memoryview
 
 # Linux caches a file in pieces as large as the writes that made it (up to 2 MiB), and a fault on a mapping of it makes
-# the whole piece resident. Small pieces keep resident only what is used of an embedding table.
+# the whole piece resident. With small pieces only the used parts of an embedding table become resident.
 _CHUNK = 1 << 16
 # The longest name that the usual file systems take, in bytes.
 _LONGEST_NAME = 255
@@ -23,8 +23,8 @@ _LONGEST_NAME = 255
 def write_atomically(path: str | os.PathLike[str], data: Data, *, durable: bool = True) -> None:
     """Write ``data`` to ``path``: beside it first, then renamed over it once it is safely on the disk.
 
-    ``durable`` False does not wait for the disk: a power failure may leave an empty file. Raises ``SaveError`` (a full
-    disk, say) and then leaves what was at ``path`` as it was.
+    ``durable`` False does not wait for the disk: a power failure may leave an empty file. Raises ``SaveError`` (for a
+    full disk, for example) and then leaves the old content of ``path``.
     """
     name = path_text(path, "cannot write", SaveError)
     try:

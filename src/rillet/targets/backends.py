@@ -1,7 +1,7 @@
-"""Which backends there are: Rillet's own, and those of other packages (entry points ``rillet.backends``).
+"""The backends: Rillet's own, and those of other packages (entry points ``rillet.backends``).
 
-The list stands here, below the code generator, since a target's description cannot be read without its backend: that
-says what ``[machine]`` holds. ``codegen/backend.py`` says what else a backend is.
+The list stands here, below the code generator, since a target's description cannot be read without its backend, which
+defines the content of ``[machine]``. ``codegen/backend.py`` defines the rest of a backend.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rillet.targets.target import Machine
 
 @runtime_checkable
 class MachineOwner(Protocol):
-    """As much of a backend as a target's description needs."""
+    """The part of a backend that a target's description needs."""
 
     name: str
     machine: type[Machine]  # a frozen dataclass

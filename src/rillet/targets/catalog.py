@@ -1,4 +1,4 @@
-"""The targets there are: the built-in ones by name, those that files describe, and the machine the compiler runs on."""
+"""The known targets: the built-in ones by name, those that files describe, and the machine the compiler runs on."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def get(name: str) -> Target[Machine]:
 
 
 def host() -> Target[Machine]:
-    """This machine: the best built-in target it supports, refined by what the operating system says of it.
+    """This machine: the best built-in target that it supports, refined by what the operating system says of it.
 
-    ``$RILLET_HOST`` names a built-in target to take as it is instead, so that one machine compiles as another does.
-    Raises ``CompileError`` where no target fits, or not the one named.
+    ``$RILLET_HOST`` names a built-in target to take unchanged instead, so that one machine compiles as another does.
+    Raises ``CompileError`` where no target fits, or the named one does not.
     """
     forced = os.environ.get(HOST)
     return _forced_host(forced) if forced else _detected_host()

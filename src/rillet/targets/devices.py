@@ -1,4 +1,4 @@
-"""Device descriptions: what a program's device is made by, where its memory is, and how fast it is."""
+"""Device descriptions: the driver that makes a program's device, the place of its memory, and its speed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from rillet.support.plugins import Plugins
 class Device:
     """Something that executes command buffers.
 
-    ``driver``: the name of what makes it in the runtime. ``target``: the name of the target of its kernels; None: the
-    targets that the program is compiled for. ``link_bytes_per_us``: how fast the host's memory is copied to
-    memory of the device's own and back; None where the device works in the host's memory.
+    - ``driver``: the name of the runtime's driver that makes it.
+    - ``target``: the name of its kernels' target; None: the targets that the program is compiled for.
+    - ``link_bytes_per_us``: how fast memory is copied between the host and the device's own memory; None where the
+      device works in the host's memory.
 
-    The other numbers are what placement compares: multiply-accumulates and bytes of operands a microsecond, the
-    microseconds that one dispatch costs whatever it does, and those until another device goes on with its results.
+    Placement compares the other numbers: multiply-accumulates and operand bytes in each microsecond, the fixed
+    microseconds of a dispatch, and the microseconds until another device goes on with its results.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Device:
         return self.link_bytes_per_us is None
 
 
-# The program's only device, unless it is told otherwise: any CPU driver runs it.
+# The program's only device, unless other devices are named: any CPU driver runs it.
 CPU = Device("cpu", "cpu", macs_per_us=20_000, bytes_per_us=10_000)
 
 
@@ -51,12 +52,12 @@ def cpu_sync() -> Device:
 
 
 def cpu_task() -> Device:
-    """A pool of threads, of which the number is only known where the file is loaded."""
+    """A pool of threads, whose number is only known where the file is loaded."""
     return Device("cpu-task", "cpu-task", macs_per_us=30_000, bytes_per_us=15_000, launch_us=2.0)
 
 
 _BUILT_IN = {name: f"{__name__}:{name.replace('-', '_')}" for name in ("cpu", "cpu-sync", "cpu-task")}
-# Those of other packages are found by the entry points ``rillet.devices``.
+# Devices of other packages are found by the entry points ``rillet.devices``.
 DEVICES: Plugins[Device] = Plugins("device", Device, _BUILT_IN)
 
 

@@ -8,7 +8,8 @@ from typing import Generic, Protocol, Self, TypeVar
 
 
 class Machine(Protocol):
-    """What runs the code, as every backend describes it beside what only the backend itself reads."""
+    """The machine that runs the code: the facts that every backend describes, besides those that only the backend
+    reads."""
 
     @property
     def arch(self) -> str:
@@ -17,22 +18,24 @@ class Machine(Protocol):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """What the code may use beyond the architecture; a loader requires each."""
+        """Features that the code may use beyond the architecture; a loader requires each of them."""
         ...
 
     @property
     def label(self) -> str:
-        """What messages and records call it."""
+        """The machine's name in messages and records."""
         ...
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """Everything that picks machine code, as JSON can hold it: choices measured on one serve all that equal it."""
+        """Everything that picks machine code, as JSON can hold it: choices measured on one machine serve all equal
+        ones."""
         ...
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """Of several targets in one file, the loader takes the one of highest rank whose features are all there."""
+        """A key for the loader: of several targets in one file, it takes the highest one whose features are all
+        present."""
         ...
 
     @property
@@ -41,7 +44,7 @@ class Machine(Protocol):
         ...
 
     def refined(self) -> Self:
-        """The same for this machine, which can run code for it, with what the operating system says of it."""
+        """This machine's description, with facts from the operating system; for a machine that can run the code."""
         ...
 
 
@@ -51,18 +54,18 @@ class Packing:
 
     columns: int = 16  # of a panel
     steps: int = 1  # of a reduction of 8-bit integers that lie together in a panel
-    ways: int = 1  # their order: by the remainders of their numbers by this, then by the quotients
+    ways: int = 1  # their order: by their numbers modulo this, then by the quotients
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """How code gets onto the machine, and what it finds there."""
+    """How code gets onto the machine, and what the machine provides."""
 
     has_loader: bool = True  # a runtime there loads module files; False: models with fixed shapes are exported
     freestanding: bool = False  # programs bring everything themselves: no operating system, no C library
     position_independent: bool = True  # the loader chooses the address; False: the linker does
     threads: bool = True  # False: one core, so that a kernel is not split into workgroups
-    roomy: bool = True  # memory for copies that save time: padded tensors, weights transformed as well
+    roomy: bool = True  # memory for copies that save time: padded tensors, transformed weights
     small_code: bool = False  # code is scarcer than time: no further loops for special shapes
     stack_bound: bool = False  # an upper bound of the stack is computed and reported
     c_flags: tuple[str, ...] = ()  # clang's flags that select this target, for exported C
@@ -73,7 +76,7 @@ M = TypeVar("M", bound=Machine, covariant=True)
 
 @dataclass(frozen=True)
 class Target(Generic[M]):
-    """What the compiler generates code for. ``backend`` generates it, and knows the type of ``machine``."""
+    """A machine that the compiler generates code for. ``backend`` generates it, and defines the type of ``machine``."""
 
     name: str
     backend: str

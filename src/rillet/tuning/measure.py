@@ -10,7 +10,7 @@ import numpy as np
 
 from rillet.runtime import Module
 
-# Outputs agree when max|a - b| <= _RELATIVE max|b| + _ABSOLUTE, for sums may be taken in another order.
+# Outputs agree when max|a - b| <= _RELATIVE max|b| + _ABSOLUTE, since sums may be taken in another order.
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-5
 
 
@@ -23,18 +23,18 @@ class Clock:
     most: int = 1000
 
     def calls(self, seconds: float) -> int:
-        """How many calls of so many seconds to measure."""
+        """How many calls to measure, when one takes ``seconds`` seconds."""
         return min(self.most, max(self.fewest, round(self.seconds / max(seconds, 1e-9))))
 
     def duration(self, seconds: float) -> float:
-        """Seconds that measuring a build takes, one call of which takes ``seconds``; the first is not measured."""
+        """Seconds to measure a build whose calls take ``seconds`` each; the first call is not measured."""
         return seconds * (1 + self.calls(seconds))
 
 
 def kernel_times(modules: Sequence[Module], inputs: Sequence[np.ndarray], clock: Clock) -> list[dict[str, float]]:
     """For each module (loaded with ``profile=True``), each kernel's seconds in one call: each dispatch at its fastest.
 
-    The modules take turns call by call, so that whatever else the machine does touches all of them alike.
+    The modules take turns call by call, so that other load on the machine affects all of them alike.
     """
     fastest: list[list[tuple[str, int]]] = []
     started = time.perf_counter()

@@ -1,7 +1,7 @@
 """Tuning records: small JSON files of choices by kernel structure and target.
 
-A record knows nothing of models: an entry's key is the hash of what the kernel computes (the kernel's text without
-its name) and of the target it was measured on, so one record serves every model and may be shared between machines.
+A record knows nothing of models. An entry's key is the hash of the kernel's text without its name, and of the target it
+was measured on. So one record serves every model and may be shared between machines.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Entry:
-    """What measuring found about one kernel on one target. Times are of one call's dispatches of it, on one thread."""
+    """The measurements of one kernel on one target. Times are of all its dispatches in one call, on one thread."""
 
     knobs: Knobs  # the choices that beat the cost model's; empty where none did
-    strategy: str  # what kind of kernel it is
-    problem: dict[str, int]  # its extents, for whoever reads the record
+    strategy: str  # the kind of kernel
+    problem: dict[str, int]  # its extents, for readers of the record
     target: str  # the label of the machine it was measured on
     model_us: float  # microseconds with the cost model's choices
-    tuned_us: float  # with these
+    tuned_us: float  # the same with these choices
 
 
 @dataclass(frozen=True)
 class Record:
-    """Entries by key. ``named``: the path by which the caller named the record; None for the default one."""
+    """Entries by key. ``named``: the path by which the caller named the record; None for the default record."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     named: str | None = field(default=None, compare=False)
 
     def knobs_of(self, kernel_texts: Sequence[tuple[str, str]], target: Target) -> dict[str, Knobs]:
-        """The choices for kernels (name, module text), by name; those not named are the cost model's."""
+        """The choices for kernels (name, module text), by name; the cost model chooses for names that are missing."""
         found = ((name, self.entries.get(key(name, text, target))) for name, text in kernel_texts)
         return {name: entry.knobs for name, entry in found if entry is not None and entry.knobs.given()}
 
     def warn_unless_used(self, kernel_texts: Sequence[tuple[str, str]], targets: Sequence[Target]) -> None:
-        """Warn the caller who named this record where it knows none of these kernels on any of the targets."""
+        """Warn the caller who named this record when it knows none of these kernels on any of the targets."""
         if self.named is None or any(key(n, text, t) in self.entries for t in targets for n, text in kernel_texts):
             return
         where = sorted({t.machine.label for t in targets})
@@ -76,7 +76,7 @@ class Record:
         return Record({**self.entries, **newer.entries})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the record, all of it or, with a ``SaveError``, nothing. Makes the folder it goes into."""
+        """Write the whole record or, with a ``SaveError``, nothing. Makes the folder that it goes into."""
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -121,10 +121,10 @@ def default_path() -> Path:
 
 
 def resolve(tuning: bool | str | os.PathLike[str]) -> Record | None:
-    """The record that ``compile``'s argument means: True the default one if there is one, False none, else a path.
+    """The record for ``compile``'s argument: True the default one if it exists, False none, else a path.
 
-    A named record must be valid (``CompileError``); a bad default one, or one that ``$RILLET_TUNING`` names and that is
-    not there, is ignored with a warning, for the call did not ask for it and nothing but speed depends on it.
+    A named record must be valid (``CompileError``). A bad default record, or a missing one that ``$RILLET_TUNING``
+    names, is ignored with a warning: the call did not ask for it, and only speed depends on it.
     """
     if not isinstance(tuning, bool | str | os.PathLike):
         raise CompileError(f"tuning must be True, False or the path of a tuning record, not {tuning!r}")
@@ -146,7 +146,7 @@ def resolve(tuning: bool | str | os.PathLike[str]) -> Record | None:
 
 
 def key(name: str, text: str, target: Target) -> str:
-    """The key of a kernel on a target: its text apart from its name, and all that picks machine code."""
+    """The key of a kernel on a target: its text without its name, and everything that picks machine code."""
     structure = re.sub(rf"@{re.escape(name)}(?![\w$.])", "@kernel", text)
     identity = dict(target.machine.identity)
     return hashlib.sha256(json.dumps([structure, identity], sort_keys=True).encode()).hexdigest()[:32]

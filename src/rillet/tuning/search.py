@@ -1,9 +1,9 @@
 """The search: variants of many kernels at a time are built into the model and timed against its default build.
 
 Kernels do not depend on each other's choices, so one build can hold a variant of every kernel, and a profile of it
-times each. A batch of such builds takes turns with two default builds; what differs between those two is noise. The
-best of many measurements is partly luck, so a variant that wins is measured again at once, and a last time at the end
-together with all other winners, before it is kept.
+times each. A batch of such builds takes turns with two default builds, whose difference is the noise. The best of many
+measurements is partly luck. So a variant that wins is measured again at once, and a last time at the end together with
+all other winners, before it is kept.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from rillet.tuning.measure import Clock
 from rillet.tuning.record import Entry, Record, key
 
 _MARGIN = 0.02  # a variant must beat the default by this share of its time, or by twice the noise if that is more
-_BUILDS = 4  # variants of one kernel in a batch, as long as there are other kernels to vary
+_BUILDS = 4  # variants of one kernel in a batch, while other kernels can be varied
 _MOST_BUILDS = 12  # of a batch; each holds all constants
 _MOST_BYTES = 1 << 30  # of all builds of a batch
-_BATCH_SECONDS = 3.0  # what compiling a batch should take
+_BATCH_SECONDS = 3.0  # the time that compiling a batch should take
 _SMALLEST_SHARE = 0.002  # of the model's time; kernels that take less are not worth a compile
 
 
 @dataclass(frozen=True)
 class Status:
-    """How far a search is."""
+    """The progress of a search."""
 
     kernels: int  # that may be varied
-    visited: int  # of them, how many had a variant measured
+    visited: int  # the number of them with a measured variant
     variants: int  # measured so far
-    gain: float  # share of the model's time saved by the best found so far, not confirmed yet
+    gain: float  # share of the model's time saved by the best variants found, not confirmed yet
     seconds_left: float
-    confirming: bool = False  # the search is over; what won is measured once more
+    confirming: bool = False  # the search is over; the winners are measured once more
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class Ranking:
     problem: dict[str, int]
     share: float  # of the model's time
     variants: int
-    faster: int  # of them, by more than the margin when they were first measured
-    model_by_best: float  # the model's choice's time by that of the best one found, 1 where none was confirmed
-    ordered: float | None  # share of the pairs of register tiles that the model puts in the order measured
+    faster: int  # the number of variants faster by more than the margin when first measured
+    model_by_best: float  # the time of the model's choice over that of the best confirmed variant, 1 without one
+    ordered: float | None  # share of the pairs of register tiles whose measured order the model predicts
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a search found. Times are seconds of one call of the whole model, at its fastest."""
+    """The findings of a search. Times are seconds of the fastest call of the whole model."""
 
     record: Record  # an entry for each kernel that was varied
     rankings: tuple[Ranking, ...]  # likewise, those that take longest first
@@ -79,7 +79,7 @@ class Result:
     tuned_s: float
     threads: int
     interrupted: bool
-    wrong: tuple[str, ...] = ()  # kernels that had a variant with other results
+    wrong: tuple[str, ...] = ()  # kernels with a variant that gave other results
 
 
 @dataclass
@@ -92,9 +92,9 @@ class _Kernel:
     groups: Alternatives
     queue: list[Knobs]
     share: float = 0.0  # of the model's time
-    measured: list[tuple[Choice, float]] = field(default_factory=list)  # variants, and their times by the default's
+    measured: list[tuple[Choice, float]] = field(default_factory=list)  # variants, and their times over the default's
     best: CompiledKernel | None = None
-    best_ratio: float = 1.0  # its time by the default's
+    best_ratio: float = 1.0  # its time over the default's
 
     @property
     def tried(self) -> int:
@@ -130,9 +130,9 @@ class Search:
         threads: int | None = None,
         clock: Clock | None = None,
     ):
-        """``image`` and ``kernels`` are the model's for ``target``; ``inputs`` makes what it is called with.
+        """``image`` and ``kernels``: the model's for ``target``. ``inputs`` makes the model's inputs.
 
-        Choices in ``known`` are tried first. ``threads`` is what the whole model's times are measured with; kernels are
+        Choices in ``known`` are tried first. ``threads``: the threads with which the whole model is timed; kernels are
         timed on one. Use it in a ``with`` statement: it owns processes.
         """
         self._image = image
@@ -158,9 +158,9 @@ class Search:
         self._pool.close()
 
     def run(self, seconds: float, report: Callable[[Status], None] = lambda status: None) -> Result:
-        """Search for about ``seconds``, or until nothing is left to try.
+        """Search for about ``seconds``, or until no alternatives remain.
 
-        Ctrl-C ends it early: what was found until then is measured once more and kept. A second one is passed on.
+        Ctrl-C ends it early: the findings are measured once more and kept. A second Ctrl-C is passed on.
         """
         deadline = time.monotonic() + seconds
         with bar(f"compiling for {self._target.name}") as progress:
@@ -209,7 +209,7 @@ class Search:
         return kernels
 
     def _choose(self, kernels: Mapping[str, _Kernel], seconds: float) -> list[tuple[str, Knobs]]:
-        """The variants of the next batch: more of kernels that take long and were tried little."""
+        """The variants of the next batch: more for kernels that take long and were tried little."""
         room = max(1, round(min(_BATCH_SECONDS, seconds) / self._compile_seconds))
         wanted: list[tuple[str, Knobs]] = []
         planned = dict.fromkeys(kernels, 0)
@@ -233,7 +233,7 @@ class Search:
         return wanted
 
     def _compile_batch(self, wanted: Sequence[tuple[str, Knobs]]) -> list[_Variants]:
-        """Compile variants and distribute them over builds; those that give the default's code are left out."""
+        """Compile variants and distribute them over builds; variants with the default's code are left out."""
         started = time.monotonic()
         builds: list[_Variants] = []
         for (name, _), outcome in zip(wanted, self._compile(wanted), strict=True):
@@ -250,7 +250,7 @@ class Search:
         return builds
 
     def _measure(self, kernels: Mapping[str, _Kernel], builds: Sequence[_Variants]) -> None:
-        """Time a batch's builds and remember what beats the best twice."""
+        """Time a batch's builds and record the variants that beat the best twice."""
         right = [part for build in builds for part in self._right_parts(build)]
         won: _Variants = {}
         first: dict[str, float] = {}
@@ -273,13 +273,14 @@ class Search:
                 kernel.next_group()
 
     def _ratios(self, modules: Sequence[runtime.Module]) -> list[dict[str, float]]:
-        """For each build, each kernel's time by the default's."""
+        """For each build, each kernel's time over the default's."""
         one, other, *times = measure.kernel_times([*self._base, *modules], self._inputs, self._clock)
         default = {name: max(min(one[name], other[name]), 1e-9) for name in one}
         return [{name: seconds / default[name] for name, seconds in measured.items()} for measured in times]
 
     def _right_parts(self, variants: _Variants) -> list[tuple[_Variants, runtime.Module]]:
-        """The build of these variants or, where they change the model's outputs, those of the halves that do not."""
+        """The build of these variants. Where they change the model's outputs, the builds of those halves that do
+        not."""
         module = self._build(variants)
         if measure.agree(measure.outputs(module, self._inputs), self._expected):
             return [(variants, module)]
@@ -366,7 +367,7 @@ class Search:
 
     @property
     def _most_builds(self) -> int:
-        """How many builds a batch may have, so that they fit the memory."""
+        """The most builds in a batch, so that they fit the memory."""
         size = len(self._base[0].to_bytes()) + self._base[0].stats.get("arena_bytes", 0)
         return max(1, min(_MOST_BUILDS, _MOST_BYTES // max(size, 1)))
 
@@ -380,7 +381,7 @@ class Search:
     def _build(
         self, variants: Mapping[str, CompiledKernel], *, threads: int = 1, profile: bool = True
     ) -> runtime.Module:
-        """The model with these variants, the other kernels as the cost model has them."""
+        """The model with these variants; the other kernels have the cost model's choices."""
         compiled = [variants.get(name, self._defaults[name]) for name, _ in self._kernel_texts]
         linked = self._backend.link(compiled, self._target)
         library = CompiledLibrary.of(self._target, linked.format, linked.data, (kernel.name for kernel in compiled))
@@ -395,9 +396,10 @@ class Search:
 
 
 def _ordered(measured: Sequence[tuple[Choice, float]], model: Callable[[Choice], float | None]) -> float | None:
-    """The share of pairs of register tiles whose times differ by more than the margin that the cost model orders
-    rightly; None where there is no such pair or the model gives none. A tile counts with its fastest variant."""
-    fastest: dict[float, float] = {}  # measured by modelled cost, which tiles that differ hardly ever share
+    """The share of the pairs of register tiles that the cost model puts in the measured order, among pairs whose times
+    differ by more than the margin. None without such pairs or modelled costs. A tile counts with its fastest variant.
+    """
+    fastest: dict[float, float] = {}  # measured time by modelled cost, which different tiles hardly ever share
     for choice, ratio in measured:
         if (cost := model(choice)) is not None:
             fastest[cost] = min(ratio, fastest.get(cost, ratio))

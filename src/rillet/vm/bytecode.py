@@ -20,7 +20,7 @@ _IMPORT_BIT = 0x8000
 
 @dataclass
 class ImportTable:
-    """The imports in use, numbered as they are met."""
+    """The imports in use, numbered in the order of their first use."""
 
     used: list[Import] = field(default_factory=list)
 
@@ -74,7 +74,7 @@ class _Encoder:
         self.labels[block] = len(self.words)
         operations = [view.operation for view in block.operations]
         calls = [i for i, op in enumerate(operations) if op.name == "vm.call"]
-        # References that die when nothing more is called before the return are released by the return itself.
+        # References that die when no call follows before the return are released by the return itself.
         last_call = calls[-1] if calls else -1
         ends = operations[-1].name == "func.return"
         if not ends or calls:
@@ -87,7 +87,7 @@ class _Encoder:
         self._terminator(operations[-1], following)
 
     def _dead_on_entry(self, block: ir.Block) -> set[int]:
-        """Registers whose references some predecessor still needed, and this block does not."""
+        """Registers whose references a predecessor still needed, and this block does not."""
         living = self.liveness.live_in[block] | set(block.arguments)
         kept = {self._register(v) for v in living if _is_ref(v)}
         stale: set[int] = set()
@@ -97,7 +97,7 @@ class _Encoder:
         return stale - kept
 
     def _dying(self, block: ir.Block, operations: Sequence[ir.Operation]) -> list[set[int]]:
-        """For each operation, the registers of references that nothing needs after it."""
+        """For each operation, the registers of references that no later operation needs."""
         live = {v for v in self.liveness.live_out[block] if _is_ref(v)}
         live |= {v for v in operations[-1].operands if _is_ref(v)}
         dying: list[set[int]] = [set() for _ in operations]

@@ -1,4 +1,4 @@
-"""Which values live where in a function of branches and blocks."""
+"""Liveness of values in a function of branches and blocks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _reverse_postorder(entry: ir.Block) -> tuple[ir.Block, ...]:
 
 
 def reads(op: ir.Operation) -> list[ir.Value]:
-    """The values whose registers an operation reads: a branch reads what its ``vm.test`` looks at."""
+    """The values whose registers an operation reads: a branch reads the operands of its ``vm.test``."""
     if op.name == "vm.test":
         return []
     return [_behind_test(v) for v in op.operands]

@@ -16,7 +16,7 @@ def sequentialize(moves: dict[int, int], scratch: int) -> tuple[list[tuple[int, 
         if ready is not None:
             steps.append((ready, pending.pop(ready)))
             continue
-        # Only cycles are left: free one register by saving it.
+        # Only cycles remain: free one register by saving it.
         blocked = next(iter(pending))
         steps.append((scratch, blocked))
         used = True

@@ -96,7 +96,7 @@ def _intervals(liveness: Liveness) -> dict[ir.Value, tuple[int, int]]:
 
 
 def _hints(liveness: Liveness) -> dict[ir.Value, list[ir.Value]]:
-    """Pairs of values that had better share a register: branch operands and block arguments."""
+    """Pairs of values that should share a register: branch operands and block arguments."""
     hints: dict[ir.Value, list[ir.Value]] = {}
     for block in liveness.blocks:
         for successor, operands in edges(list(block.operations)[-1].operation):

@@ -1,10 +1,9 @@
-"""Turns gathers at positions that are known now into windows: what resizes an image by fixed scales then reads
-``x[i floordiv 2]``, which can take any layout, be read in vectors and join other operations, as a ``tensor.extract``
-cannot.
+"""Turns gathers at positions known at compile time into windows. Resizing an image by fixed scales then reads ``x[i
+floordiv 2]``. Unlike a ``tensor.extract``, that can take any layout, be read in vectors and join other operations.
 
-A position that depends on one loop only is computed for all of that loop's iterations, in numpy. Where it is
-``clamp((a * i + b) floordiv c)``, the tensor is extended by copies of its edges, so that nothing needs to be clamped,
-and read through that as an indexing map. Weights that depend on one loop only become tables.
+A position that depends on one loop only is computed for all of that loop's iterations, in numpy. Where it is ``clamp((a
+* i + b) floordiv c)``, the tensor is extended by copies of its edges, so that nothing needs to be clamped, and an
+indexing map reads it. Weights that depend on one loop only become tables.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from rillet.ir.structured import DYNAMIC, Expr, Structured, index_loop, structur
 from rillet.optimize.folding import evaluate
 
 _MOST_EDGES = 4  # copies of an edge
-_LONGEST = 1 << 20  # iterations of a loop whose positions are worked out one by one
+_LONGEST = 1 << 20  # iterations of a loop whose positions are computed one by one
 
 
 @dataclass(frozen=True)
 class _Known:
-    """A scalar of a body that depends on the position in one loop, or on none: its value at each."""
+    """A scalar of a body that depends on the position in at most one loop: its value at each position."""
 
     loop: int | None
     values: np.ndarray
@@ -35,9 +34,8 @@ class _Known:
 
 @dataclass(frozen=True)
 class _Position:
-    """Where an axis is read: ``(a * i + b) floordiv c`` for iteration ``i`` of ``loop``, ``b`` for no loop; and how far
-    that reaches below 0 and beyond the last element, where the element at the edge is meant.
-    """
+    """A position along an axis: ``(a * i + b) floordiv c`` for iteration ``i`` of ``loop``, ``b`` without a loop. Also
+    how far it reaches below 0 and beyond the last element, where the edge element is read."""
 
     loop: int | None
     a: int
@@ -47,7 +45,7 @@ class _Position:
     high: int = 0
 
     def expression(self, shift: int) -> Expr:
-        """As an affine expression of a tensor that begins ``shift`` elements earlier."""
+        """The position in a tensor that begins ``shift`` elements earlier, as an affine expression."""
         if self.loop is None:
             return ir.AffineExpr.get_constant(self.b + shift)
         divisor = math.gcd(self.a, self.b + shift * self.c, self.c)
@@ -143,7 +141,7 @@ def _gathers(view: Structured, known: Mapping[ir.Value, _Known]) -> list[_Gather
 
 
 def _can_be_said(view: Structured, gathers: Sequence[_Gather]) -> bool:
-    """Whether maps that name a loop alone are for axes of that loop's extent, which is what such maps mean."""
+    """Whether all maps that name a loop alone are for axes of that loop's extent, as such maps require."""
     margins, extents = _margins(gathers), view.extents
     for gather in gathers:
         shape = ir.RankedTensorType(gather.source.type).shape
@@ -155,7 +153,7 @@ def _can_be_said(view: Structured, gathers: Sequence[_Gather]) -> bool:
 
 
 def _position(known: _Known | None, size: int) -> _Position | None:
-    """The form of positions in an axis of ``size`` elements, all of which are inside; None when they have none."""
+    """The form of the positions along an axis of ``size`` elements, all inside the axis; None when they have none."""
     if known is None or size == 0 or known.values.size == 0:
         return None
     table = known.values.astype(np.int64)
@@ -175,9 +173,9 @@ def _reduced(a: int, c: int) -> tuple[int, int]:
 
 
 def _fits(loop: int, table: np.ndarray, size: int, a: int, c: int) -> list[_Position]:
-    """The positions ``clamp((a * i + b) floordiv c)`` that are ``table``."""
+    """The positions ``clamp((a * i + b) floordiv c)`` that equal ``table``."""
     steps = a * np.arange(len(table), dtype=np.int64)
-    # Below the first element is as good as at it, beyond the last one too.
+    # Positions below the first element read the same as at it, positions beyond the last one likewise.
     least = (c * table - steps)[table > 0]
     most = (c * table + c - 1 - steps)[table < size - 1]
     lowest = int(least.max()) if least.size else None
@@ -224,7 +222,7 @@ def _rewrite(program: Program, view: Structured, known: Mapping[ir.Value, _Known
 def _clone(
     source: ir.Block, target: ir.Block, mapping: dict[ir.Value, ir.Value], known: Mapping[ir.Value, ir.Value]
 ) -> None:
-    """Clone a body; what is in ``known`` is not computed again, nor what only that needs."""
+    """Clone a body without the values in ``known`` and the operations that only they need."""
     clone_body(source, target, mapping)
     for value, argument in known.items():
         mapping[value].replace_all_uses_with(argument)
@@ -234,7 +232,7 @@ def _clone(
 
 
 def _margins(gathers: Sequence[_Gather]) -> dict[ir.Value, tuple[list[int], list[int]]]:
-    """For each tensor how many copies of its edges all gathers together need, below and above each axis."""
+    """For each tensor, the copies of its edges that all gathers together need, below and above each axis."""
     found: dict[ir.Value, tuple[list[int], list[int]]] = {}
     for gather in gathers:
         lows, highs = found.setdefault(gather.source, ([0] * len(gather.positions), [0] * len(gather.positions)))
@@ -264,7 +262,7 @@ def _edge(source: ir.Value, axis: int, position: int) -> ir.Value:
 
 
 def _tables(view: Structured, known: Mapping[ir.Value, _Known]) -> list[tuple[ir.Value, _Known]]:
-    """The floats that are known and that something unknown needs."""
+    """The known floats that unknown values need."""
     needed: dict[ir.Value, None] = {}
     for op in [o.operation for o in view.body.operations]:
         if any(r in known for r in op.results) or op.name == "tensor.extract":

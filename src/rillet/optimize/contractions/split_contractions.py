@@ -1,11 +1,11 @@
-"""Splits a contraction of which only slices are used into one for each slice.
+"""Splits a contraction of which only slices are used into one contraction for each slice.
 
 One matrix product often makes queries, keys and values, or both halves of a gate, which are then cut apart, possibly
-within each head. A slice of columns is no run of elements, so each would be a copy. Instead the weights are cut, now,
-and what lies between the contraction and the slices (a bias, an activation, a reshape, a transposition) is repeated for
-each part; every part can then join, or be read in place by, what uses it.
+within each head. A slice of columns is not contiguous, so each would be a copy. Instead the weights are cut at compile
+time. The operations between the contraction and the slices (a bias, an activation, a reshape, a transposition) are
+repeated for each part. Each part can then join its users, or be read in place by them.
 
-The lhs is read once for each part instead of once. It pays while that is less than to write and read all
+The lhs is then read once for each part instead of once. That pays while it costs less than writing and reading all
 columns again, and while the parts together fill no more vectors than the whole.
 """
 
@@ -38,14 +38,14 @@ from rillet.ir.structured import DYNAMIC, Structured, captures, structured, walk
 
 @dataclass(frozen=True)
 class Options:
-    """``lanes``: columns that a kernel computes whether all are there or not."""
+    """``lanes``: columns that a kernel computes together, whether or not all of them exist."""
 
     lanes: int = 16
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """How a value is cut: for each slice the positions along ``axis`` that it takes, ascending."""
+    """How a value is cut: the positions along ``axis`` that each slice takes, ascending."""
 
     axis: int
     positions: tuple[tuple[int, ...], ...]
@@ -84,7 +84,7 @@ def _is_slice(op: ir.Operation) -> bool:
 
 
 def _region(program: Program, value: ir.Value, block: ir.Block, options: Options) -> _Region | None:
-    """What has to be split so that ``value`` is made in parts; None when it cannot be, or when that does not pay."""
+    """The operations to split so that ``value`` is made in parts; None when that is impossible or does not pay."""
     slices = users(value)
     found = [_range(op) for op in slices] if all(_is_slice(op) and op.block == block for op in slices) else []
     axes = {f[0] for f in found if f is not None}
@@ -98,7 +98,7 @@ def _region(program: Program, value: ir.Value, block: ir.Block, options: Options
 
 
 def _range(op: ir.Operation) -> tuple[int, range] | None:
-    """The only axis along which a slice takes a part, and which; None when it is no such slice."""
+    """The only axis along which a slice takes a part, and the part; None when it is no such slice."""
     source = op.operands[0]
     shape = ir.RankedTensorType(source.type).shape
     found = None
@@ -116,7 +116,8 @@ def _range(op: ir.Operation) -> tuple[int, range] | None:
 
 
 def _grow(program: Program, region: _Region, value: ir.Value, cut: _Cut, options: Options) -> bool:
-    """Add what makes ``value``, and so on up to contractions. False when something else uses any of it."""
+    """Add the operations that make ``value``, back to contractions. False when another operation uses one of their
+    results."""
     owner = defining(value)
     assert owner is not None
     position = {op: i for i, op in enumerate(map(_operation, owner.block.operations))}
@@ -143,9 +144,9 @@ def _grow(program: Program, region: _Region, value: ir.Value, cut: _Cut, options
 
 
 def _sources(program: Program, op: ir.Operation, cut: _Cut, options: Options) -> list[tuple[ir.Value, _Cut]] | None:
-    """The operands of ``op`` that have to be cut when its result is, and how; None when ``op`` cannot be split.
+    """The operands of ``op`` to be cut when its result is, and their cuts; None when ``op`` cannot be split.
 
-    Constants can always be, and end a region, as contractions do.
+    Constants can always be cut, and end a region, as contractions do.
     """
     view = structured(op)
     if view is not None and len(op.results) == 1:
@@ -223,7 +224,7 @@ def _split(program: Program, region: _Region, value: ir.Value) -> None:
 def _part(
     program: Program, op: ir.Operation, axis: int, positions: Sequence[int], made: dict[ir.Value, ir.Value]
 ) -> ir.Value:
-    """The part of ``op``'s result at ``positions`` of ``axis``; ``made`` has those of its operands."""
+    """The part of ``op``'s result at ``positions`` of ``axis``; ``made`` has the parts of its operands."""
     shape: list[Extent] = extents(op.results[0])
     shape[axis] = len(positions)
     if op.name == "tensor.expand_shape":
@@ -247,7 +248,7 @@ def _part(
 def _cut_constant(
     program: Program, value: ir.Value, map_: Sequence[object], loop: object, positions: Sequence[int]
 ) -> ir.Value:
-    """``value`` itself where it does not vary along ``loop``."""
+    """The part of a constant; ``value`` itself where it does not vary along ``loop``."""
     if loop not in map_:
         return value
     array = constants.array_of(program, value)
@@ -257,7 +258,7 @@ def _cut_constant(
 
 
 def _in_rank_of(op: ir.Operation, part: ir.Value) -> ir.Value:
-    """``part`` as the slice ``op`` has it, which may drop axes of extent 1."""
+    """``part`` with the axes of the slice ``op``, which may drop axes of extent 1."""
     source = extents(part)
     kept = kept_axes(op)
     return part if len(kept) == len(source) else reshape_units(part, source, [source[a] for a in kept])

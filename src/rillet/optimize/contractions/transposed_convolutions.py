@@ -1,16 +1,16 @@
 """Computes transposed convolutions phase by phase, so that nothing is multiplied by the zeros between elements.
 
-With stride ``s``, a transposed convolution arrives as a convolution of its input spread out by ``s - 1`` zeros between
-neighbours. Of the filter, its results at positions ``s * h + r``, phase ``r``, meet every ``s``-th tap only outside of
-these zeros: each phase is a convolution of the input as it was, by those taps. (Shi et al., "Is the deconvolution layer
-the same as a convolutional layer?", 2016.)
+With stride ``s``, a transposed convolution arrives as a convolution of its input with ``s - 1`` zeros between
+neighbours. Phase ``r`` is its results at positions ``s * h + r``. In a phase only every ``s``-th tap of the filter
+meets elements of the input: each phase is a convolution of the original input by those taps. (Shi et al., "Is the
+deconvolution layer the same as a convolutional layer?", 2016.)
 
-Each phase goes to its place in one tensor. Where position ``s * h + r`` is followed by axis ``w`` of the result, that
-tensor has the axes ``h`` and ``s * w``, so that a phase is an ordinary slice, which its dispatch can write in place; a
-reshape makes the result of it.
+Each phase goes to its place in one tensor. Where axis ``w`` of the result follows position ``s * h + r``, that tensor
+has the axes ``h`` and ``s * w``. A phase is then an ordinary slice, which its dispatch can write in place; a reshape
+gives the result.
 
-Of integers whose zero point lies in the tensor in place of zeros, a phase has the products of that number with the taps
-that meet none of its elements besides: a constant for each channel.
+For integers, the tensor may hold the zero point instead of zeros. A phase then adds the products of the zero point with
+the taps that meet no element: a constant for each channel.
 """
 
 from __future__ import annotations
@@ -41,38 +41,38 @@ from rillet.optimize.sole_user import follower
 
 @dataclass(frozen=True)
 class Options:
-    """``most``: with more phases than that the convolution is left as it is."""
+    """``most``: a convolution with more phases is left as it is."""
 
     most: int = 64
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """One axis of the image: how it was spread out, how the filter reads it, and where it is in the result."""
+    """One axis of the image: how it was spread out, how the filter reads it, and its place in the result."""
 
     position: int  # axis of the operand
     result: int  # axis of the result
-    loop: int  # over the result
-    window: int  # over the filter
+    loop: int  # over the result's axis
+    window: int  # over the filter's axis
     taps: int
     dilation: int
-    stride: int  # of the spreading: 1 for an axis that was not
-    before: int  # positions in front of the input's first element, in the tensor that the convolution reads
+    stride: int  # of the spreading: 1 for an axis that was not spread out
+    before: int  # positions before the input's first element, in the tensor that the convolution reads
     extent: Extent  # of the input, before it was spread out
-    excess: int  # of the result's length over ``stride`` times the input's
+    excess: int  # by which the result's length exceeds ``stride`` times the input's
 
     @property
     def beyond(self) -> int:
-        """Positions of a phase, above the input's; the last ones may lie behind the end of the result."""
+        """Positions of a phase beyond the input's; the last of them may lie beyond the end of the result."""
         return -(-self.excess // self.stride)
 
     @property
     def step(self) -> int:
-        """How far apart the input's elements are that neighbouring taps of a phase meet."""
+        """The distance between the input's elements that neighbouring taps of a phase meet."""
         return self.dilation // math.gcd(self.dilation, self.stride)
 
     def met(self, phase: int) -> list[tuple[int, int]]:
-        """The taps that meet elements in a phase, each with the element's distance from the phase's position."""
+        """The taps that meet elements in a phase, each with the distance of its element from the phase's position."""
         places = [(t, phase + t * self.dilation - self.before) for t in range(self.taps)]
         return [(t, place // self.stride) for t, place in places if place % self.stride == 0]
 
@@ -89,19 +89,19 @@ class _Spread:
     view: Structured
     roles: Contraction
     source: ir.Value  # the input itself
-    padding: ir.Value  # the scalar around it and between its elements
+    padding: ir.Value  # the scalar around the input and between its elements
     start: ir.Value  # the scalar that sums start with
     weights: np.ndarray
     axes: tuple[_Axis, ...]
-    lost: np.ndarray | None  # by filter element: its product with the padding; None where that is zero
+    lost: np.ndarray | None  # for each filter element: its product with the padding; None where all are zero
 
 
 @dataclass(frozen=True)
 class _Phase:
-    """One convolution: the taps it has by axis and the distance of the first, and where its result goes."""
+    """One convolution: its taps by axis, the distance of the first, and the place of its result."""
 
     weights: np.ndarray
-    rest: np.ndarray | None  # by element of the result's last axis: what the other taps add
+    rest: np.ndarray | None  # for each element of the result's last axis: the sum that the other taps add
     distances: tuple[int, ...]
     offsets: tuple[Extent, ...]
     shape: tuple[Extent, ...]
@@ -110,7 +110,7 @@ class _Phase:
 def run(program: Program, options: Options) -> None:
     """Rewrite the transposed convolutions of ``@main`` whose weights are known."""
     with program.context, ir.Location.unknown():
-        # Rewriting erases the convolution itself and elementwise operations only, never another one of these.
+        # Rewriting erases only the convolution itself and elementwise operations, never another convolution.
         for op in [op for op in walk(program.main()) if is_convolution(op)]:
             with ir.InsertionPoint(op), op.location:
                 spread = _spread(program, op)
@@ -170,9 +170,8 @@ def _spread(program: Program, op: ir.Operation) -> _Spread | None:
 
 
 def _unpadded(value: ir.Value) -> tuple[ir.Value, list[Extent], ir.Value | None]:
-    """What a padded value is made of, the padding in front of it, and the scalar it is padded with. What was cut off
-    behind its end is padding again, or nobody reads it.
-    """
+    """The source of a padded value, the padding before it, and the scalar that pads it. Elements cut off beyond its end
+    are padding again, or are not read."""
     op = defining(value)
     if op is None or op.name != "tensor.pad":
         return value, [0] * ir.RankedTensorType(value.type).rank, None
@@ -183,7 +182,7 @@ def _unpadded(value: ir.Value) -> tuple[ir.Value, list[Extent], ir.Value | None]
 
 
 def _is_front(op: ir.Operation) -> bool:
-    """Whether a slice is the front of what it is cut from."""
+    """Whether a slice begins where its source does along each axis."""
     offsets, _, strides = box(op)
     same_rank = len(strides) == ir.RankedTensorType(op.results[0].type).rank
     return same_rank and all(x == 0 for x in offsets) and all(x == 1 for x in strides)
@@ -195,9 +194,8 @@ def _number(scalar: ir.Value) -> float | None:
 
 
 def _products(view: Structured, roles: Contraction, weights: np.ndarray, number: float) -> np.ndarray | None:
-    """What the body makes of each filter element and ``number``, an integer; None where the results of a filter
-    element are not along the last axis.
-    """
+    """The body's result for each filter element and ``number``, an integer; None where the filter elements' results are
+    not along the last axis."""
     loops = {d for d in view.maps[roles.rhs] if view.parallel[d]}  # type: ignore[index]
     if not isinstance(number, int) or not loops <= {view.init_maps[0][-1]}:
         return None
@@ -216,9 +214,8 @@ def _products(view: Structured, roles: Contraction, weights: np.ndarray, number:
 def _axes(
     view: Structured, roles: Contraction, shape: Sequence[Extent], before: Sequence[int], strides: Sequence[int]
 ) -> tuple[_Axis, ...] | None:
-    """The axes of the image; None when one of them is read in another way, or another axis was spread out, or it is
-    not known by how much the result is longer.
-    """
+    """The axes of the image. None when one of them is read in another way, when another axis was spread out, or when
+    the excess of the result's length is unknown."""
     sizes, target, lengths = view.extents, view.init_maps[0], extents(view.op.results[0])
     if not isinstance(lengths[-1], int):
         return None
@@ -279,10 +276,10 @@ def _phases(spread: _Spread) -> list[_Phase]:
 
 
 def _side_by_side(spread: _Spread) -> list[tuple[int, ...]]:
-    """The phases of the last axis, those together that one convolution can compute as its columns.
+    """The phases of the last axis, grouped by the convolution that can compute them as its columns.
 
-    They are neighbours that meet the same elements: a zero for a tap that a phase does not have would make infinities
-    NaN.
+    Phases of a group are neighbours that meet the same elements: a zero for a tap that a phase lacks would make
+    infinities NaN.
     """
     last, target = spread.axes[-1], spread.view.init_maps[0]
     phases = range(last.stride)
@@ -311,7 +308,7 @@ def _phase(spread: _Spread, phases: Sequence[tuple[int, ...]]) -> _Phase:
 
 
 def _met(spread: _Spread, phases: Sequence[tuple[int, ...]], array: np.ndarray) -> np.ndarray:
-    """The elements of a filter that phases meet; those of several phases are columns next to each other."""
+    """The elements of a filter that the phases meet; several phases become columns next to each other."""
     map_ = spread.view.maps[spread.roles.rhs]
     for axis, together in zip(spread.axes, phases, strict=True):
         parts = [array.take([tap for tap, _ in axis.met(r)], map_.index(axis.window)) for r in together]
@@ -320,7 +317,7 @@ def _met(spread: _Spread, phases: Sequence[tuple[int, ...]], array: np.ndarray) 
 
 
 def _rest(spread: _Spread, phases: Sequence[tuple[int, ...]], channels: int) -> np.ndarray | None:
-    """What the taps that phases do not meet add to each element of the last axis, modulo 2^32."""
+    """The sum that the taps which no phase meets add to each element of the last axis, modulo 2^32."""
     if spread.lost is None:
         return None
     view, map_ = spread.view, spread.view.maps[spread.roles.rhs]
@@ -381,7 +378,7 @@ def _convolution(program: Program, spread: _Spread, phase: _Phase, image: ir.Val
 
 
 def _whole(program: Program, phase: _Phase, part: ir.Value) -> ir.Value:
-    """The sums of a phase with what its filter does not have."""
+    """The sums of a phase plus the contribution of the taps that its filter lacks."""
     if phase.rest is None or not np.any(phase.rest):
         return part
     loops = builders.dims(len(phase.shape))
@@ -392,9 +389,8 @@ def _whole(program: Program, phase: _Phase, part: ir.Value) -> ir.Value:
 
 
 def _followers(program: Program, op: ir.Operation) -> list[tuple[Structured, int]]:
-    """The elementwise operations behind ``op`` that can be applied to each phase: the others of their inputs are
-    constants that vary along the last axis only.
-    """
+    """The elementwise operations after ``op`` that can be applied to each phase: their other inputs are constants that
+    vary along the last axis only."""
     chain: list[tuple[Structured, int]] = []
     value = op.results[0]
     while (found := follower(value)) is not None:
@@ -411,7 +407,7 @@ def _followers(program: Program, op: ir.Operation) -> list[tuple[Structured, int
 
 
 def _applied(program: Program, after: Structured, number: int, part: ir.Value, shape: Sequence[Extent]) -> ir.Value:
-    """``after`` of one phase, whose last axis may be several times as long."""
+    """``after`` applied to one phase, whose last axis may be several times as long."""
     operands, columns = list(after.op.operands), shape[-1]
     assert isinstance(columns, int)
     for i, (value, map_) in enumerate(zip(after.inputs, after.input_maps, strict=True)):
@@ -421,7 +417,7 @@ def _applied(program: Program, after: Structured, number: int, part: ir.Value, s
             operands[i] = constants.constant(program, np.tile(array, columns // array.shape[0]), name)
     operands[number] = part
     element = ir.RankedTensorType(after.op.results[0].type).element_type
-    # In the order of the result's axes, which is that of the loops' extents too.
+    # In the order of the result's axes, which the loops' extents share.
     operands[-1] = builders.empty(shape, element)
     return rebuild_generic(after.op, operands, [operands[-1].type], after.maps, after.parallel).results[0]
 
@@ -438,7 +434,7 @@ def _assembled(spread: _Spread, phases: Sequence[_Phase], parts: Sequence[ir.Val
     whole = builders.empty(sizes, ir.RankedTensorType(old.type).element_type)
     for phase, part in zip(phases, parts, strict=True):
         whole = builders.insert_slice(part, whole, phase.offsets, phase.shape, [1] * rank)
-    # The phases leave each axis for the one in front of it.
+    # The phases leave each axis for the one before it.
     parts_of = [[width, extent] if width > 1 else [extent] for width, extent in zip(widths, split, strict=True)]
     whole = builders.expand_shape(whole, runs([len(p) for p in parts_of]), list(itertools.chain(*parts_of)))
     rounded = [multiply(extent, width) for extent, width in zip(split, [*widths[1:], 1], strict=True)]

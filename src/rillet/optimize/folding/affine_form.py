@@ -20,7 +20,7 @@ class Affine:
     offset: np.ndarray
 
     def after(self, first: Affine) -> Affine:
-        """This function of the result of ``first``."""
+        """This function applied to the result of ``first``."""
         return Affine(self.factor * first.factor, self.factor * first.offset + self.offset)
 
 
@@ -29,8 +29,7 @@ _Known = np.ndarray | Affine
 
 def affine_form(view: Structured, variable: int, known: Mapping[int, np.ndarray]) -> Affine | None:
     """The body of ``view`` as an affine function of input ``variable``; ``known`` has the other inputs' arrays, already
-    broadcast over the loops. None when the body is anything else, or has a factor or an offset that is not finite.
-    """
+    broadcast over the loops. None when the body is anything else, or has a factor or an offset that is not finite."""
     values: dict[ir.Value, _Known] = {view.body.arguments[i]: np.asarray(a, np.float64) for i, a in known.items()}
     values[view.body.arguments[variable]] = Affine(np.float64(1.0), np.float64(0.0))  # type: ignore[arg-type]
     with np.errstate(all="ignore"):
@@ -49,7 +48,7 @@ def affine_form(view: Structured, variable: int, known: Mapping[int, np.ndarray]
 
 
 def fits_f32(known: np.ndarray) -> bool:
-    """Whether numbers stay finite and as precise as any in f32."""
+    """Whether numbers stay finite and fully precise in f32."""
     size = np.abs(np.asarray(known, np.float64))
     info = np.finfo(np.float32)
     return bool(np.all((size == 0) | (size >= info.smallest_normal) & (size <= info.max)))

@@ -1,7 +1,7 @@
 """Scalar operations of bodies on constants, in numpy, to the bit.
 
-Only operations that IEEE 754 or two's complement defines to the bit are evaluated, so that it makes no difference
-whether the compiler computes a value or the program does.
+Only operations that IEEE 754 or two's complement defines to the bit are evaluated, so that compile time and run time
+give the same values.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ def along(array: np.ndarray, source: Sequence[object], target: Sequence[object])
 def evaluate(
     view: Structured, inputs: Sequence[np.ndarray], tables: Mapping[ir.Value, np.ndarray] | None = None
 ) -> np.ndarray | None:
-    """The only result of an elementwise operation of which all inputs are known, and the tensors from outside that its
-    body extracts elements of (``tables``); None where it cannot be told.
-    """
+    """The only result of an elementwise operation whose inputs are all known. ``tables``: the outside tensors whose
+    elements its body extracts. None where the result cannot be computed."""
     if not view.is_elementwise or len(view.inits) != 1 or view.init_is_read() or DYNAMIC in view.extents:
         return None
     if not all(is_projected(m) for m in view.maps):
@@ -56,9 +55,8 @@ def evaluate(
 def evaluate_body(
     view: Structured, values: dict[ir.Value, np.ndarray], tables: Mapping[ir.Value, np.ndarray] | None = None
 ) -> np.ndarray | None:
-    """What the body yields for its arguments, of which ``values`` has arrays that broadcast together; None where it
-    cannot be told. ``values`` gets the results of all operations. ``tables``: as in `evaluate`.
-    """
+    """The values that the body yields. ``values`` has arrays for its arguments, which broadcast together, and gets the
+    results of all operations. ``tables``: as in ``evaluate``. None where the values cannot be computed."""
     for op in view.body_ops():
         if op.name == "linalg.index":
             result = _positions(view, index_loop(op))
@@ -87,7 +85,7 @@ def _element(table: np.ndarray, places: Sequence[np.ndarray | None]) -> np.ndarr
 
 
 def compute(op: ir.Operation, operands: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    """The result of one scalar operation on arrays that broadcast together; None where it cannot be told."""
+    """The result of one scalar operation on arrays that broadcast together; None where it cannot be computed."""
     if op.name not in _OPERATIONS or any(o is None for o in operands) or len(op.results) != 1:
         return None
     with np.errstate(all="ignore"):
@@ -141,7 +139,7 @@ def _integer(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callab
     return apply
 
 
-# In the order of the predicates' numbers; those of integers without sign are left out.
+# In the order of the predicates' numbers, without those of unsigned integers.
 _PREDICATES: Mapping[str, Mapping[int, Callable[..., np.ndarray]]] = {
     "arith.cmpi": {0: np.equal, 1: np.not_equal, 2: np.less, 3: np.less_equal, 4: np.greater, 5: np.greater_equal},
     "arith.cmpf": {1: np.equal, 2: np.greater, 3: np.greater_equal, 4: np.less, 5: np.less_equal},
@@ -183,7 +181,7 @@ def _from_unsigned(op: ir.Operation, operands: list[np.ndarray]) -> np.ndarray |
 def _to_signed(op: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
     limit = 2.0 ** (_width(op.results[0].type) - 1)
     whole = np.trunc(operands[0].astype(np.float64))
-    inside = np.all((whole >= -limit) & (whole < limit))  # what lies outside has no defined result
+    inside = np.all((whole >= -limit) & (whole < limit))  # other values have no defined result
     return whole.astype(_dtype(op.results[0].type)) if inside else None
 
 

@@ -1,7 +1,7 @@
-"""Applies to constants, in numpy, what would only move their elements: reshapes, transpositions, slices, pads,
-concatenations, gathers at positions that are known.
+"""Applies operations that only move elements to constants, in numpy: reshapes, transpositions, slices, pads,
+concatenations, gathers at known positions.
 
-The frontend folds whole nodes; what is left here comes from other passes. Nothing grows beyond a factor of
+The frontend folds whole nodes; the operations here come from other passes. No result grows beyond a factor of
 ``Options.growth``.
 """
 
@@ -60,7 +60,7 @@ def _is_bounded(op: ir.Operation, arrays: list[np.ndarray], options: Options) ->
 
 
 def _tables(program: Program, op: ir.Operation) -> dict[ir.Value, np.ndarray | None]:
-    """The tensors from outside that the body of an operation without inputs extracts elements of."""
+    """The outside tensors from which the body of an operation without inputs extracts elements."""
     outside = [v for v in captures(op) if isinstance(v.type, ir.RankedTensorType)]
     return {value: constants.array_of(program, value) for value in outside}
 

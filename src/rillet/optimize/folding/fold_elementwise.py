@@ -1,8 +1,8 @@
-"""Computes elementwise operations on constants now: dequantized biases, parameters of normalizations, products of
-scales, and narrow weights that no contraction could take as they are.
+"""Computes elementwise operations on constants at compile time: dequantized biases, parameters of normalizations,
+products of scales, and narrow weights that no contraction could take as they are.
 
-Those would be widened in each call, which takes longer than to read them wide, and needs the memory besides. What would
-grow much more than that, a constant broadcast to megabytes, stays an operation.
+At run time each call would widen them, which takes longer than reading them wide and needs more memory. An operation
+whose result would grow much more, such as a constant broadcast to megabytes, stays.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from rillet.optimize.folding.evaluate import evaluate
 @dataclass(frozen=True)
 class Options:
     """``small``: bytes that a result may always have; a float32 for each of 4096 channels is 16 KiB. A larger result
-    may have ``growth`` times the bytes of its operands: float32 has eight times those of packed 4-bit integers.
-    """
+    may have ``growth`` times the bytes of its operands: float32 has eight times those of packed 4-bit integers."""
 
     small: int = 16 * 1024
     growth: int = 8

@@ -1,8 +1,8 @@
 """Folds factors and offsets for each channel after a contraction with constant weights into the weights and one offset.
 
-A batch normalization after a convolution is such an operation, whatever it was called. Looked at: the elementwise
-operations that follow a contraction one after the other, each an affine function of the previous result with constants
-that vary only along loops by which the weights are indexed. Their composition ``a * x + b`` scales the weights by ``a``
+A batch normalization after a convolution is such an operation, under any name. The pass looks at the elementwise
+operations that follow a contraction one after the other. Each must be an affine function of the previous result with
+constants that vary only along loops that index the weights. Their composition ``a * x + b`` scales the weights by ``a``
 and leaves ``x + b``. Factors are combined in float64 and applied in float32.
 """
 
@@ -21,13 +21,13 @@ from rillet.optimize.folding.affine_form import Affine, affine_form, fits_f32
 from rillet.optimize.folding.evaluate import along
 from rillet.optimize.sole_user import follower
 
-_NOTHING = 2.0**-40  # of the largest weight
+_NOTHING = 2.0**-40  # as a share of the largest weight
 
 
 def run(program: Program, options: None) -> None:
     """Fold in ``@main`` and its control flow."""
     with program.context, ir.Location.unknown():
-        # Folding erases elementwise operations only, never one of these.
+        # Folding erases only elementwise operations, never one of these.
         views = [view for op in walk(program.main()) if (view := structured(op)) is not None]
         found = [(view, roles) for view in views if (roles := contraction(view)) is not None]
         for view, roles in found:
@@ -62,9 +62,9 @@ def _fold(program: Program, view: Structured, roles: Contraction) -> None:
 
 
 def _scaled(weights: np.ndarray, factor: np.ndarray) -> np.ndarray | None:
-    """``weights * factor``; None where a product leaves the normal numbers of f32, as the model's own need not.
+    """``weights * factor``; None where a product leaves the normal numbers of f32, unless the weight did already.
 
-    Weights of channels that training let die may: they are nothing beside the others.
+    Negligible weights, of channels that training let die, may leave them.
     """
     if not weights.size or not np.all(np.isfinite(factor)):
         return None
@@ -95,9 +95,8 @@ def _chain(program: Program, view: Structured, channels: set[int]) -> tuple[list
 def _step(
     program: Program, after: Structured, variable: int, axes: tuple[object, ...], channels: set[int]
 ) -> Affine | None:
-    """What ``after`` does to its input ``variable``, broadcast over the axes of that; None when it is not affine by
-    channel.
-    """
+    """The effect of ``after`` on its input ``variable``, broadcast over that input's axes; None when it is not affine
+    by channel."""
     own = after.maps[variable]
     known = {}
     for number, (operand, map_) in enumerate(zip(after.inputs, after.input_maps, strict=True)):

@@ -1,9 +1,8 @@
-"""Lets contractions read transposed operands in place: a transposition in front of one becomes part of its indexing
-map.
+"""Lets contractions read transposed operands in place: a transposition of an operand becomes part of its indexing map.
 
-The lhs must keep a reduced axis innermost, because its elements are read in that order; the rhs is
-packed or small, so any order will do. Convolutions are left alone: their layout has been chosen. Where what a layout
-asks of a result turned rows into columns, the operands change places first.
+The lhs must keep a reduced axis innermost, because its elements are read in that order. The rhs is packed or small, so
+any order will do. Convolutions are left alone: their layout has been chosen. Where a result's layout turned rows into
+columns, the operands are swapped first.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def run(program: Program, options: None) -> None:
             operands, maps = list(op.operands), list(view.maps)
             changed = _is_turned(view, roles)
             if changed:
-                # A contraction's columns are the rhs's: now they are those of the result.
+                # A contraction's columns are those of the rhs; after the swap they are those of the result.
                 operands[0], operands[1], maps[0], maps[1] = operands[1], operands[0], maps[1], maps[0]
                 roles = dataclasses.replace(roles, m=roles.n, n=roles.m)
             for number in (roles.lhs, roles.rhs):
@@ -44,9 +43,8 @@ def run(program: Program, options: None) -> None:
 
 
 def _is_turned(view: Structured, roles: Contraction) -> bool:
-    """Whether the result is contiguous along a loop of the lhs, where either operand may be the lhs, as
-    both are computed.
-    """
+    """Whether the result is contiguous along a loop of the lhs, and either operand may be the lhs because both are
+    computed."""
     plain = len(view.body_ops()) == 2 and view.inputs[0].type.element_type == view.inputs[1].type.element_type
     computed = all(global_name(v) is None for v in view.inputs)
     axes = view.init_maps[0]
@@ -54,7 +52,7 @@ def _is_turned(view: Structured, roles: Contraction) -> bool:
 
 
 def _through_transposes(value: ir.Value, map_: Map) -> tuple[ir.Value, Map]:
-    """What ``value`` is a transposition of, possibly in several steps, and the map that reads it."""
+    """The source of ``value`` before all its transpositions, and the map that reads it."""
     owner = defining(value)
     permutation = copy_permutation(owner) if owner is not None else None
     if owner is None or permutation is None:

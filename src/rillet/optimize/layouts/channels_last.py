@@ -1,7 +1,7 @@
 """Makes convolutions channels-last: rewrites every operation for the layouts that ``layouts.Layouts`` chose.
 
-Weights are transposed now, in numpy. A transposition of a tensor remains only where a value with one layout is needed
-with another, and is shared by all uses that need it.
+Weights are transposed at compile time, in numpy. A transposition of a tensor remains only where a value with one layout
+is needed with another; all uses that need it share it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from rillet.optimize.layouts.layouts import (
 
 
 def run(program: Program, options: None) -> None:
-    """Change the layouts in ``@main``. Arguments and results keep theirs."""
+    """Change the layouts in ``@main``. Arguments and results keep their own."""
     with program.context, ir.Location.unknown():
         moved: dict[tuple[str, Layout], str] = {}
         for block in blocks(program.main()):
@@ -82,7 +82,7 @@ class _Rewriter:
             op.erase()
 
     def _rewrite(self, op: ir.Operation) -> bool:
-        """Rewrite ``op``; True when something else stands for its results now."""
+        """Rewrite ``op``; True when other values replace its results now."""
         if op in self.layouts.views:
             if not self._touches(op):
                 return False
@@ -96,14 +96,14 @@ class _Rewriter:
         if op.name == "tensor.dim":
             self._dim(op)
             return False
-        # Everything else reads its operands as the model wrote them.
+        # All other operations read their operands as the model wrote them.
         plain = {v: self._as_written(v) for v in (*op.operands, *captures(op)) if v in self.current}
         if plain:
             remap(op, plain)
         return False
 
     def _as_written(self, value: ir.Value) -> ir.Value:
-        """``value`` in its own layout and of its own type, which may tell less than what holds it now."""
+        """``value`` in its own layout and with its own type, which may be less static than the holding value's."""
         plain = self.get(value, identity(rank_of(value)))
         return builders.cast(plain, ir.RankedTensorType(value.type).shape)
 
@@ -114,7 +114,7 @@ class _Rewriter:
     # --- values ---
 
     def held(self, value: ir.Value) -> tuple[ir.Value, Layout]:
-        """What holds ``value`` now, in the layout it has."""
+        """The value that holds ``value`` now, and its layout."""
         return self.current.get(value) or (value, identity(rank_of(value)))
 
     def get(self, value: ir.Value, layout: Layout) -> ir.Value:
@@ -195,7 +195,7 @@ class _Rewriter:
     def _operand_layout(
         self, view: Structured, number: int, roles: Contraction | None, new: Sequence[int]
     ) -> Layout | None:
-        """The layout an input should have; None to take it as it is."""
+        """The layout that an input should have; None to take it as it is."""
         map_ = view.maps[number]
         if roles is not None and number == roles.lhs:
             return image_layout(map_, roles)
@@ -204,8 +204,8 @@ class _Rewriter:
         if is_flexible(view.inputs[number]) and all(isinstance(e, int) for e in map_):
             return tuple(sorted(range(len(map_)), key=lambda axis: new[map_[axis]]))  # type: ignore[index]
         if view.is_windowed and not view.is_elementwise:
-            # Windows are computed in vectors along the result's last axis: a transposition in front costs far less
-            # than to read each element from another place.
+            # Windows are computed in vectors along the result's last axis: a transposition before them costs far less
+            # than reading each element from another place.
             places = [min((new[d] for d in dims_in(e)), default=-1) for e in map_]
             return tuple(sorted(range(len(map_)), key=places.__getitem__))
         return None
@@ -243,9 +243,8 @@ class _Rewriter:
         return builders.cast(sliced, _permuted_type(op.results[0].type, layout).shape)
 
     def _expand(self, op: ir.Operation, layout: Layout) -> ir.Value:
-        """The groups come in the order of the source's layout; where their axes do not lie together, a plain
-        expansion is transposed.
-        """
+        """An expansion, with its groups in the order of the source's layout. Where the groups' axes do not lie
+        together, a plain expansion is transposed."""
         found = expand_runs(op, layout)
         kept = layout if found is not None else identity(len(layout))
         order = tuple(number for number, _ in found) if found is not None else identity(rank_of(op.operands[0]))

@@ -1,8 +1,8 @@
 """Makes one copy of several that follow each other: slices, transpositions and the reshapes between them.
 
-What such a chain does is to split axes, to take a part of some, to order them anew and to merge them. So it is done in
-that order, once: ``expand``, ``extract_slice``, a transposition and ``collapse``, of which the middle two are one
-dispatch and the others none. A channel shuffle of which halves are taken, or the patches of an image, are such chains.
+Such a chain splits axes, takes parts of some, reorders them and merges them. It is done once in that order: ``expand``,
+``extract_slice``, a transposition and ``collapse``. The middle two are one dispatch; the others need none. A channel
+shuffle whose halves are taken, or the patches of an image, are such chains.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from rillet.optimize.layouts.layouts import is_flexible
 
 @dataclass(eq=False)
 class _Part:
-    """A part of an axis of the source that stays together, of ``extent`` elements, and which of them are taken."""
+    """A part of an axis of the source that stays together, its ``extent`` in elements, and the elements that are
+    taken."""
 
     extent: int
     offset: int
@@ -33,9 +34,8 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Move:
-    """A value as a rearrangement of ``source``: for each axis of the source its parts, for each of its own the parts
-    that it is made of. ``copies``: how often elements are copied on the way.
-    """
+    """A value as a rearrangement of ``source``: the parts of each of the source's axes, and the parts that form each of
+    its own axes. ``copies``: how often elements are copied on the way."""
 
     source: ir.Value
     split: tuple[tuple[_Part, ...], ...]
@@ -78,7 +78,8 @@ def _move(value: ir.Value) -> _Move:
         return _Move.of(value)
     source = op.operands[0]
     maker = defining(source)
-    # Where others read what is between, it is made anyway; halves of it may still each be made at once.
+    # Where other operations read an intermediate value, it is made anyway; each of its halves may still be made at
+    # once.
     between = users(source)
     alone = len(between) == 1 or all(user.name == "tensor.extract_slice" for user in between)
     before = _move(source) if alone and maker is not None and not is_flexible(source) else _Move.of(source)
@@ -86,16 +87,15 @@ def _move(value: ir.Value) -> _Move:
 
 
 def _is_one_copy(move: _Move) -> bool:
-    """Whether one dispatch does it well: square tiles of a transposition are made of whole tensors, so that what is
-    also sliced has to stay in runs.
-    """
+    """Whether one dispatch does it well. Square tiles of a transposition need whole tensors, so sliced axes must stay
+    in runs."""
     solid = [[p for axis in axes for p in axis if p.size != 1] for axes in (move.split, move.axes)]
     is_sliced = any(p.size != p.extent for axis in move.split for p in axis)
     return not is_sliced or solid[0][-1:] == solid[1][-1:]
 
 
 def _after(move: _Move, op: ir.Operation) -> _Move | None:
-    """The move ``op`` behind ``move``; None when it takes parts apart that belong together."""
+    """The move followed by ``op``; None when ``op`` separates parts that belong together."""
     permutation = copy_permutation(op)
     if permutation is not None:
         return _Move(move.source, move.split, tuple(move.axes[axis] for axis in permutation), move.copies + 1)
@@ -106,7 +106,7 @@ def _after(move: _Move, op: ir.Operation) -> _Move | None:
 
 
 def _sliced(move: _Move, op: ir.Operation) -> _Move | None:
-    """A slice along an axis takes some of the outermost part of it."""
+    """The move followed by a slice along an axis, which takes some elements of the axis's outermost part."""
     if len(shape_of(op.results[0])) != len(move.axes):
         return None
     taken: dict[_Part, _Part] = {}
@@ -125,7 +125,7 @@ def _sliced(move: _Move, op: ir.Operation) -> _Move | None:
 
 
 def _expanded(move: _Move, op: ir.Operation) -> _Move | None:
-    """An expansion splits the parts of an axis where its own boundaries lie."""
+    """The move followed by an expansion, which splits the parts of an axis at its own boundaries."""
     shape, axes = shape_of(op.results[0]), []
     replaced: dict[_Part, tuple[_Part, ...]] = {}
     for parts, group in zip(move.axes, reassociation(op), strict=True):
@@ -146,7 +146,7 @@ def _expanded(move: _Move, op: ir.Operation) -> _Move | None:
 
 
 def _pieces(part: _Part, sizes: Sequence[int]) -> list[_Part] | None:
-    """A part as several, of ``sizes``; what it is a slice of has to be split alike."""
+    """A part as several parts of ``sizes``; None when the axis that it is a slice of cannot be split alike."""
     inner = math.prod(sizes[1:])
     if part.extent % inner or part.offset % inner:
         return None

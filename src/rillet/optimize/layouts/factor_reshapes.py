@@ -1,8 +1,8 @@
-"""Computes what lies between a reshape and its inverse on the axes that both shapes have in common.
+"""Computes the operations between a reshape and its inverse on the axes that both shapes have in common.
 
 A normalization of groups of channels reshapes ``[n, 64, h, w]`` to ``[n, 8, 8 * h * w]``, reduces, and reshapes back.
-The long axis mixes channels with image positions, so that neither could lie last in memory. On ``[n, 8, 8, h, w]``,
-which splits and merges whole axes of the image only, any layout is free again.
+The long axis mixes channels with image positions, so that neither could lie last in memory. ``[n, 8, 8, h, w]`` only
+splits and merges whole axes of the image, so any layout is possible again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Groups = list[list[int]]
 
 @dataclass
 class _Region:
-    """What is computed of ``entry``, a reshape of ``source``, up to ``exits``, which reshape back; in program order.
+    """The operations from ``entry``, a reshape of ``source``, to ``exits``, which reshape back; in program order.
 
-    ``shape``: the common axes, which ``outer`` groups to the shape of ``source`` and ``inner`` to that of ``entry``.
+    ``shape``: the common axes. ``outer`` groups them to the shape of ``source``, ``inner`` to that of ``entry``.
     """
 
     entry: ir.Operation
@@ -39,7 +39,7 @@ class _Region:
 
 
 def run(program: Program, options: None) -> None:
-    """Factor in ``@main`` and its control flow, where there are convolutions, whose layout is what this is for."""
+    """Factor in ``@main`` and its control flow, if there are convolutions: the pass serves their layouts."""
     with program.context, ir.Location.unknown():
         for block in blocks(program.main()):
             if not any(is_convolution(view.operation) for view in block.operations):
@@ -53,9 +53,8 @@ def run(program: Program, options: None) -> None:
 
 
 def common_axes(a: list[int], b: list[int]) -> tuple[list[int], Groups, Groups] | None:
-    """The axes of which both shapes are made, and their groups in each; None when a boundary of one lies within an
-    axis of the other at no whole factor.
-    """
+    """The axes that form both shapes, and their groups in each; None when a boundary of one shape divides an axis of
+    the other by no whole factor."""
     shape: list[int] = []
     groups: tuple[Groups, Groups] = ([[] for _ in a], [[] for _ in b])
     at, left = [0, 0], [a[0], b[0]]
@@ -82,7 +81,8 @@ def common_axes(a: list[int], b: list[int]) -> tuple[list[int], Groups, Groups] 
 
 
 def _region(entry: ir.Operation) -> _Region | None:
-    """The region that begins with ``entry``; None when it is no such reshape or does not lead back."""
+    """The region that begins with ``entry``; None when ``entry`` is no such reshape or the region does not lead
+    back."""
     collapse = defining(entry.operands[0])
     if collapse is None or collapse.name != "tensor.collapse_shape":
         return None
@@ -129,7 +129,7 @@ def _expands(op: ir.Operation) -> bool:
 
 
 def _is_plain(view: Structured, whole: list[int]) -> bool:
-    """Plain loops over all of a value of the region in order, a body that depends on nothing else."""
+    """Whether plain loops run over all of a region's value in order, and the body depends on nothing else."""
     if not all(is_projected(m) for m in view.maps) or captures_tensor(view.op) or view.loops != len(whole):
         return False
     if contraction(view) is not None or any(op.name == "linalg.index" for op in walk(view.op)):

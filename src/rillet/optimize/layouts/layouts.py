@@ -1,9 +1,10 @@
 """Chooses a layout for each tensor of a block: channels last around convolutions, carried as far as it is free.
 
 A layout is a permutation ``p``: axis ``i`` in memory is axis ``p[i]`` of the value. Convolutions, recognized by the
-roles of their loops, want batch, image, groups, channels in this order. From there layouts spread forwards through
-everything that does not care (structured operations, pads, concatenations, slices, reshapes that keep axes whole), then
-backwards to values of which every use wants the same layout. Where neither reaches, the rewrite puts a transposition.
+roles of their loops, want batch, image, groups, channels in this order. From there layouts spread forwards through all
+operations that accept any layout (structured operations, pads, concatenations, slices, reshapes that keep axes whole).
+Then they spread backwards to values whose uses all want the same layout. Where neither reaches, the rewrite adds a
+transposition.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def rank_of(value: ir.Value) -> int:
 
 
 def is_flexible(value: ir.Value) -> bool:
-    """Constants and tensors made out of nothing take any layout at no cost."""
+    """Whether a value takes any layout at no cost: constants, and tensors made from no other tensor, do."""
     owner = defining(value)
     if owner is None:
         return False
@@ -115,7 +116,7 @@ class Layouts:
                     self._choose(result, self._result(op, result))
 
     def _result(self, op: ir.Operation, result: ir.Value) -> Layout | None:
-        """The layout ``result`` gets from those of the operands."""
+        """The layout that ``result`` gets from the operands' layouts."""
         if op in self.convolutions:
             return output_layout(self.views[op].init_maps[0], self.convolutions[op])
         if op in self.views:
@@ -181,9 +182,8 @@ class Layouts:
         return rule(op, layout) if rule is not None and (number == 0 or op.name in _SEVERAL) else None
 
     def _only_transposes(self, op: ir.Operation, value: ir.Value) -> bool:
-        """Whether ``op`` is a transposition that what makes ``value``, element by element, can make unnecessary, and
-        that no product reads in place anyway.
-        """
+        """Whether ``op`` is a transposition that the elementwise operation before it can make unnecessary, and that no
+        product reads in place anyway."""
         maker = self.views.get(value.owner.operation)  # type: ignore[union-attr]
         if copy_permutation(op) is None or maker is None or not maker.is_elementwise:
             return False
@@ -281,7 +281,7 @@ def _group(op: ir.Operation, layout: Layout) -> Layout | None:
     return expanded(op, layout)
 
 
-# Operations of which several operands have the layout of the result.
+# Operations with several operands that have the layout of the result.
 _SEVERAL = ("tensor.concat", "tensor.insert_slice")
 Rule = Callable[[ir.Operation, Layout], Layout | None]
 _FORWARD: dict[str, Rule] = {

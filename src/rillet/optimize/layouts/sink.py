@@ -1,6 +1,6 @@
 """Moves reshapes and transpositions out of the way of fusion, until nothing moves any more.
 
-Both move downwards only, so this ends; each may uncover work for the other.
+Both only move downwards, so this ends; each may uncover work for the other.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 epilogue.
 
 Below an expansion (``[b*s, d]`` seen as ``[b, s, d]``) an operation is rewritten with the group's loops collapsed to
-one, below a collapse an elementwise operation is rewritten with the loop expanded. Either way the reshape is applied to
+one. Below a collapse an elementwise operation is rewritten with the loop expanded. Either way the reshape is applied to
 the result instead, and the inverse reshape to the other operands, where it usually meets another reshape or a constant
 and disappears.
 """
@@ -57,7 +57,7 @@ def sink(program: Program) -> bool:
 
 
 def _is_plain(view: Structured) -> bool:
-    """Only plain loops in the maps, and a body that depends on nothing but its operands."""
+    """Whether maps have only plain loops, and the body depends on its operands only."""
     if not all(is_projected(m) for m in view.maps) or captures_tensor(view.op):
         return False
     roles = contraction(view)
@@ -77,7 +77,7 @@ def _sink(view: Structured) -> bool:
         if reshape is None or is_flexible(reshape.operands[0] if len(reshape.operands) else value):
             continue
         if reshape.name == "tensor.expand_shape" and copy_permutation(view.op) is None:
-            # (Transpositions stay in front of the contractions that can absorb them.)
+            # (Transpositions stay before the contractions that can absorb them.)
             plan = _collapsing(view, map_, reassociation(reshape))
             if plan is not None:
                 _collapse(plan)
@@ -96,12 +96,14 @@ def _is_epilogue(view: Structured, map_: Map) -> bool:
 
 
 def _may_expand(view: Structured, reshape: ir.Operation) -> bool:
-    """Where expanding pays: one operand alone has nothing else to reshape; after a contraction it is an epilogue."""
+    """Whether expanding pays: a single operand has nothing else to reshape; after a contraction the operation is an
+    epilogue."""
     return sum(bool(m) for m in view.input_maps) == 1 or _made_by_reduction(reshape)
 
 
 def _made_by_reduction(reshape: ir.Operation) -> bool:
-    """The collapsed value comes from a contraction (or another reduction), possibly through elementwise operations."""
+    """Whether the collapsed value comes from a contraction (or another reduction), possibly through elementwise
+    operations."""
     owner = defining(reshape.operands[0])
     while owner is not None:
         view = structured(owner)

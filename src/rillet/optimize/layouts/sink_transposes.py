@@ -1,8 +1,8 @@
-"""Moves transpositions below elementwise operations and reshapes that drop axes of extent 1, towards the contraction
-that can read a transposed operand in place.
+"""Moves transpositions below elementwise operations and below reshapes that drop axes of extent 1, towards the
+contraction that can read a transposed operand in place.
 
-``f(transpose(x))`` becomes ``transpose(f(x))`` where ``f`` reads no other tensor of full rank and nothing else uses the
-transposition, so that ``f`` can join the operation that makes ``x``.
+``f(transpose(x))`` becomes ``transpose(f(x))``, so that ``f`` can join the operation that makes ``x``. ``f`` must read
+no other tensor of full rank, and no other operation may use the transposition.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def sink(program: Program) -> bool:
 
 
 def _sink_below_collapse(op: ir.Operation) -> bool:
-    """``collapse(transpose(x))`` as ``transpose(collapse(x))``, where nothing but axes of extent 1 disappears."""
+    """``collapse(transpose(x))`` as ``transpose(collapse(x))``, where only axes of extent 1 disappear."""
     copy = defining(op.operands[0])
     permutation = copy_permutation(copy) if copy is not None and len(list(op.operands[0].uses)) == 1 else None
     if copy is None or permutation is None or not drops_units(op):
@@ -82,7 +82,7 @@ def _sink(view: Structured, number: int) -> None:
     permutation = copy_permutation(copy)
     assert permutation is not None
     source = copy.operands[0]
-    # Loop ``order[i]`` of the operation runs over axis ``i`` of the source: the new loop ``i``.
+    # Loop ``order[i]`` of the operation runs over axis ``i`` of the source: it is the new loop ``i``.
     order = tuple(view.maps[number][permutation.index(axis)] for axis in range(view.loops))
     new = inverse(order)  # type: ignore[arg-type]
     identity = tuple(range(view.loops))

@@ -1,10 +1,10 @@
-"""Makes contractions compute their constant weights, stored as narrow integers with parameters for each block of the
-sum, as they multiply.
+"""Makes contractions compute constant weights as they multiply. The weights are stored as narrow integers with
+parameters for each block of the sum.
 
 Large language models have weights of 4 or 8 bits with a scale, and often a zero point, for each 32 to 256 steps of the
-sum. Such a scale cannot wait until the sum is complete, as that of a column can (``integer_contractions``); but made
-before, the weights would take four to eight times the memory, and be written and read again in each call. The loop over
-the sum becomes two, over blocks and within them, and the body makes each weight of its integer.
+sum. Such a scale cannot wait until the sum is complete, as that of a column can (``integer_contractions``). Computed in
+advance, the weights would take four to eight times the memory, and be written and read again in each call. So the loop
+over the sum becomes two loops, over blocks and within them, and the body makes each weight from its integer.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ from rillet.ir.structured import (
 
 @dataclass(frozen=True)
 class _Blocks:
-    """A loop over the sum, the ``size`` of the blocks it is divided into, their number, and how many steps the last one
-    lacks.
-    """
+    """A loop over the sum, the ``size`` of its blocks, their number, and the steps that the last block lacks."""
 
     loop: int
     size: int
@@ -83,7 +81,7 @@ def run(program: Program, options: None) -> None:
 
 
 def _untransposed(value: ir.Value, map_: Map) -> tuple[ir.Value, Map]:
-    """What ``value`` is a transposition of, and the map that reads it instead."""
+    """The source of the transposition ``value``, and the map that reads the source instead."""
     owner = defining(value)
     permutation = copy_permutation(owner) if owner is not None else None
     if owner is None or permutation is None:
@@ -121,7 +119,7 @@ def _composed(maker: Structured, map_: Map) -> list[Map]:
 
 
 def _blocks(view: Structured, roles: Contraction, maps: list[Map]) -> _Blocks | None:
-    """The blocks of the only loop of which the maps have a quotient; None when there is anything else in them."""
+    """The blocks of the only loop whose quotient the maps have; None when the maps have anything else."""
     divided = [e for m in maps for e in m if not isinstance(e, int)]
     first = divided[0] if divided else None
     if not isinstance(first, ir.AffineFloorDivExpr) or not isinstance(first.lhs, ir.AffineDimExpr):
@@ -137,7 +135,7 @@ def _blocks(view: Structured, roles: Contraction, maps: list[Map]) -> _Blocks | 
 def _rewritten(
     program: Program, view: Structured, roles: Contraction, maker: Structured, maps: list[Map], blocks: _Blocks
 ) -> ir.Value:
-    """The contraction with one loop more: the inner one of the blocked pair follows the outer one."""
+    """The contraction with one more loop: the inner one of the blocked pair follows the outer one."""
     outer, inner = blocks.loop, blocks.loop + 1
     moved = [loop + (loop > outer) for loop in range(view.loops)]
 
@@ -173,7 +171,8 @@ def _rewritten(
 
 
 def _expanded(value: ir.Value, map_: Map, blocks: _Blocks) -> ir.Value:
-    """The other operand with two axes for the one that the blocked loop indexes, zeros where the last block ends."""
+    """The other operand with two axes in place of the one that the blocked loop indexes, zeros where the last block
+    ends."""
     axis = map_.index(blocks.loop)
     shape = extents(value)
     if blocks.missing:

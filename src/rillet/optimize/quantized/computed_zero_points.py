@@ -1,8 +1,8 @@
 """Takes zero points that are known at run time only out of integer contractions with constants.
 
-Dynamic quantization finds the zero point ``z`` of an activation in each call, so that it would be subtracted in a
-tensor of its own. But ``sum((x - z) * w)`` is ``sum(x * w) - z * sum(w)``, and the second sum is a constant for each
-channel. Integers wrap, so this is exact whatever the sums are.
+Dynamic quantization finds the zero point ``z`` of an activation in each call, and would subtract it into a tensor of
+its own. But ``sum((x - z) * w)`` is ``sum(x * w) - z * sum(w)``, and the second sum is a constant for each channel.
+Integers wrap, so this is exact for any sums.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _numbers(program: Program, view: Structured, number: int) -> np.ndarray | No
 
 
 def _apart(program: Program, view: Structured, number: int, lhs: _Shifted, numbers: np.ndarray) -> ir.Value:
-    """The contraction of what is not shifted, less the zero point times the sums of the constant factors."""
+    """The contraction of the unshifted integers, minus the zero point times the sums of the constant factors."""
     other = 1 - number
     reduced = tuple(axis for axis, loop in enumerate(view.maps[other]) if not view.parallel[loop])  # type: ignore[index]
     kept = [loop for axis, loop in enumerate(view.maps[other]) if axis not in reduced]

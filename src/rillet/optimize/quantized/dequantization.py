@@ -1,9 +1,9 @@
-"""Dequantized tensors: what is computed, element by element, as ``(integer - zero) * scale`` from narrow integers.
+"""Dequantized tensors: elementwise ``(integer - zero) * scale`` of narrow integers.
 
-The form is found in the operations that compute it, one after the other: an extension or conversion of the integer, a
-difference with a constant, a product with a constant, in this order, each but the first optional. A tensor of 32-bit
-integers without a product is one too: that is how integer contractions take their operands. What is found is exact: the
-same operations on the same numbers, however many structured operations they were spread over.
+The form is found in the operations that compute it: an extension or conversion of the integer, a difference with a
+constant, a product with a constant, in this order, each optional except the first. A tensor of 32-bit integers without
+a product is one too: integer contractions take their operands that way. The form found is exact: it is the same
+operations on the same numbers, over however many structured operations they were spread.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ _NARROW = 8  # bits
 
 @dataclass(frozen=True)
 class Dequantization:
-    """``(source - zero) * scale``; the arrays have one axis for each of the source's, of extent 1 where it does not
-    matter. Without a scale the value is in 32-bit integers, with one in float32.
-    """
+    """``(source - zero) * scale``. The arrays have an axis for each of the source's, of extent 1 where they do not
+    vary. Without a scale the value is in 32-bit integers, with one in float32."""
 
     source: ir.Value
     is_signed: bool
@@ -37,7 +36,7 @@ class Dequantization:
 
     @property
     def is_uniform(self) -> bool:
-        """One zero point and scale for all elements."""
+        """Whether all elements have one zero point and one scale."""
         return self.zero.size == 1 and (self.scale is None or self.scale.size == 1)
 
     def limits(self) -> tuple[int, int]:
@@ -46,7 +45,8 @@ class Dequantization:
         return (-(1 << (width - 1)), (1 << (width - 1)) - 1) if self.is_signed else (0, (1 << width) - 1)
 
     def of(self, value: float) -> int | None:
-        """The integer that is dequantized to ``value``, to the bit; None when there is none, or not for all."""
+        """The integer that dequantizes to ``value``, to the bit; None when there is none, or not the same for all
+        elements."""
         if not self.is_uniform:
             return None
         results = self.table()
@@ -55,12 +55,12 @@ class Dequantization:
 
     @property
     def count(self) -> int:
-        """How many integers there are."""
+        """The number of integers that the source's type holds."""
         low, high = self.limits()
         return high - low + 1
 
     def table(self) -> np.ndarray:
-        """What each integer stands for, in ascending order; for uniform parameters."""
+        """The dequantized value of each integer, in ascending order; for uniform parameters."""
         low, high = self.limits()
         wide = np.arange(low, high + 1) - self.zero.reshape(())
         with np.errstate(all="ignore"):
@@ -122,9 +122,8 @@ def _is_plain(view: Structured) -> bool:
 
 
 def _start(program: Program, value: ir.Value) -> Dequantization | None:
-    """``value`` seen as dequantized: narrow integers themselves (whether they are signed turns up later), or what is
-    computed of some.
-    """
+    """``value`` as a dequantization: narrow integers themselves (their signedness is found later), or a value computed
+    from some."""
     element = ir.RankedTensorType(value.type).element_type
     if isinstance(element, ir.IntegerType) and 1 < element.width <= _NARROW:
         rank = ir.RankedTensorType(value.type).rank
@@ -135,7 +134,7 @@ def _start(program: Program, value: ir.Value) -> Dequantization | None:
 def _follow(
     view: Structured, argument: ir.Value, start: Dequantization, parameters: dict[ir.Value, np.ndarray]
 ) -> Dequantization | None:
-    """What the body makes of ``start``, its ``argument``; None when that is no dequantization."""
+    """The body's result for ``start``, its ``argument``; None when that is no dequantization."""
     now: dict[ir.Value, Dequantization] = {argument: start}
     values = dict(parameters)
     for op in view.body_ops():

@@ -1,12 +1,12 @@
 """Computes contractions of dequantized operands in integers.
 
-Each operand is ``(q - z) * s`` of 8-bit integers ``q``. Where zero points and scales do not vary along what is summed,
-the sum of products is ``S * sum((q - z) * (p - y))``, and the sum is one of integers, exact in 32 bits. With a constant
-``p`` it is ``sum(q * (p - y)) - z * sum(p - y)``: the second term is known for each channel of the result, so that the
-kernel multiplies what memory holds. Where only constant weights are dequantized, their integers are converted where
-they are used, and the scale comes after the sum: memory traffic is that of the integers.
+Each operand is ``(q - z) * s`` with 8-bit integers ``q``. Where zero points and scales do not vary along the summed
+loops, the sum of products is ``S * sum((q - z) * (p - y))``, whose sum is one of integers, exact in 32 bits. With a
+constant ``p`` it is ``sum(q * (p - y)) - z * sum(p - y)``. The second term is known for each channel of the result, so
+the kernel multiplies the integers in memory. Where only constant weights are dequantized, their integers are converted
+where they are used, and the scale comes after the sum: memory traffic is that of the integers.
 
-A sum that might not fit into 32 bits is left alone, and so are parameters that vary along the sum (``block_weights``).
+A sum that might not fit 32 bits is left alone, and so are parameters that vary along the sum (``block_weights``).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from rillet.optimize.quantized.dequantization import Dequantization, dequantizat
 
 @dataclass(frozen=True)
 class _Operand:
-    """One factor: the integers it is made of, how the body makes the factor of them, and what is left for later."""
+    """One factor: its integers, how the body makes the factor from them, and the part that is left to a correction."""
 
     value: ir.Value
     is_signed: bool
     shift: int  # subtracted in the body
-    later: np.ndarray  # zero point that the body leaves to a correction, over the axes of the operand
+    later: np.ndarray  # the zero point that the body leaves to a correction, over the axes of the operand
     scale: np.ndarray | None
 
 
@@ -83,7 +83,7 @@ def _rewrite(program: Program, view: Structured, roles: Contraction) -> None:
 
 
 def _operand(program: Program, view: Structured, number: int) -> Dequantization | None:
-    """How an input is dequantized, if its parameters vary along loops of the result only."""
+    """How an input is dequantized, if its parameters vary only along loops of the result."""
     value = dequantization(program, view.inputs[number])
     if value is None:
         return None
@@ -171,14 +171,13 @@ def _integers(program: Program, value: Dequantization) -> np.ndarray | None:
 
 
 def _is_foldable(program: Program, view: Structured, pair: list[Dequantization], number: int) -> bool:
-    """Whether the operand is constant, so that the other's zero point can be taken care of after the sum."""
+    """Whether the operand is constant, so that the other's zero point can be handled after the sum."""
     return is_projected(view.maps[number]) and constants.array_of(program, pair[number].source) is not None
 
 
 def _folded(program: Program, value: Dequantization) -> _Operand:
-    """Constant integers without their zero point, where they stay narrow; with a zero point for all, the body can
-    subtract it.
-    """
+    """Constant integers minus their zero point, where they stay narrow; a zero point that all share, the body can
+    subtract."""
     numbers = _integers(program, value)
     assert numbers is not None
     none = np.zeros_like(value.zero)
@@ -260,7 +259,7 @@ def _finished(program: Program, total: ir.Value, correction: np.ndarray | None, 
 
 
 def _is_sum(view: Structured) -> bool:
-    """A sum of input 0 over all reduced loops, of which other inputs only tell the extents."""
+    """Whether it is a sum of input 0 over all reduced loops, whose other inputs only determine extents."""
     ops, arguments = view.body_ops(), list(view.body.arguments)
     if len(ops) != 1 or ops[0].name != "arith.addf" or set(ops[0].operands) != {arguments[0], arguments[-1]}:
         return False
@@ -269,7 +268,7 @@ def _is_sum(view: Structured) -> bool:
 
 
 def _sum_in_integers(program: Program, view: Structured) -> None:
-    """The sum of dequantized numbers: that of the integers, less one zero point for each, scaled."""
+    """Rewrites the sum of dequantized numbers as the sum of the integers, minus one zero point for each, scaled."""
     value = _operand(program, view, 0)
     sizes = view.extents
     reduced = [sizes[loop] for loop, parallel in enumerate(view.parallel) if not parallel]

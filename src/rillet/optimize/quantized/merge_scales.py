@@ -1,11 +1,11 @@
-"""Makes one factor, one offset and one clamp of what follows a conversion of integers to floats.
+"""Makes one factor, one offset and one clamp of the operations that follow a conversion of integers to floats.
 
-After an integer contraction come a scale, a bias, a normalization, an activation that clamps, the division by which the
-result is quantized. Each is affine with constants, or a clamp, and an affine function with a positive factor may be
-applied before a clamp, to its bounds too. Factors and offsets are combined in float64 and rounded once; so the result
-is nearer to the exact one, and a quantized one may differ by a step where the quotient was nearly a tie.
+An integer contraction is followed by a scale, a bias, a normalization, an activation that clamps, and the division that
+quantizes the result. Each is affine with constants, or a clamp. An affine function with a positive factor may also be
+applied before a clamp, and to its bounds. Factors and offsets are combined in float64 and rounded once. So the result
+is nearer to the exact one; a quantized result may differ by a step where the quotient was nearly a tie.
 
-Only what is computed from integers is rewritten: a division of floats stays one.
+Only values computed from integers are rewritten: a division of floats stays one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rillet.optimize.sole_user import follower
 
 @dataclass(frozen=True)
 class Options:
-    """``elements``: of a combined parameter, beyond those of the ones it is made of."""
+    """``elements``: by how many a combined parameter may exceed the elements of its sources."""
 
     elements: int = 4096
 
@@ -42,7 +42,7 @@ class _Now:
     high: np.ndarray | None = None
 
     def then(self, step: Affine) -> _Now | None:
-        """``step`` of this; None where it would turn a clamp around."""
+        """``step`` applied to this; None where it would turn a clamp around."""
         clamps = self.low is not None or self.high is not None
         if clamps and not np.all(step.factor > 0):
             return None
@@ -76,13 +76,14 @@ class _Now:
 
 @dataclass
 class _Part:
-    """An operation of the chain: what is known in its body, the value that stands for ``_Now``, and what follows it."""
+    """An operation of the chain: the known values of its body, the value that stands for ``_Now``, and the rest of the
+    body."""
 
     view: Structured
     parameters: dict[ir.Value, np.ndarray]  # arguments
     value: ir.Value
     rest: list[ir.Operation]
-    sizes: int = 0  # elements of the parameters used up
+    sizes: int = 0  # elements of the parameters that are used up
 
 
 def run(program: Program, options: Options) -> None:
@@ -100,7 +101,7 @@ def run(program: Program, options: Options) -> None:
 
 
 def _merge(program: Program, first: Structured, options: Options) -> set[ir.Operation]:
-    """Rewrite the chain that begins with ``first``, if there is one; the operations that became part of it."""
+    """Rewrite the chain that begins with ``first``, if there is one. Returns the operations that became part of it."""
     start = _start(program, first)
     if start is None:
         return set()
@@ -130,8 +131,7 @@ def _merge(program: Program, first: Structured, options: Options) -> set[ir.Oper
 
 def _start(program: Program, view: Structured) -> tuple[list[ir.Operation], int, _Part] | None:
     """The operations up to the only conversion of integers to floats, the input that they are computed from, and the
-    rest.
-    """
+    rest of the body."""
     if not view.is_elementwise or len(view.inits) != 1 or view.init_is_read():
         return None
     if not all(is_projected(m) for m in view.maps):
@@ -189,7 +189,7 @@ def _parameters(view: Structured, arrays: list[np.ndarray | None], variable: int
 
 
 def _advance(part: _Part, now: _Now) -> tuple[_Now, int]:
-    """Take as many operations of ``part`` into ``now`` as possible; their number."""
+    """Take as many operations of ``part`` into ``now`` as possible. Returns the new form and their number."""
     values = dict(part.parameters)
     taken = 0
     while part.rest:
@@ -213,7 +213,7 @@ def _advance(part: _Part, now: _Now) -> tuple[_Now, int]:
 
 
 def _step(op: ir.Operation, value: ir.Value, now: _Now, values: dict[ir.Value, np.ndarray]) -> _Now | None:
-    """``op`` of ``now``, or None."""
+    """``op`` applied to ``now``, or None."""
     one, none = np.float64(1.0), np.float64(0.0)
     if op.name == "arith.negf":
         return now.then(Affine(-one, none))  # type: ignore[arg-type]
@@ -285,7 +285,7 @@ _STEPS = (("factor", arith.MulFOp), ("offset", arith.AddFOp), ("low", arith.Maxi
 def _needed(
     view: Structured, prefix: list[ir.Operation], variable: int, program: Program
 ) -> dict[ir.Value, np.ndarray]:
-    """The constant arguments that the operations in front of the conversion use."""
+    """The constant arguments that the operations before the conversion use."""
     used = {v for op in prefix for v in op.operands}
     found = _parameters(view, _arrays(program, view), variable)
     return {value: array for value, array in found.items() if value in used}

@@ -1,7 +1,7 @@
-"""Chains of elementwise operations from narrow integers to narrow integers, known by what they make of each integer.
+"""Chains of elementwise operations from narrow integers to narrow integers, described by their result for each integer.
 
-An 8-bit integer has 256 values: whether dequantizing, computing and quantizing gives the same integers again, or
-clamps them, is found by computing it for all of them, however it is written.
+An 8-bit integer has 256 values. Computing a chain for all of them shows whether dequantizing, computing and quantizing
+gives the same integers again, or clamps them, in whatever way it is written.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from rillet.optimize.quantized.dequantization import Dequantization, dequantizat
 
 
 def clamped(program: Program, view: Structured) -> ir.Value | None:
-    """The integers that ``view`` quantizes again with the same parameters, clamped where something between clamps
-    them, made at the insertion point; None when it is anything else.
-    """
+    """The integers that ``view`` quantizes again with the same parameters, clamped if an operation between clamps them,
+    made at the insertion point. None when ``view`` is anything else."""
     if len(view.inits) != 1:
         return None
     element = ir.RankedTensorType(view.op.results[0].type).element_type
@@ -46,7 +45,7 @@ def clamped(program: Program, view: Structured) -> ir.Value | None:
 
 
 def _table(program: Program, view: Structured) -> tuple[Dequantization, np.ndarray] | None:
-    """Of what integers the result is computed, and what becomes of each of them, in ascending order."""
+    """The integers that the result is computed from, and the result for each of them, in ascending order."""
     if not view.is_elementwise or len(view.inits) != 1 or view.init_is_read():
         return None
     order = view.init_maps[0]

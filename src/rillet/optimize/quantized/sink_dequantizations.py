@@ -1,12 +1,12 @@
-"""Moves dequantizations below what only moves elements or picks the largest: pads, reshapes, transpositions, slices,
-insertions into a constant, concatenations, gathers, upsampling, max pooling. These then work on narrow integers, and
-the dequantization arrives at the operation that computes with it.
+"""Moves dequantizations below operations that only move elements or pick the largest: pads, reshapes, transpositions,
+slices, insertions into a constant, concatenations, gathers, upsampling, max pooling. These then work on narrow
+integers, and the dequantization arrives at the operation that computes with it.
 
-``move(dequantize(x))`` is ``dequantize(move(x))`` to the bit, since a dequantization treats each element by itself; a
+``move(dequantize(x))`` is ``dequantize(move(x))`` to the bit, since a dequantization treats each element by itself. A
 pad needs an integer that stands for its value, and a maximum a scale that keeps the order.
 
-Where integers are quantized again as they were, the pair of conversions goes away; where only a clamp lies between
-(``requantization``), that is one of integers.
+Where integers are quantized again with the same parameters, the pair of conversions is removed. Where only a clamp lies
+between (``requantization``), it becomes a clamp of integers.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ Parameters = Callable[[np.ndarray], np.ndarray]
 
 
 def _at(value: Dequantization, source: ir.Value, parameters: Parameters) -> Dequantization:
-    """``source``, the integers moved, with the parameters moved in the same way."""
+    """``source``, the moved integers, with the parameters moved in the same way."""
     scale = None if value.scale is None else parameters(value.scale)
     return replace(value, source=source, zero=parameters(value.zero), scale=scale)
 
@@ -134,7 +134,7 @@ def _transpose(program: Program, op: ir.Operation) -> Dequantization | None:
 
 
 def _remade(op: ir.Operation, value: Dequantization) -> ir.Value:
-    """A generic that hands on the elements of its operand 0, of the integers instead."""
+    """A generic that passes on the elements of its operand 0, applied to the integers instead."""
     view = structured(op)
     assert view is not None
     output = builders.empty(_shape(op), ir.RankedTensorType(value.source.type).element_type)
@@ -142,7 +142,8 @@ def _remade(op: ir.Operation, value: Dequantization) -> ir.Value:
 
 
 def _copy(program: Program, op: ir.Operation) -> Dequantization | None:
-    """A generic that reads its first input, through whatever map, and nothing else; or a maximum over windows."""
+    """The dequantization after a generic that only reads its first input, through any map, or takes a maximum over
+    windows."""
     view = structured(op)
     assert view is not None
     if len(view.inits) != 1:
@@ -160,7 +161,7 @@ def _copy(program: Program, op: ir.Operation) -> Dequantization | None:
 
 
 def _gather(program: Program, view: Structured) -> Dequantization | None:
-    """A generic that yields one element that it extracts from a tensor."""
+    """The dequantization after a generic that yields one element that it extracts from a tensor."""
     extraction = defining(view.yielded()[0])
     if extraction is None or extraction.name != "tensor.extract" or not all(view.parallel):
         return None
@@ -194,9 +195,8 @@ def _gather(program: Program, view: Structured) -> Dequantization | None:
 
 
 def _kept_axes(view: Structured, extraction: ir.Operation, value: Dequantization) -> dict[int, int] | None:
-    """The axes of the table along which its parameters vary, and the axis of the result that runs along each; None
-    where one is indexed in another way.
-    """
+    """The axes of the table along which its parameters vary, and the axis of the result that runs along each. None
+    where one of them is indexed in another way."""
     places, result = list(extraction.operands)[1:], ir.RankedTensorType(view.op.results[0].type).shape
     arrays = [a for a in (value.zero, value.scale) if a is not None]
     kept = {}
@@ -234,9 +234,8 @@ def _concat(program: Program, op: ir.Operation) -> Dequantization | None:
 
 
 def _quantized_parts(program: Program, view: Structured) -> ir.Value | None:
-    """What quantizes a concatenation of tensors with parameters of their own: each part is quantized by itself, and the
-    integers are concatenated.
-    """
+    """The quantized concatenation of tensors with parameters of their own: each part is quantized by itself, and the
+    integers are concatenated. None for any other operation."""
     result = ir.RankedTensorType(view.op.results[0].type)
     element = result.element_type
     if not view.is_elementwise or len(view.inits) != 1 or view.init_is_read():
@@ -296,9 +295,8 @@ def _collapse(program: Program, op: ir.Operation) -> Dequantization | None:
 
 
 def _reshaped(program: Program, op: ir.Operation, longer: ir.Value) -> Dequantization | None:
-    """What a reshape moves, where its parameters can be reshaped too: those of axes need their extents, which
-    ``longer`` of operand and result has.
-    """
+    """The dequantization after a reshape, where its parameters can be reshaped too. Parameters along axes need the
+    extents, which ``longer``, the operand or the result, has."""
     value = dequantization(program, op.operands[0])
     if value is None or (not value.is_uniform and DYNAMIC in ir.RankedTensorType(longer.type).shape):
         return None
@@ -309,7 +307,8 @@ def _reshaped(program: Program, op: ir.Operation, longer: ir.Value) -> Dequantiz
 
 
 def _maximum(program: Program, view: Structured) -> Dequantization | None:
-    """The largest element of each window, which has one at least, of what is dequantized with a positive scale."""
+    """The dequantization after a maximum over windows, each with at least one element, of values with a positive
+    scale."""
     if not _keeps_largest(view):
         return None
     source = view.inputs[0]
