@@ -62,9 +62,9 @@ def _fold(program: Program, view: Structured, roles: Contraction) -> None:
 
 
 def _scaled(weights: np.ndarray, factor: np.ndarray) -> np.ndarray | None:
-    """``weights * factor``; None where a product leaves the normal numbers of f32, unless the weight did already.
+    """``weights * factor`` in f32; None where a product becomes subnormal, or infinite though its weight is finite.
 
-    Negligible weights, of channels that training let die, may leave them.
+    Weights below ``_NOTHING`` of the largest may become subnormal: training let their channels die.
     """
     if not weights.size or not np.all(np.isfinite(factor)):
         return None
