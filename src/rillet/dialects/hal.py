@@ -178,7 +178,8 @@ class CmdConstantsOp(Hal.Operation, name="cmd_constants"):
 
 
 class CmdBindOp(Hal.Operation, name="cmd_bind"):
-    """``access``: 1 the kernel reads, 2 it writes, 3 both."""
+    """Sets binding ``binding`` of the next dispatch to ``length`` bytes from ``offset`` on of the buffer in ``slot``.
+    ``access``: 1 the kernel reads, 2 it writes, 3 both."""
 
     commands: Operand[CommandsType]
     binding: Operand[I64]
@@ -230,7 +231,7 @@ class CmdEndOp(Hal.Operation, name="cmd_end"):
 
 
 class ExecuteOp(Hal.Operation, name="execute"):
-    """Runs on the command buffer's device; the host waits."""
+    """Runs ``commands`` on their device with ``buffers`` in its slots, in order; the host waits."""
 
     commands: Operand[CommandsType]
     buffers: Sequence[Operand[BufferType]]
@@ -265,7 +266,8 @@ class QueueOp(Hal.Operation, name="queue"):
 
 
 class TransferOp(Hal.Operation, name="transfer"):
-    """The content of a buffer in memory that ``device`` can use, there when ``done`` is reached."""
+    """The content of ``source`` in memory that ``device`` can use. The transfer begins when ``wait`` is reached, and
+    reaches ``done``."""
 
     out: Result[BufferType]
     device: Operand[I64]

@@ -1,4 +1,4 @@
-"""Loaded modules: what ``rillet.load`` and ``rillet.compile`` return."""
+"""Loaded modules, as ``rillet.load`` and ``rillet.compile`` return them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rillet.runtime.specs import TensorSpec, tensor_spec
 from rillet.support.files import path_text, write_atomically
 
 MOST_THREADS = 1024  # that a call can use
-# Whose device a module runs on (native_sharing_t of the extension).
+# The sharing of a module's device (native_sharing_t of the extension).
 _ONE_THREAD, _ALL_CORES, _OWN = range(3)
 # A module file exports one function that callers see.
 _MAIN = 0
@@ -43,7 +43,7 @@ class Module:
         self._native = native
         self._facts = facts
         self._invoke = native.invoke
-        self._tensors = tuple(exports[_MAIN][0])  # what the runtime takes
+        self._tensors = tuple(exports[_MAIN][0])  # the tensors that the runtime takes
         self._inputs, self._outputs = (strings.grouped(specs) for specs in exports[_MAIN])
         self._has_strings = any(spec.dtype == strings.OBJECT for spec in (*self._inputs, *self._outputs))
         self._input_count = len(self._inputs)

@@ -1,4 +1,4 @@
-"""Writing files that are complete or not there."""
+"""Writing files completely or not at all."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def write_atomically(path: str | os.PathLike[str], data: Data, *, durable: bool 
 
 
 def write_folder(folder: str | os.PathLike[str], files: Mapping[str, Data]) -> None:
-    """Write ``files`` by their paths within ``folder``, which is made; others in it stay.
+    """Write ``files`` by their paths within ``folder``, which is created; other files in it stay.
 
     All are written beside their places before any is moved there. Raises ``SaveError`` and then leaves no new file and
     no new folder.
     """
     root = Path(path_text(folder, "cannot write into", SaveError))
     made: list[Path] = []
-    waiting: dict[Path, Path] = {}  # where a file goes: where it lies until then
+    waiting: dict[Path, Path] = {}  # a file's place: where it lies until it is moved there
     target = root
     try:
         for relative, data in files.items():
@@ -55,10 +55,10 @@ def write_folder(folder: str | os.PathLike[str], files: Mapping[str, Data]) -> N
             os.replace(beside, target)
     except BaseException as error:
         for beside in waiting.values():
-            with contextlib.suppress(OSError):  # it was not even made
+            with contextlib.suppress(OSError):  # it was never made
                 beside.unlink()
         for path in reversed(made):
-            with contextlib.suppress(OSError):  # something is in it
+            with contextlib.suppress(OSError):  # other files are in it
                 path.rmdir()
         if isinstance(error, OSError):
             raise save_error(target, error) from error
@@ -66,9 +66,9 @@ def write_folder(folder: str | os.PathLike[str], files: Mapping[str, Data]) -> N
 
 
 def check_file(path: str | os.PathLike[str], *, makes_folder: bool = False) -> None:
-    """Before long work: whether a file can be written there at all. Raises ``SaveError``.
+    """Checks, before long work, that a file can be written there. Raises ``SaveError`` when not.
 
-    ``makes_folder``: whether writing it makes the folder it goes into.
+    ``makes_folder``: whether writing it makes the folder that it goes into.
     """
     name = path_text(path, "cannot write", SaveError)
     target = os.path.realpath(name)
@@ -84,7 +84,8 @@ def check_file(path: str | os.PathLike[str], *, makes_folder: bool = False) -> N
 
 
 def check_folder(path: str | os.PathLike[str]) -> None:
-    """Before long work: whether files can be written into the folder, or it can be made. Raises ``SaveError``."""
+    """Checks, before long work, that files can be written into the folder, or that it can be made. Raises
+    ``SaveError``."""
     name = path_text(path, "cannot write into", SaveError)
     place = next(p for p in (Path(name), *Path(name).parents) if os.path.exists(p))
     if not place.is_dir():
@@ -99,7 +100,7 @@ def check_folder(path: str | os.PathLike[str]) -> None:
 
 
 def _is_special(target: str) -> bool:
-    """Whether there is something other than a regular file, which is written into, not replaced."""
+    """Whether the path is something other than a regular file, which is written into, not replaced."""
     try:
         return not stat.S_ISREG(os.stat(target).st_mode)
     except FileNotFoundError:
@@ -107,14 +108,14 @@ def _is_special(target: str) -> bool:
 
 
 def _try_file(target: Path) -> None:
-    """Make an empty file beside ``target`` and remove it: permissions do not tell what file systems take."""
+    """Make an empty file beside ``target`` and remove it: permissions alone do not show what a file system accepts."""
     beside = _beside(os.fspath(target))
     _create(beside, b"", durable=False)
     os.unlink(beside)
 
 
 def path_text(path: object, cannot: str, kind: type[RilletError]) -> str:
-    """A path that a caller gave, as text. Raises ``kind``, with ``cannot`` in front, for what is none."""
+    """A caller's path as text. Raises ``kind`` for anything but a path, with ``cannot`` at the start of the message."""
     try:
         name = os.fsdecode(path)  # type: ignore[arg-type]
     except TypeError:
@@ -127,7 +128,7 @@ def path_text(path: object, cannot: str, kind: type[RilletError]) -> str:
 
 
 def save_error(path: str | os.PathLike[str], error: OSError) -> SaveError:
-    """What to raise when writing a file failed, in one line."""
+    """The error for a failed write, with a message in one line."""
     reason = error.strerror or str(error)
     if isinstance(error, FileNotFoundError):
         folder = os.path.dirname(os.fsdecode(path)) or "."
@@ -137,7 +138,7 @@ def save_error(path: str | os.PathLike[str], error: OSError) -> SaveError:
 
 
 def printable(path: str | os.PathLike[str]) -> str:
-    """A path as text that every terminal and log takes, bytes that are no UTF-8 escaped."""
+    """A path as text that every terminal and log accepts; bytes that are no UTF-8 are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -159,7 +160,7 @@ def _write(name: str, data: Data, durable: bool) -> None:
         _create(beside, data, durable)
         os.replace(beside, target)
     except BaseException:
-        with contextlib.suppress(OSError):  # it was not even made
+        with contextlib.suppress(OSError):  # it was never made
             os.unlink(beside)
         raise
     if durable:
@@ -167,7 +168,7 @@ def _write(name: str, data: Data, durable: bool) -> None:
 
 
 def _beside(target: str) -> str:
-    """A name that nothing has yet, in the folder of ``target``."""
+    """An unused name in the folder of ``target``."""
     folder, name = os.path.split(target)
     suffix = f".{os.urandom(4).hex()}"
     kept = os.fsencode(name)[: _LONGEST_NAME - len(suffix) - 1]
@@ -185,7 +186,7 @@ def _create(path: str, data: Data, durable: bool) -> None:
 
 
 def _make_folders(folder: Path, made: list[Path]) -> None:
-    """Make a folder and those it lies in, noting the new ones, outer ones first."""
+    """Make a folder and its parents; the new ones are added to ``made``, outer ones first."""
     missing = []
     while not folder.exists() and folder != folder.parent:
         missing.append(folder)
@@ -196,7 +197,7 @@ def _make_folders(folder: Path, made: list[Path]) -> None:
 
 
 def _write_into(target: str, data: Data) -> None:
-    """Write to what is no regular file, a device say, which must not be replaced."""
+    """Write into something that is no regular file, such as a device, which must not be replaced."""
     file = os.open(target, os.O_WRONLY | getattr(os, "O_CLOEXEC", 0))
     try:
         _write_all(file, data)
@@ -212,7 +213,7 @@ def _write_all(file: int, data: Data) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Makes the rename itself last; not every system can."""
+    """Makes the rename itself durable, where the system can."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:

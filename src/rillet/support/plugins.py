@@ -1,11 +1,11 @@
-"""What packages add to Rillet under a name: the built-in ones, then those that entry points announce.
+"""Objects that packages add to Rillet under a name: the built-in ones, then those that entry points announce.
 
-An entry point gives what makes the object without arguments, a class as a rule::
+An entry point names a callable that makes the object without arguments, usually a class::
 
     [project.entry-points."rillet.backends"]
     toy = "rillet_toy:ToyBackend"
 
-Nothing is imported before it is asked for. A name has one owner: two packages that claim it are an error naming both.
+An object is imported on first use only. A name has one owner: two packages that claim it are an error naming both.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Plugins(Generic[T]):
     """The objects of one kind, by name."""
 
     def __init__(self, kind: str, protocol: type, built_in: Mapping[str, str]):
-        """``kind``: what one is called, as in "backend"; its entry-point group is ``rillet.backends``. ``protocol``: a
-        runtime-checkable one, with a ``name``. ``built_in``: module and object by name, as entry points write them.
-        """
+        """``kind``: the word for one object, such as "backend"; its entry-point group is ``rillet.backends``.
+        ``protocol``: a runtime-checkable protocol with a ``name``. ``built_in``: module and object by name, as entry
+        points write them."""
         self._kind = kind
         self._protocol = protocol
         self._group = f"rillet.{kind}s"

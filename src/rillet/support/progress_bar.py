@@ -15,7 +15,8 @@ _SHOW_AFTER_SECONDS = 1.0
 
 @contextmanager
 def bar(title: str, custom: Progress | None = None) -> Iterator[Progress]:
-    """Yield a function to report (finished, total) to: ``custom``, a terminal bar, or nothing when nobody watches."""
+    """Yield a function to report (finished, total) to: ``custom``, a terminal bar, or one that does nothing without a
+    terminal."""
     if custom is not None:
         yield custom
         return

@@ -12,12 +12,12 @@ from rillet.errors import CompileError
 
 @contextmanager
 def scratch_folder(purpose: str) -> Iterator[Path]:
-    """A folder that is removed in the end. Raises ``CompileError`` where files in it cannot be written or read."""
+    """A folder that is removed at the end. Raises ``CompileError`` where files in it cannot be written or read."""
     try:
         with tempfile.TemporaryDirectory(prefix=f"rillet-{purpose}-") as folder:
             yield Path(folder)
     except OSError as error:
-        # Not gettempdir(), which fails where there is none.
+        # Not gettempdir(), which fails where no folder can be used.
         place = tempfile.tempdir or "no folder"
         reason = error.strerror or str(error)
         raise CompileError(

@@ -1,7 +1,7 @@
 """Worker processes: separate interpreters that answer requests, one pickle after another.
 
-Not a fork, since MLIR and LLVM state cannot be shared across one, and not ``multiprocessing``, whose spawn would import
-the caller's ``__main__`` again. Both ends are this package, so pickle crosses no trust boundary.
+They are no forks, since MLIR and LLVM state cannot be shared across a fork. They do not use ``multiprocessing``, whose
+spawn would import the caller's ``__main__`` again. Both ends are this package, so pickle crosses no trust boundary.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def start(module: str) -> subprocess.Popen[bytes]:
 
 
 def ask(process: subprocess.Popen[bytes], *request: Any) -> Any:
-    """What the worker answers. Raises OSError, EOFError, ValueError or UnpicklingError where it died."""
+    """Send a request and return the worker's answer. Raises OSError, EOFError, ValueError or UnpicklingError when it
+    died."""
     assert process.stdin and process.stdout
     pickle.dump(request, process.stdin)
     process.stdin.flush()
@@ -39,17 +40,17 @@ def ask(process: subprocess.Popen[bytes], *request: Any) -> Any:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a worker, whatever it is doing."""
+    """End a worker at once, even in the middle of a request."""
     process.kill()
     process.wait()
     for stream in (process.stdin, process.stdout):
         if stream:
-            with contextlib.suppress(OSError):  # what was not sent yet has no reader
+            with contextlib.suppress(OSError):  # unsent data has no reader any more
                 stream.close()
 
 
 def serve(answer: Callable[..., Any]) -> None:
-    """In the worker: answer requests from standard input on standard output until there are no more."""
+    """In the worker: answer requests from standard input on standard output until input ends."""
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     elsewhere = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()
     os.dup2(elsewhere, sys.stdout.fileno())  # a stray print must not corrupt the replies
@@ -61,5 +62,5 @@ def serve(answer: Callable[..., Any]) -> None:
         try:
             pickle.dump(answer(*request), replies)
             replies.flush()
-        except BrokenPipeError:  # whoever asked is gone
+        except BrokenPipeError:  # the parent is gone
             return

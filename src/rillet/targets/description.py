@@ -1,5 +1,5 @@
-"""Reads a target from a TOML file: tables ``[packing]``, ``[deployment]`` and ``[machine]``, whose fields are those of
-the dataclasses."""
+"""Reads a target from a TOML file with the tables ``[packing]``, ``[deployment]`` and ``[machine]``; their fields are
+those of the dataclasses."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read(path: Path | resources.abc.Traversable) -> Target[Machine]:
 
 
 def _record(kind: type[T], table: Any, where: str) -> T:
-    """A frozen dataclass from the table with its fields."""
+    """A frozen dataclass from a table with its fields."""
     if not isinstance(table, Mapping):
         raise CompileError(f"{where} must be a table, not {table!r}")
     types = typing.get_type_hints(kind)

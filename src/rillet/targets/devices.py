@@ -82,7 +82,7 @@ def resolve(names: str | Sequence[str] | None) -> tuple[Device, ...]:
 
 
 def check(devices: Sequence[Device]) -> tuple[Device, ...]:
-    """``devices``, when a program can have them in this order; see ``resolve``."""
+    """``devices``, if a program can have them in this order; see ``resolve``."""
     first, *others = devices
     if not first.has_host_memory:
         advice = f"name a device that works in the host's memory first, such as '{CPU.name}'"

@@ -1,8 +1,8 @@
 """The search space: for each kind of kernel, the alternatives worth measuring, nearest to the model's choice first.
 
-A search walks one group of choices after another (register tile, unrolling, loop order, parts of the reduction,
-split over workgroups), each around the best found so far. No alternative gives fewer workgroups than the cost model,
-for kernels are measured on one thread and must still share well among several.
+A search walks one group of choices after another (register tile, unrolling, loop order, parts of the reduction, split
+over workgroups), each around the best found so far. No alternative gives fewer workgroups than the cost model, since
+kernels are measured on one thread and must still share well among several.
 """
 
 from __future__ import annotations

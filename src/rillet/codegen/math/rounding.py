@@ -10,33 +10,34 @@ from rillet.codegen.math.expression import E
 
 
 def roundeven(x: E) -> E:
-    """To the nearest integer, halves to even: adding and subtracting 2^mantissa leaves no room for a fraction."""
+    """Rounds to the nearest integer, halves to even: adding and subtracting 2^mantissa leaves no room for a
+    fraction."""
     a = x.abs()
     limit = 2.0 ** FORMATS[x.width].mantissa
     return (a < limit).where((a + limit) - limit, a).copysign(x)
 
 
 def floor(x: E) -> E:
-    """Toward minus infinity."""
+    """Rounds toward minus infinity."""
     r = roundeven(x)
     return (r > x).where(r - 1.0, r).copysign(x)
 
 
 def ceil(x: E) -> E:
-    """Toward plus infinity."""
+    """Rounds toward plus infinity."""
     r = roundeven(x)
     return (r < x).where(r + 1.0, r).copysign(x)
 
 
 def trunc(x: E) -> E:
-    """Toward zero."""
+    """Rounds toward zero."""
     if x.arithmetic.rounding:
         return E(math.TruncOp(x.value).result, x.arithmetic)
     return floor(x.abs()).copysign(x)
 
 
 def round_half_away(x: E) -> E:
-    """To the nearest integer, halves away from zero: truncate after adding the float just below 1/2."""
+    """Rounds to the nearest integer, halves away from zero: truncates after adding the float just below 1/2."""
     below_half = 0.5 - 2.0 ** -(FORMATS[x.width].mantissa + 2)
     return trunc(x + x.constant(below_half).copysign(x))
 
@@ -44,7 +45,8 @@ def round_half_away(x: E) -> E:
 def remainder(x: E, y: E) -> E:
     """C's fmod, exact: long division that subtracts ``|y| 2^k`` for falling k. No subtraction rounds.
 
-    A denormal divisor is scaled up by 2^s: first reduce by ``y 2^s``, which y divides, then scale the rest up too.
+    A denormal divisor is scaled up by 2^s. The dividend is first reduced by ``y 2^s``, which y divides, then the
+    remainder is scaled up too.
     """
     form = FORMATS[x.width]
     d = y.abs()

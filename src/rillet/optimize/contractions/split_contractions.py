@@ -1,4 +1,4 @@
-"""Splits a contraction of which only slices are used into one contraction for each slice.
+"""Splits a contraction whose results are used in slices only into one contraction for each slice.
 
 One matrix product often makes queries, keys and values, or both halves of a gate, which are then cut apart, possibly
 within each head. A slice of columns is not contiguous, so each would be a copy. Instead the weights are cut at compile
