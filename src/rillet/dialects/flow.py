@@ -14,7 +14,7 @@ from torch_mlir.dialects.ext import Operand, Result
 from rillet.dialects.verifying import error
 
 # Attributes of kernels.
-KERNEL = "flow.kernel"  # on a kernel's module: what it is; on its declaration: the symbol of the module
+KERNEL = "flow.kernel"  # on a kernel's module: marks it; on its declaration: the symbol of the module
 DIMS = "flow.dims"  # on an argument or result: the numbers of the arguments that hold its dynamic extents
 TIED = "flow.tied"  # on a function: pairs (result, argument) whose result is the argument's memory
 MAY_ALIAS = "flow.may_alias"  # on a function: pairs (result, argument) that may share memory

@@ -1,4 +1,4 @@
-"""What holds after dispatch formation (docs/reference/flow-form.md)."""
+"""The form after dispatch formation (docs/reference/flow-form.md)."""
 
 from __future__ import annotations
 

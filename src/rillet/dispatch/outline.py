@@ -1,7 +1,7 @@
 """Moves each marked region into a kernel of its own and calls it from the host program (docs/reference/flow-form.md).
 
-Members are moved, not copied. What a region reads becomes an argument, except constants and tensors made out of
-nothing, which each kernel makes for itself. Extents of tensors at the kernel's edge become scalar arguments.
+Members are moved, not copied. The values that a region reads become arguments, except constants and tensors made from
+no other tensor, which each kernel makes for itself. Extents of tensors at the kernel's edge become scalar arguments.
 """
 
 from __future__ import annotations

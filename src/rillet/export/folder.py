@@ -51,10 +51,9 @@ def export(
 ) -> Exported:
     """Write ``build`` to ``directory``, which is created; files of the same names are replaced.
 
-    ``mode``: "c" or "static"; ``ram``, ``flash``: budgets in bytes; ``name``: what the model is called in C (default:
-    the directory's name).
-    Raises ``CompileError`` for an unknown mode or layout and when a budget or the address space is exceeded, and
-    ``SaveError`` where a file cannot be written; then nothing is.
+    ``mode``: "c" or "static"; ``ram``, ``flash``: budgets in bytes; ``name``: the model's name in C (default: the
+    directory's name). Raises ``CompileError`` for an unknown mode or layout and when a budget or the address space is
+    exceeded. Raises ``SaveError`` when a file cannot be written; then none is.
     """
     if layout not in LAYOUTS:
         raise CompileError(f"unknown layout '{layout}'; layouts: {', '.join(LAYOUTS)}")

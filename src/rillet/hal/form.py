@@ -1,4 +1,4 @@
-"""What holds after the stage ``hal``."""
+"""The form after the stage ``hal``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DIALECTS = ("hal", "arith", "math", "cf", "func")
 
 
 def check(program: Program) -> None:
-    """Raise ``CompileError`` when anything but hal operations, host arithmetic and branches is left."""
+    """Raise ``CompileError`` when any op is not a hal operation, host arithmetic or a branch."""
     with program.context:
         for function in program.module.body.operations:
             if function.operation.name != "func.func":

@@ -34,7 +34,7 @@ class Turn:
         self._lock.release()
 
     def _look(self) -> None:
-        if self._lock.acquire(blocking=False):  # nobody holds it, or the forking thread does
+        if self._lock.acquire(blocking=False):  # no thread holds it, or the forking thread does
             self._lock.release()
         else:
             self._is_lost = True

@@ -1,4 +1,4 @@
-"""A pass as data: what the pipeline lists, times, dumps after, and stops at."""
+"""A pass as data, which the pipeline lists, times, dumps after and stops at."""
 
 from __future__ import annotations
 

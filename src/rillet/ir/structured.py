@@ -162,7 +162,7 @@ def rename(map_: Sequence[Expr], new: Sequence[Expr], loops: int | None = None) 
     dims = [ir.AffineExpr.get_dim(n) if isinstance(n, int) else n for n in new]
     target = ir.AffineMap.get(loops or len(new), 0, dims)
     renamed = [dims[e] if isinstance(e, int) else e.compose(target) for e in map_]
-    # (A map's results, other than those of ``compose``, are of the classes that tell what they are.)
+    # (A map's results, except those of ``compose``, have the expression classes that tell their kinds.)
     return exprs(ir.AffineMap.get(target.n_dims, 0, renamed))
 
 

@@ -1,4 +1,4 @@
-"""What holds after the stage ``placement``."""
+"""The form after the stage ``placement``."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ Results = tuple[np.ndarray, ...]
 
 
 class Pending:
-    """A submitted call. Keeps its module and its inputs until the work is done; any thread may ask for the results.
+    """A submitted call. It keeps its module and its inputs until the work is done; any thread may ask for the results.
 
-    It can be dropped at any time: the work goes on, and nobody learns of its results.
+    It can be dropped at any time: the work goes on, and its results are lost.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What holds after the stage ``schedule``."""
+"""The form after the stage ``schedule``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DIALECTS = ("stream", "arith", "math", "scf", "func")
 
 
 def check(program: Program) -> None:
-    """Raise ``CompileError`` when a tensor, an unordered command or an unpacked constant is left in ``@main``."""
+    """Raise ``CompileError`` when ``@main`` still has a tensor, an unordered command or an unpacked constant."""
     with program.context:
         for attribute in ("stream.segments", "stream.entries", "stream.arena_bytes"):
             if attribute not in program.module.operation.attributes:

@@ -1,4 +1,4 @@
-"""What is known at compile time about resources and their sizes."""
+"""Facts about resources and their sizes that are known at compile time."""
 
 from __future__ import annotations
 

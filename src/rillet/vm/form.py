@@ -1,4 +1,4 @@
-"""What holds after the stage ``vm``."""
+"""The form after the stage ``vm``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OTHER = ("cf.br", "cf.cond_br", "func.return")
 
 
 def check(program: Program) -> None:
-    """Raise ``CompileError`` when anything is left that is not an instruction over integers and references."""
+    """Raise ``CompileError`` when any op is not an instruction over integers and references."""
     with program.context:
         i64 = ir.IntegerType.get_signless(64)
         for function in program.module.body.operations:

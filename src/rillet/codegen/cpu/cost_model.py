@@ -45,7 +45,7 @@ MOST_WORKGROUPS = 4096  # more do not share the work any better; guessed extents
 
 @dataclass(frozen=True)
 class Blocks:
-    """What one workgroup does: this many batches, rows (a multiple of the tile's) and columns (likewise)."""
+    """The work of one workgroup: batches, rows and columns, in multiples of the tile's rows and columns."""
 
     batches: int
     rows: int
@@ -72,7 +72,7 @@ class Factors:
     spread: bool = False  # lhs elements fill vectors
     apart: bool = False  # rhs rows are no packed panel, so they compete for sets of L1
     paired: bool = False  # two steps of 8-bit integers at a time: see ``pair_cycles``
-    computed: int = 0  # operations that compute an rhs vector from what is loaded
+    computed: int = 0  # operations that compute an rhs vector from loaded ones
 
 
 FLOATS = Factors()

@@ -1,4 +1,4 @@
-"""A CPU as its backend sees it: the instruction set, and what the cost models need to know."""
+"""A CPU as its backend sees it: the instruction set, and the facts that the cost models need."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ Make = Callable[[Elements], ir.Value]
 
 
 def undefined(type_: ir.Type) -> ir.Value:
-    """A value that nobody looks at: zero, so that compilation stays deterministic."""
+    """A value that is never used: zero, so that compilation stays deterministic."""
     if isinstance(type_, ir.ComplexType):
         zero = constant(0, type_.element_type)
         return complex_dialect.CreateOp(type_, zero, zero).result

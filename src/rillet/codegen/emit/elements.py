@@ -1,7 +1,7 @@
 """Computing elements of any tensor of the kernel at given coordinates, in registers.
 
 This is how producers and epilogues are fused: ``Evaluator.at(value, coordinates)`` inlines, through indexing maps,
-every point-wise op between ``value`` and what is in memory or already in registers.
+every point-wise op between ``value`` and the tensors in memory or already in registers.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from rillet.ir.structured import Structured
 class Evaluator:
     """Evaluates tensor elements at the current insertion point.
 
-    It remembers what it has computed, so make a new one (``fork``) for each loop body: remembered values are only valid
-    where they were computed.
+    It remembers the values it has computed, which are valid only where they were computed. So make a new evaluator
+    (``fork``) for each loop body.
     """
 
     def __init__(self, kernel: KernelBuilder, lanes: int = 1, mask: ir.Value | None = None):

@@ -1,4 +1,4 @@
-"""The kernel being built: its two functions, what the kernel's values are inside them, loops and scratch memory.
+"""The kernel being built: its two functions, the kernel's values inside them, loops and scratch memory.
 
 A kernel module holds ``@NAME__body(bindings, scalars, workgroup x, y, z, scratch) -> i32`` and ``@NAME__grid(scalars)
 -> (index, index, index)``. ``cpu.object_code.llvm`` wraps them in the C ABI of docs/reference/kernel-abi.md.

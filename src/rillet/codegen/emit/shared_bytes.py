@@ -1,4 +1,4 @@
-"""Integers of 4 bits or less, neighbours of which share a byte in memory, in vectors or one by one."""
+"""Integers of 4 bits or less that share bytes with their neighbours in memory, in vectors or one by one."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _window(position: E, count: int) -> list[E]:
 
 
 def _times(m: E, digits: list[E], mantissa: int) -> list[E]:
-    """``m`` times the number with these digits, modulo what they can hold."""
+    """``m`` times the number with these digits, modulo the range of the digits."""
     result = [m.constant(0)] * len(digits)
     for row in range(0, mantissa + 1, _DIGIT):
         factor, carry = m.logical_shift(row) & _MASK, m.constant(0)

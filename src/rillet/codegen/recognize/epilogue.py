@@ -1,4 +1,4 @@
-"""What follows a root: point-wise ops on its result while that is in registers, and where the kernel's results go.
+"""The epilogue of a root: point-wise ops on its result while that is in registers, and where the kernel's results go.
 
 Every tensor coordinate behind the root is expressed as a linear form of the root's loops, so that strategies know which
 loops they may treat as one and where each result element lies.

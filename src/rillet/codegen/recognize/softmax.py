@@ -27,7 +27,7 @@ _WIDE_ENOUGH = ir.F32Type | ir.F64Type
 
 
 class SoftmaxRows:
-    """What holds within a row, which is a point of the ``fixed`` dimensions."""
+    """The facts that hold within a row, which is a point of the ``fixed`` dimensions."""
 
     def __init__(self, function: KernelFunction, dimensions: Dimensions, fixed: set[Dimension]):
         self._function = function
@@ -95,7 +95,7 @@ class SoftmaxRows:
         return self._only_divides(reader, exponential)
 
     def _only_divides(self, reader: ir.Operation, value: ir.Value) -> bool:
-        """Whether a generic reads a value (a tensor, or what computes it) in marked divisions only."""
+        """Whether a generic uses a value (a tensor, or its scalar) in marked divisions only."""
         generic = self._function.generic_of(reader.results[0]) if reader.name == "linalg.generic" else None
         if generic is None or not generic.is_parallel:
             return False

@@ -88,7 +88,7 @@ def _may_gather(view: Structured) -> bool:
     return simple and "tensor.extract" in names and not any(len(op.regions) for op in view.body_ops())
 
 
-# --- what is known ---
+# --- known values ---
 
 
 def _known(view: Structured) -> dict[ir.Value, _Known]:

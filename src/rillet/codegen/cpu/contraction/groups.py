@@ -59,8 +59,8 @@ class GroupReducer:
         return self._reduce(self.read, self.axes, rows, columns, sums)
 
     def begin_columns(self, n: Index, origin: Index, columns: Sequence[Index]) -> None:
-        """Put in scratch what each sum lacks because lhs factors are shifted: the sum of the column's factors times the
-        shift. The vectors of columns begin at ``n``, in a block that begins at column ``origin``."""
+        """Put in scratch the term that each sum lacks because lhs factors are shifted: the sum of the column's factors
+        times the shift. The vectors of columns begin at ``n``, in a block that begins at column ``origin``."""
         assert self.shifts is not None
         ones = self.products.ones()
         type_ = ir.VectorType.get([self.lanes], self.sum_type)

@@ -67,7 +67,7 @@ class LhsRows:
     # --- where rows are -------------------------------------------------------------------------------------------
 
     def rows_at(self, m: Index, count: int, valid: Index) -> list[dict[int, Index]]:
-        """The ``m`` loop coordinates of ``count`` rows from ``m`` on, of which ``valid`` exist."""
+        """The ``m`` loop coordinates of ``count`` rows from ``m`` on; ``valid`` of them exist."""
         return [coordinates(self.plan.axes.m, p) for p in self._row_positions(m, count, valid)]
 
     def starts(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:

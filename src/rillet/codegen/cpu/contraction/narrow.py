@@ -131,7 +131,7 @@ def _blocks(target: CpuTarget, tile: Tile, batches: int, m: int, steps: int) -> 
 
 
 class NarrowWorkgroup:
-    """Emits what one workgroup of a `narrow_plan` does. Create it at the start of the kernel's body."""
+    """Emits the work of one workgroup of a `narrow_plan`. Create it at the start of the kernel's body."""
 
     def __init__(self, kernel: KernelBuilder, plan: ContractionPlan):
         c = plan.contraction
@@ -219,7 +219,7 @@ class NarrowWorkgroup:
             memory.store(self.scratch, [Lane(index.add(spot, first))], value, len(part))
 
     def _store(self, batch: Batch, rows: Span, m: Index, width: Index) -> None:
-        """Apply the epilogue to a vector of rows from ``m`` on, of which ``width`` exist, and store the results."""
+        """Apply the epilogue to a vector of rows from ``m`` on and store the results; ``width`` of the rows exist."""
         root = self.c.root
         lanes = self.lanes if self.c.roles.m else 1
         (mask,) = column_masks(lanes, width, 1)

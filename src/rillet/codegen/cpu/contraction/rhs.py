@@ -1,4 +1,4 @@
-"""The rhs of tiles: where vectors of columns start, in packed panels or not, and what is copied to scratch."""
+"""The rhs of tiles: where vectors of columns start, in packed panels or not, and which panels are copied to scratch."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _HALF = 128  # the change of a byte's value when its highest bit is flipped
 
 @dataclass(frozen=True)
 class ByteProducts:
-    """What the instructions below have in common; see ``dot_products.DotProducts``."""
+    """The parts that the instructions below have in common; see ``dot_products.DotProducts``."""
 
     lhs_factor: NarrowFactor
     rhs_factor: NarrowFactor

@@ -1,4 +1,4 @@
-"""What turns a kernel into ops that the processor has instructions for: ``legalize``."""
+"""``legalize`` turns a kernel into ops that the processor has instructions for."""
 
 from rillet.codegen.cpu.legalize.passes import legalize
 

@@ -1,4 +1,4 @@
-"""What an object file holds, whatever its format (ELF or WebAssembly): sizes, imports, calling convention."""
+"""Facts about an object file in any format (ELF or WebAssembly): sizes, imports, calling convention."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ MAGIC = b"\0asm"
 _CUSTOM, _IMPORT, _CODE, _DATA = 0, 2, 10, 11
 _SEGMENT_INFO = 5  # of the section "linking" (the tool conventions' Linking.md)
 _FUNCTION, _TABLE, _MEMORY = range(3)
-# What the linker provides: memory, the stack pointer, the table of functions.
+# The linker provides memory, the stack pointer and the table of functions.
 _OF_THE_LINKER = ("__linear_memory", "__stack_pointer", "__indirect_function_table")
 
 

@@ -160,7 +160,7 @@ def _rows_together(function: KernelFunction, dimensions: Dimensions, fixed: set[
 def _vector_dimension(
     function: KernelFunction, dimensions: Dimensions, shared: list[Dimension]
 ) -> tuple[Dimension | None, Dimension | None]:
-    """(along, across): the contiguous dimension of what the reductions read, within a row or across rows."""
+    """(along, across): the contiguous dimension of the reductions' operands, within a row or across rows."""
     read = [p for p in function.arguments if p.type.rank]
     if not read:
         return None, None

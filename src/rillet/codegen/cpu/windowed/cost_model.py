@@ -25,7 +25,7 @@ SMALL_UNROLLED_OPERATIONS = 96  # the same where code must be small
 ACCUMULATORS = 8  # enough to hide the latency of any accumulating op on two ports
 MOST_ACCUMULATORS = 14
 MOST_LINES = 4
-CONVERTED_ACCUMULATORS = 5  # where code must be small, and factors are computed from what is loaded
+CONVERTED_ACCUMULATORS = 5  # where code must be small, and factors are computed from loaded elements
 CONVERTED_CYCLES = 2  # to load an element and to convert it, one after the other
 CONVERTED_REGISTERS = 3  # of such factors on one line of the window
 SPREAD_REGISTERS = 4  # of operands spread over lanes, and of their sources
@@ -117,7 +117,7 @@ class Window:
     columns: int
     steps: int
     operands: tuple[Operand, ...]
-    converts: bool = False  # factors are computed from what is loaded, and stay in registers where results share them
+    converts: bool = False  # factors are computed from loaded elements, and stay in registers where results share them
 
     def bytes(self, lines: int, rows: int) -> int:
         """Bytes that these lines and rows of results read, over all columns."""
@@ -205,9 +205,9 @@ def _reloads(target: CpuTarget, window: Window, tile: WindowTile) -> float:
 def _exposed(target: CpuTarget, window: Window, tile: WindowTile) -> float:
     """Vectors that a tile gets from L2, each weighted with the share of its time that is not hidden.
 
-    Tiles follow each other along the columns first, then along the rows. What tiles read of all columns stays in L1 for
-    the next ones along the rows, if L1 holds it together with the weights. What they share with the line of tiles
-    before is still in L1 if L1 holds a whole line of tiles.
+    Tiles follow each other along the columns first, then along the rows. Elements that tiles read over all columns stay
+    in L1 for the next tiles along the rows, if L1 holds them together with the weights. Elements shared with the line
+    of tiles before are still in L1 if L1 holds a whole line of tiles.
     """
     if window.bytes(window.lines, window.rows) <= target.machine.l1d_bytes // 2:
         return 0.0

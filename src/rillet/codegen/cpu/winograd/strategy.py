@@ -38,7 +38,7 @@ from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.dialects.flow import WINOGRAD_INPUTS, WINOGRAD_OUTPUTS
 
 _LINE_ELEMENTS = 16  # of a cache line: keeps equal places of all matrices in different sets of a cache
-_SUM_STEPS = 128  # sums have shorter parts: differences in what is transformed have errors of their own
+_SUM_STEPS = 128  # sums have shorter parts: the transforms' differences have errors of their own
 _Point = tuple[int, ...]
 
 
