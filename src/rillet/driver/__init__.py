@@ -1,0 +1,1 @@
+"""Takes a source through the pipeline: options, targets, lowering, the module file, compile."""

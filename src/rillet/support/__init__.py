@@ -1,0 +1,1 @@
+"""Tools of every stage: files, temporary folders, worker processes, progress, plugins."""

@@ -1,0 +1,1 @@
+"""Finds out what a kernel is. Nothing is built here."""

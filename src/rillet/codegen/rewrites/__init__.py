@@ -1,0 +1,1 @@
+"""Changes of a kernel before it is planned."""

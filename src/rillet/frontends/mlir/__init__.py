@@ -1,0 +1,1 @@
+"""The MLIR frontend: linalg, TOSA or StableHLO text becomes the tensor form."""

@@ -1,0 +1,1 @@
+"""Passes that compute now what is known now."""

@@ -1,0 +1,1 @@
+"""Passes that choose layouts and move data as little as possible."""

@@ -1,0 +1,1 @@
+"""Passes that compute quantized graphs in integers (docs/decisions/0014-quantized-graphs.md)."""

@@ -1,0 +1,1 @@
+"""What keeps the caches useful: stores past them, prefetching, reading ahead."""

@@ -1,0 +1,1 @@
+"""From a kernel module to object files: LLVM, linking, reading ELF and WebAssembly, stack bounds."""

@@ -1,0 +1,1 @@
+"""Convolutions by Winograd's algorithm (docs/decisions/0017-winograd.md)."""

@@ -1,0 +1,1 @@
+"""Importers of ONNX Runtime's own operators (domain ``com.microsoft``)."""
