@@ -46,7 +46,7 @@ def main() -> int:
         image = Path(folder) / "kws.elf"
         sources = [HERE / "main.c", exported.directory / "kws.c", PLATFORM / "semihosting.c", PLATFORM / startup]
         includes = ["-I", exported.directory, "-I", PLATFORM]
-        flags = [*get(options.target).c_flags, *C_FLAGS, *LINK_FLAGS, "-T", PLATFORM / script, *includes]
+        flags = [*get(options.target).deployment.c_flags, *C_FLAGS, *LINK_FLAGS, "-T", PLATFORM / script, *includes]
         command = [*flags, *sources, exported.directory / "libkws_kernels.a", "-o", image]
         subprocess.run([sys.executable, "-m", "ziglang", "cc", *map(str, command)], check=True)
         host = ["-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config", "enable=on,target=native"]

@@ -76,7 +76,7 @@ def check(data: bytes, original: bool, mended: bool) -> tuple[str, str]:
     """(kind, detail): ok, rejected, or bug."""
     try:
         module = rillet.load(data)
-        repr(module.inputs), repr(module.outputs), repr(module.kernel_texts)
+        repr(module.inputs), repr(module.outputs), repr(module.libraries)
     except rillet.LoadError as error:
         return "rejected", str(error)
     except Exception:  # whatever is not Rillet's own is a finding

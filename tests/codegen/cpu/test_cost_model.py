@@ -83,8 +83,8 @@ def test_blocks_are_whole_tiles_and_cover_everything(m: int, n: int, k: int) -> 
         m=m,
         n=n,
         k=k,
-        left_bytes=4 * m * k,
-        right_bytes=4 * n * k,
+        lhs_bytes=4 * m * k,
+        rhs_bytes=4 * n * k,
     )
     assert blocks.rows % tile.rows == 0 and blocks.columns % tile.columns == 0
     workgroups = -(-m // blocks.rows) * -(-n // blocks.columns)
@@ -97,22 +97,20 @@ def test_blocks_are_whole_tiles_and_cover_everything(m: int, n: int, k: int) -> 
 @pytest.mark.parametrize(("n", "workgroups"), [(32, 1), (128, 2), (1024, 4)])
 def test_contractions_are_split_as_they_are_long(n: int, workgroups: int) -> None:
     tile = _tile(V3, 36, n, 128)
-    blocks = cost_model.choose_blocks(V3, tile, batches=1, m=36, n=n, k=128, left_bytes=18432, right_bytes=512 * n)
+    blocks = cost_model.choose_blocks(V3, tile, batches=1, m=36, n=n, k=128, lhs_bytes=18432, rhs_bytes=512 * n)
     assert -(-36 // blocks.rows) * -(-n // blocks.columns) == workgroups
 
 
 def test_one_core_gets_one_workgroup() -> None:
     alone = with_deployment(V3, threads=False)
     tile = _tile(alone, 256, 256, 256)
-    blocks = cost_model.choose_blocks(
-        alone, tile, batches=1, m=256, n=256, k=256, left_bytes=1 << 18, right_bytes=1 << 18
-    )
+    blocks = cost_model.choose_blocks(alone, tile, batches=1, m=256, n=256, k=256, lhs_bytes=1 << 18, rhs_bytes=1 << 18)
     assert blocks.rows >= 256 and blocks.columns >= 256
 
 
 def test_batches_are_split_first() -> None:
     tile = _tile(V3, 128, 128, 32)
-    blocks = cost_model.choose_blocks(V3, tile, batches=12, m=128, n=128, k=32, left_bytes=16384, right_bytes=16384)
+    blocks = cost_model.choose_blocks(V3, tile, batches=12, m=128, n=128, k=32, lhs_bytes=16384, rhs_bytes=16384)
     assert blocks.batches < 12 and blocks.rows >= 128 and blocks.columns >= 128
 
 
@@ -197,8 +195,8 @@ def test_panels_of_l2_are_passed_by_all_row_tiles() -> None:
             m=49,
             n=n,
             k=k,
-            left_bytes=left,
-            right_bytes=right,
+            lhs_bytes=left,
+            rhs_bytes=right,
             panels=panels,
         ).rows_outer
 
@@ -220,8 +218,8 @@ def test_column_tiles_that_share_lines_of_a_residual_follow_each_other(
         m=m,
         n=n,
         k=k,
-        left_bytes=4 * m * k,
-        right_bytes=4 * n * k,
+        lhs_bytes=4 * m * k,
+        rhs_bytes=4 * n * k,
         residual=residual,
     )
     assert blocks.rows_outer == expected
@@ -242,7 +240,7 @@ def test_blocks_of_spread_rows_leave_room_in_l2(m: int, n: int, first: int, inne
 def test_guessed_extents_of_any_product_are_split_in_bounded_time() -> None:
     big = 128**5
     blocks = cost_model.choose_blocks(
-        V3, Tile(6, 2, 8), batches=1, m=big, n=128, k=big, left_bytes=4 * big, right_bytes=512 * big
+        V3, Tile(6, 2, 8), batches=1, m=big, n=128, k=big, lhs_bytes=4 * big, rhs_bytes=512 * big
     )
     assert -(-big // blocks.rows) * -(-128 // blocks.columns) <= 2 * cost_model.MOST_WORKGROUPS
 

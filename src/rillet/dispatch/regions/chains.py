@@ -63,7 +63,7 @@ def chain_from(first: Group, graph: Graph, scratch: int) -> Chain | None:
     loops = [n for n in roles.m if root.extents[n] != 1] if roles is not None and root is not None else []
     if root is None or not loops:
         return None
-    found, union, stages, shared = None, first, [first], _right_bytes(first)
+    found, union, stages, shared = None, first, [first], _rhs_bytes(first)
     rows: dict[ir.Value, _Row] = {}
     while (link := _link(stages[-1], graph)) is not None:
         value, user = link
@@ -77,7 +77,7 @@ def chain_from(first: Group, graph: Graph, scratch: int) -> Chain | None:
         union = extended
         stages.append(user)
         if Kind.ROOT in user.kinds:
-            shared += _right_bytes(user)
+            shared += _rhs_bytes(user)
             passed = sum(r.bytes for r in rows.values())
             # Code generation knows one result: with several, each stage is better off as a dispatch of its own.
             one = len(outputs(user)) == 1
@@ -113,7 +113,7 @@ def _pays(passed: int, tiles: int, shared: int, scratch: int, extents: Sequence[
     return is_one_block or shared <= 2 * NEARER * rows * passed
 
 
-def _right_bytes(group: Group) -> int:
+def _rhs_bytes(group: Group) -> int:
     """Bytes of the rhs of the group's root at one point of the batch."""
     roles, root = _roles(group), group.root()
     assert roles is not None and root is not None and root.view is not None
