@@ -50,6 +50,15 @@ def test_a_file_for_any_cpu_lists_one(source: Path, capsys: pytest.CaptureFixtur
     assert "devices:\n  cpu: driver cpu, kernels for host\n" in capsys.readouterr().out
 
 
+def test_a_file_for_one_device_names_it(source: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    compiled = tmp_path / "one.rlm"
+    assert main(["compile", str(source), "-o", str(compiled), "--device", "cpu-sync"]) == 0
+    capsys.readouterr()
+    assert main(["inspect", str(compiled)]) == 0
+    assert "devices:\n  cpu-sync: driver cpu-sync, kernels for host\n" in capsys.readouterr().out
+    assert main(["run", str(compiled)]) == 0
+
+
 def test_a_model_runs_on_devices(source: Path) -> None:
     assert main(["run", str(source), *ON_BOTH]) == 0
 

@@ -64,6 +64,37 @@ def test_facts_belong_to_their_entries() -> None:
     assert {entry["name"]: entry for entry in divided.entries} == known
 
 
+@pytest.mark.parametrize(
+    ("device", "name", "driver", "target"),
+    [
+        ("cpu-sync", "cpu-sync", "cpu-sync", "host"),
+        (("cpu-sync",), "cpu-sync", "cpu-sync", "host"),
+        ("cpu-task", "cpu-task", "cpu-task", "host"),
+        ("old", "old", "cpu-task", "x86-64-v2"),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_device_runs_it_all(
+    device: str | tuple[str], name: str, driver: str, target: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(monkeypatch)
+    named = rillet.compile(model(), device=device, threads=threads)
+    assert isinstance(named, rillet.Module)
+    contents = files.read_module(named.to_bytes())
+    assert [(d.name, d.driver, d.libraries) for d in contents.devices] == [(name, driver, (0,))]
+    assert [library.target for library in contents.libraries] == [target]
+    assert [d["runs_on"] for d in named.devices] == [driver]
+    x = np.random.default_rng(2).standard_normal((8, 16)).astype(np.float32)
+    np.testing.assert_allclose(named(x), rillet.compile(model(), threads=1)(x), rtol=1e-5, atol=1e-6)
+
+
+def test_any_cpu_is_the_default() -> None:
+    default, named = rillet.compile(model(), threads=1), rillet.compile(model(), device="cpu", threads=1)
+    assert isinstance(default, rillet.Module) and isinstance(named, rillet.Module)
+    assert default.to_bytes() == named.to_bytes()
+    assert [(d["name"], d["driver"]) for d in default.devices] == [("cpu", "cpu")]
+
+
 def test_targets_of_devices_share_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch)
     with pytest.raises(CompileError, match="targets host, cortex-m4 of devices cpu-sync, small cannot share constants"):

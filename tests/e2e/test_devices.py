@@ -136,6 +136,15 @@ def test_results_are_those_of_one_device(
                 assert_equal(found, expected)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("build", MODELS, ids=lambda build: build.__name__)
+def test_results_of_a_named_device_are_those_of_any(build: Callable[[], onnx.ModelProto], device: str) -> None:
+    alone = rillet.compile(build(), threads=2)
+    named = rillet.compile(build(), device=device, threads=2)
+    for inputs in several(alone):
+        assert_equal(results(named, inputs), results(alone, inputs))
+
+
 def test_results_are_those_of_one_device_in_either_order(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = rillet.compile(towers(), threads=2)
     for seed, devices in ((5, DEVICES), (6, DEVICES[::-1])):

@@ -64,9 +64,9 @@ def compile(
         dims: sizes by name of a dynamic dimension, which pin it in all inputs.
         values: inputs by name whose value the code may rely on (axes, shapes, ... that shape it). They stay inputs,
             but are not read: a call with another value gives the results for this one.
-        device: the devices that the program is divided over, by name: "cpu-sync" (one core), "cpu-task" (a pool of
-            threads). The first holds inputs and results. One that is missing where the program is loaded is replaced by
-            the first. None: one device, any CPU.
+        device: the device that runs the program, or several that it is divided over, by name: "cpu-sync" (one core),
+            "cpu-task" (a pool of threads). The first holds inputs and results. One that is missing where the program is
+            loaded is replaced by the first. None: one device, any CPU.
         threads: threads a call uses; None: one a core.
         jobs: processes that compile; None: one a core.
         cache: reuse compiled kernels: True for the default directory, a path, or False.

@@ -30,8 +30,8 @@ def place(tasks: Sequence[Task], crossing: Crossing) -> list[int]:
     That order keeps memory low, so it is not changed. The candidates are HEFT's devices, and each device alone; the
     best is taken.
     """
-    if not tasks:
-        return []
+    if not tasks or len(tasks[0].costs) == 1:
+        return [0] * len(tasks)
     alone = ([_only_on(task, device) for task in tasks] for device in range(len(tasks[0].costs)))
     candidates = [_list_schedule(those, crossing) for those in (*alone, tasks)]
     return min(candidates, key=lambda placed: makespan(tasks, placed, crossing))
