@@ -179,31 +179,30 @@ def _source_coordinate(node: Node, a: _Axis, y: Scalar) -> Scalar:
     default = "half_pixel" if node.op_type == "Resize" and node.opset >= 11 else "asymmetric"
     mode = node.attr("coordinate_transformation_mode", default)
     scale = _lift(a.scale)
-    size = convert(convert(scalar_of(a.size), "int64"), _F64)
-    out = scale * size
+    size, length = _coordinate(scalar_of(a.size)), _coordinate(scalar_of(a.out))
+    width = scale * size  # of which ``length`` is the whole part
     half = (y + 0.5) / scale - 0.5
     if mode == "asymmetric":
         return y / scale
     if mode == "half_pixel":
         return half
     if mode == "pytorch_half_pixel":
-        return select(out == 1.0, constant(-0.5, _F64), half)
+        return select(length == 1.0, constant(0.0, _F64), half)
     if mode == "half_pixel_symmetric":
-        whole = convert(convert(scalar_of(a.out), "int64"), _F64)
-        return size * 0.5 * (1.0 - whole / out) + half
-    if mode == "align_corners":
-        return select(out == 1.0, constant(0.0, _F64), y * (size - 1.0) / (out - 1.0))
+        return size * 0.5 * (1.0 - length / width) + half
+    if mode == "align_corners":  # by the width, as the standard's own tests have it; its text says the length
+        return select(width == 1.0, constant(0.0, _F64), y * (size - 1.0) / (width - 1.0))
     if mode != "tf_crop_and_resize":
         raise InvalidNode(f"coordinate_transformation_mode '{mode}' is not known")
     start, end = map(_lift, a.roi)
     span = (size - 1.0) * (end - start)
-    return select(out == 1.0, span * 0.5, y * span / (out - 1.0)) + (size - 1.0) * start
+    return select(length == 1.0, span * 0.5, y * span / (length - 1.0)) + (size - 1.0) * start
 
 
 def _outside(node: Node, a: _Axis, at: Scalar) -> Scalar | None:
     if node.attr("coordinate_transformation_mode", "") != "tf_crop_and_resize":
         return None
-    return (at < 0.0) | (at > convert(convert(scalar_of(a.size), "int64"), _F64) - 1.0)
+    return (at < 0.0) | (at > _coordinate(scalar_of(a.size)) - 1.0)
 
 
 def _coordinate(index: Scalar) -> Scalar:
@@ -256,7 +255,7 @@ def _weighted(node: Node, x: Tensor, a: _Axis, mode: str) -> Tensor:
         spread = min(a.scale, 1.0)
     first = math.floor(-support / spread) + 1
     taps = range(first, 2 - first)
-    kernel, exclude = _kernel(node, mode)
+    kernel, exclude = _kernel(node, mode), _excludes_outside(node, mode)
     source, extent = b.value(x), scalar_of(a.size)
     compute = element_types.compute_dtype(x.dtype)
 
@@ -280,18 +279,26 @@ def _weighted(node: Node, x: Tensor, a: _Axis, mode: str) -> Tensor:
     return b.indexed(x.dtype, _shape(x, a), body)
 
 
-def _kernel(node: Node, mode: str) -> tuple[Callable[[Scalar], Scalar], bool]:
-    """The weight at a distance, and whether elements outside have none."""
+def _kernel(node: Node, mode: str) -> Callable[[Scalar], Scalar]:
+    """The weight at a distance."""
     if mode == "linear":
-        return linear_kernel, False
+        return linear_kernel
     coefficient = float(node.attr("cubic_coeff_a", -0.75))
-    return (lambda d: cubic_kernel(d, coefficient)), bool(node.attr("exclude_outside", 0))
+    return lambda d: cubic_kernel(d, coefficient)
+
+
+def _excludes_outside(node: Node, mode: str) -> bool:
+    """Whether positions outside weigh nothing, rather than repeat the element at the edge.
+
+    Without ``antialias`` it makes no difference to linear, which weighs two elements: one outside repeats the other.
+    """
+    return bool(node.attr("exclude_outside", 0)) and (mode == "cubic" or bool(node.attr("antialias", 0)))
 
 
 def _antialiased(node: Node, x: Tensor, a: _Axis, scale: Scalar, mode: str) -> Tensor:
     """``_weighted`` by a kernel whose width only run time knows: a loop over the taps of each element."""
     b = node.b
-    kernel, exclude = _kernel(node, mode)
+    kernel, exclude = _kernel(node, mode), _excludes_outside(node, mode)
     source, extent = b.value(x), scalar_of(a.size)
     compute = element_types.compute_dtype(x.dtype)
     support = 1.0 if mode == "linear" else 2.0
