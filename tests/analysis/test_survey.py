@@ -48,6 +48,14 @@ def test_shapes_are_pinned() -> None:
     assert report.dynamic_dimensions == ()
 
 
+def test_work_of_each_step_of_a_loop_counts() -> None:
+    model = parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 20]> g (float[7,1,3] x, float[1,8,3] w, float[1,8,2] r)
+        => (float[7,1,1,2] y) { y = LSTM<hidden_size = 2>(x, w, r) }"""
+    )
+    assert rillet.check(model).macs == 7 * 8 * (3 + 2)
+
+
 def test_unsupported_nodes_are_all_listed() -> None:
     report = rillet.check(_bad())
     assert not report.supported

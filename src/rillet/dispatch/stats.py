@@ -1,7 +1,9 @@
 """Counts work: multiply-accumulates and bytes touched by each kernel, and the whole model's, as attributes.
 
 A declaration gets ``rillet.macs`` and ``rillet.bytes``; the module gets ``rillet.macs`` (the sum over calls),
-``rillet.dispatch_count`` and ``rillet.weight_bytes``. Dynamic extents count as 1.
+``rillet.dispatch_count`` and ``rillet.weight_bytes``. A loop's multiply-accumulates count once for each iteration.
+``rillet.dispatch_count`` is the number of calls in the program's text. What only run time knows counts as 1: dynamic
+extents, and the trip count of a loop without constant bounds. Both branches of an ``scf.if`` count.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from rillet.ir.attributes import BYTES, DISPATCH_COUNT, MACS, WEIGHT_BYTES
 from rillet.ir.builders import i64_attr
 from rillet.ir.contraction import is_multiply_add
 from rillet.ir.kernels import called, declarations, functions
+from rillet.ir.rewrite import int_constant
 from rillet.ir.structured import DYNAMIC, structured, walk
 
 _DESTINATION = 1  # operand number of a tensor.insert_slice
@@ -28,16 +31,36 @@ def run(program: Program, options: None) -> None:
         declared = declarations(program)
         macs = {}
         for name, function in functions(program).items():
-            macs[name] = sum(_macs(op) for op in walk(function))
+            macs[name] = sum(_runs(op, function) * _macs(op) for op in walk(function))
             declared[name].attributes[MACS] = i64_attr(macs[name])
             declared[name].attributes[BYTES] = i64_attr(_bytes(function))
-        calls = [op for op in walk(program.main()) if op.name == "func.call"]
-        total = sum(macs[called(op)] for op in calls)
+        main = program.main()
+        calls = [op for op in walk(main) if op.name == "func.call"]
+        total = sum(_runs(op, main) * macs[called(op)] for op in calls)
         weights = sum(program.constants[name].nbytes for name in program.constants)
         attributes = program.module.operation.attributes
         attributes[MACS] = i64_attr(total)
         attributes[DISPATCH_COUNT] = i64_attr(len(calls))
         attributes[WEIGHT_BYTES] = i64_attr(weights)
+
+
+def _runs(op: ir.Operation, function: ir.Operation) -> int:
+    """How often ``op`` runs in one call of ``function``: the product of the trip counts of the loops around it."""
+    runs, around = 1, op.parent.operation
+    while around != function:
+        runs *= _trips(around)
+        around = around.parent.operation
+    return runs
+
+
+def _trips(op: ir.Operation) -> int:
+    """How often the body of ``op`` runs; 1 for everything but a loop with constant bounds."""
+    if op.name != "scf.for":
+        return 1
+    first, end, step = map(int_constant, list(op.operands)[:3])
+    if first is None or end is None or step is None:
+        return 1
+    return len(range(first, end, step))
 
 
 def _macs(op: ir.Operation) -> int:
