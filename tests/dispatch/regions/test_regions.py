@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+from torch_mlir import ir
 
 from rillet import dispatch
 from rillet.dialects.flow import REGION
 from rillet.dispatch.regions import form_regions
-from rillet.dispatch.regions.groups import Limits
+from rillet.dispatch.regions.groups import Group, Limits, outputs
+from rillet.dispatch.regions.nodes import node
 from rillet.ir import Program
 from rillet.ir.structured import walk
 from tests.support import optimize_graphs as graphs
@@ -270,3 +273,17 @@ func.func @main(%x: tensor<2x1xf32> {rillet.name = "x", rillet.dtype = "float32"
 def test_an_extent_that_is_known_though_the_type_leaves_it_open_is_passed() -> None:
     text = formed(CAST).module.operation.get_asm(enable_debug_info=False)
     assert "func.func @concat_4xD(%arg0: tensor<2x?xf32> {flow.dims = array<i64: 1>}, %arg1: index)" in text
+
+
+def test_a_group_knows_its_members_once_they_are_marked() -> None:
+    """Attributes mark what becomes of an operation; what leaves its group stays the same."""
+    program = graphs.optimized(lambda g, x: g("Softmax", g("Sin", x), axis=1), (4, 4096))
+    with program.context, ir.Location.unknown():
+        operations = [view.operation for view in program.main().regions[0].blocks[0].operations]
+        nodes = [n for i, op in enumerate(operations) if (n := node(op, i)) is not None]
+        whole = functools.reduce(Group.merged, map(Group.of, nodes))
+        (given,) = outputs(whole)
+        for member in nodes:
+            member.op.attributes[REGION] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
+        assert outputs(whole) == [given]
+        assert given == operations[-1].operands[0]
