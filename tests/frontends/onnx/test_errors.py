@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,9 @@ from onnx import helper
 
 import rillet
 from rillet.errors import CompileError, UnsupportedError
+from rillet.frontends.errors import InvalidNode
+from rillet.frontends.onnx import functions
+from rillet.frontends.onnx.sequences import TensorSequence
 from rillet.frontends.onnx.steps import validity
 from tests.support.importing import import_model
 from tests.support.onnx_models import model, single
@@ -41,6 +47,48 @@ def test_every_unsupported_node_is_listed() -> None:
     assert "domain 'com.example' is not known" in str(caught.value)
     assert rillet.check(proto).unsupported == caught.value.nodes
     assert not rillet.check(relu()).unsupported
+
+
+def _mapped(*inputs: str) -> onnx.NodeProto:
+    """A SequenceMap, whose body onnx builds from the types of its inputs."""
+    value = helper.make_tensor_value_info("e", onnx.TensorProto.FLOAT, None)
+    result = helper.make_tensor_value_info("r", onnx.TensorProto.FLOAT, None)
+    body = helper.make_graph([helper.make_node("Neg", ["e"], ["r"])], "each", [value], [result])
+    return helper.make_node("SequenceMap", list(inputs), ["m"], name="map", body=body)
+
+
+def test_an_unsupported_node_before_one_whose_body_onnx_builds(tmp_path: Path) -> None:
+    """Its inputs have no types then, which onnx would read through null pointers: in a process of its own."""
+    nodes = [
+        helper.make_node("Widget", ["x"], ["a"], name="first", domain="com.example"),
+        helper.make_node("SequenceConstruct", ["a", "a"], ["s"], name="pair"),
+        _mapped("s"),
+        helper.make_node("SequenceAt", ["m", "i"], ["y"], name="one"),
+    ]
+    proto = model(nodes, {**X, "i": ("int64", ())}, ["y"], opset=18)
+    proto.opset_import.append(helper.make_opsetid("com.example", 1))
+    path = tmp_path / "model.onnx"
+    onnx.save(proto, path)
+    for command in (["check"], ["compile", "-o", str(tmp_path / "model.rlt")]):
+        arguments = [sys.executable, "-m", "rillet.cli", command[0], str(path), *command[1:]]
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 1, done.stderr
+        assert "domain 'com.example' is not known" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("inputs", "types", "message"),
+    [
+        ([], [], "it has 0 inputs; the op takes at least 1"),
+        (["s"], [], "input 'input_sequence' ('s') has no type, and ONNX builds the body of SequenceMap from it"),
+        (["s"], [None], "input 'input_sequence' ('s') has no type"),
+        (["s", "t"], [TensorSequence], "input 'additional_inputs' ('t') has no type"),
+    ],
+)
+def test_a_body_is_not_built_from_missing_types(inputs: list[str], types: list[Any], message: str) -> None:
+    known = [None if t is None else TensorSequence("float32", ()) for t in types]
+    with pytest.raises(InvalidNode, match=re.escape(message)):
+        functions.body_of(_mapped(*inputs), 18, known)
 
 
 def test_an_error_in_the_body_of_an_op_names_the_node() -> None:

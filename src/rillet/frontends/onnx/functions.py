@@ -25,23 +25,28 @@ def domain_of(proto: onnx.NodeProto) -> str:
     return "" if proto.domain == "ai.onnx" else proto.domain
 
 
+def has_body(proto: onnx.NodeProto, opset: int) -> bool:
+    """Whether onnx defines an op by a function body, or builds one for it from the types of its inputs."""
+    schema = _schema(proto, opset)
+    return schema is not None and bool(_latest(schema.function_opset_versions, opset) or _built(schema, opset))
+
+
 def body_of(
     proto: onnx.NodeProto, opset: int, inputs: Sequence[Structured | None]
 ) -> tuple[onnx.FunctionProto, dict[str, onnx.AttributeProto]] | None:
-    """The function body that onnx defines for an op, with the schema's default attributes, or None."""
+    """The function body that onnx defines for an op, with the schema's default attributes, or None.
+
+    Raises InvalidNode when the body is built from the types of inputs that the node lacks.
+    """
     import onnx
 
-    try:
-        schema = onnx.defs.get_schema(proto.op_type, opset, proto.domain)
-    except onnx.defs.SchemaError:
+    schema = _schema(proto, opset)
+    if schema is None:
         return None
-    data = None
-    if schema.has_context_dependent_function:
-        data = _context_dependent(schema, proto, opset, inputs)
-    if data is None and schema.has_function:
-        versions = [v for v in schema.function_opset_versions if v <= opset]
-        if versions:
-            data = schema.get_function_with_opset_version(max(versions))
+    data = _context_dependent(schema, proto, opset, inputs)
+    version = _latest(schema.function_opset_versions, opset)
+    if data is None and version is not None:
+        data = schema.get_function_with_opset_version(version)
     if not data:
         return None
     function = onnx.FunctionProto()
@@ -54,19 +59,53 @@ def body_of(
     return function, defaults
 
 
+def _schema(proto: onnx.NodeProto, opset: int) -> onnx.defs.OpSchema | None:
+    import onnx
+
+    try:
+        return onnx.defs.get_schema(proto.op_type, opset, proto.domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _latest(versions: Sequence[int], opset: int) -> int | None:
+    return max((v for v in versions if v <= opset), default=None)
+
+
+def _built(schema: onnx.defs.OpSchema, opset: int) -> int | None:
+    """The version of the body that onnx builds from the types of a node's inputs, if it does."""
+    return _latest(schema.context_dependent_function_opset_versions, opset)
+
+
 def _context_dependent(
     schema: onnx.defs.OpSchema, proto: onnx.NodeProto, opset: int, inputs: Sequence[Structured | None]
 ) -> bytes | None:
-    versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
-    if not versions:
+    version = _built(schema, opset)
+    if version is None:
         return None
     types = [type_proto(tensor) for tensor in inputs]
+    _check_types(schema, proto, types)
     try:
         return schema.get_context_dependent_function_with_opset_version(
-            max(versions), proto.SerializeToString(), [t.SerializeToString() for t in types]
+            version, proto.SerializeToString(), [t.SerializeToString() for t in types]
         )
     except Exception:  # onnx reports a body that it cannot build for these types in several ways
         return None
+
+
+def _check_types(schema: onnx.defs.OpSchema, proto: onnx.NodeProto, types: Sequence[onnx.TypeProto]) -> None:
+    """Raise InvalidNode where a type is missing that onnx builds a body from: it reads it through a null pointer."""
+    import onnx
+
+    if len(proto.input) < schema.min_input:
+        raise InvalidNode(f"it has {len(proto.input)} inputs; the op takes at least {schema.min_input}")
+    for number, name in enumerate(proto.input):
+        formal = schema.inputs[min(number, len(schema.inputs) - 1)]
+        known = number < len(types) and types[number].WhichOneof("value") is not None
+        if not known and formal.option != onnx.defs.OpSchema.FormalParameterOption.Optional:
+            raise InvalidNode(
+                f"input '{formal.name}' ('{name}') has no type, and ONNX builds the body of {proto.op_type} from it"
+            )
 
 
 def type_proto(tensor: Structured | None) -> onnx.TypeProto:

@@ -6,7 +6,7 @@ from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from rillet.frontends.onnx import registry
-from rillet.frontends.onnx.functions import body_of, domain_of
+from rillet.frontends.onnx.functions import domain_of, has_body
 from rillet.frontends.onnx.steps import shape_arithmetic
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def is_known(proto: onnx.NodeProto, opset: int, functions: Container[tuple[str, 
         or registry.lookup(domain, proto.op_type, opset, strings=True)
         or (not domain and shape_arithmetic.has_rule(proto.op_type))
         or (proto.domain, proto.op_type, proto.overload) in functions
-        or body_of(proto, opset, [])
+        or has_body(proto, opset)
     )
 
 
