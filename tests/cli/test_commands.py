@@ -223,6 +223,15 @@ def test_a_dimension_is_pinned_by_name_everywhere(dynamic, capsys, command):
     assert "--dim N=many: expected NAME=SIZE" in capsys.readouterr().err
 
 
+def test_a_dimension_pinned_in_two_ways_or_too_large(dynamic, capsys):
+    assert main(["check", str(dynamic), "--shape", "x=2x4", "--shape", "b=2x4", "--dim", "N=3"]) == 1
+    assert "--dim N=3: --shape pins the dimension 'N' to 2, and --dim to 3: give one of them" in capsys.readouterr().err
+    for options in (["--dim", f"N={1 << 63}"], ["--shape", f"x={1 << 63}x4"]):
+        assert main(["check", str(dynamic), *options]) == 1
+        assert f"{options[0]} {options[1].split('=')[0]}" in (message := capsys.readouterr().err)
+        assert "is too large" in message and "the limit is 70,368,744,177,664" in message
+
+
 def test_dim_makes_the_shape_static(dynamic, capsys):
     assert main(["compile", str(dynamic), "--dim", "N=3"]) == 0
     capsys.readouterr()
@@ -340,12 +349,8 @@ def test_compile_help_takes_no_module_file(capsys):
 
 def test_sizes_that_cannot_be_allocated_name_the_input(tmp_path, capsys):
     path = tmp_path / "relu.mlir"
-    path.write_text(
-        "func.func @main(%a: tensor<?x?xf32>) -> tensor<?x?xf32> { return %a : tensor<?x?xf32> }".replace(
-            "?", "9999999"
-        )
-    )
-    assert main(["run", str(path)]) == 1
+    path.write_text("func.func @main(%a: tensor<?x?xf32>) -> tensor<?x?xf32> { return %a : tensor<?x?xf32> }")
+    assert main(["run", str(path), "--size", "argument0_0=9999999", "--size", "argument0_1=9999999"]) == 1
     error = capsys.readouterr().err
     assert "input 'argument0' [9999999, 9999999] takes 399,999,920,000,004 bytes, more than can be allocated" in error
 

@@ -155,6 +155,50 @@ def test_dimensions(dims: Any, message: str) -> None:
         rillet.compile(MODEL, dims=dims)
 
 
+_MLIR = """func.func @main(%x: tensor<?x4xf32> {rillet.name = "x", rillet.dims = ["N", "4"]}) -> tensor<?x4xf32> {
+  %0 = stablehlo.abs %x : tensor<?x4xf32>
+  return %0 : tensor<?x4xf32>
+}"""
+_LIMIT = "bytes; the limit is 70,368,744,177,664"
+
+
+@pytest.mark.parametrize("model", [MODEL, _MLIR], ids=["onnx", "mlir"])
+@pytest.mark.parametrize("size", [1 << 45, 1 << 62, 1 << 63, 1 << 80])
+@pytest.mark.parametrize("by_name", [True, False])
+def test_huge_sizes(model: Any, size: int, by_name: bool) -> None:
+    options: dict[str, Any] = {"dims": {"N": size}} if by_name else {"inputs": {"x": (size, 4)}}
+    with pytest.raises(rillet.CompileError, match=rf"'x'|'N'.*: a tensor of shape \[{size}.* is too large: .*{_LIMIT}"):
+        rillet.compile(model, **options)
+    with pytest.raises(rillet.CompileError, match=_LIMIT):
+        rillet.check(model, **options)
+
+
+def test_huge_tensors_of_mlir() -> None:
+    huge = "tensor<100000x100000x100000xf32>"
+    text = f"func.func @main(%x: {huge}) -> {huge} {{\n return %x : {huge}\n}}"
+    shape = r"a tensor of shape \[100000, 100000, 100000\] is too large: 4,000,000,000,000,000"
+    for use in (rillet.compile, rillet.check):
+        with pytest.raises(rillet.CompileError, match=f"input 'argument0': {shape} {_LIMIT}"):
+            use(text)
+    grown = f"""func.func @main(%x: tensor<2xf32>) -> tensor<f32> {{
+      %0 = stablehlo.broadcast_in_dim %x, dims = [3] : (tensor<2xf32>) -> {huge.replace("xf32", "x2xf32")}
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [0, 1, 2, 3]
+        : ({huge.replace("xf32", "x2xf32")}, tensor<f32>) -> tensor<f32>
+      return %1 : tensor<f32>
+    }}"""
+    with pytest.raises(rillet.CompileError, match=rf"line 2:\d+: a tensor of shape .* is too large: .* {_LIMIT}"):
+        rillet.compile(grown)
+
+
+@pytest.mark.parametrize("model", [MODEL, _MLIR], ids=["onnx", "mlir"])
+def test_one_dimension_pinned_in_two_ways(model: Any) -> None:
+    message = r"dims\['N'\]: inputs= pins the dimension 'N' to 3, and dims= to 5: give one of them"
+    with pytest.raises(rillet.CompileError, match=message):
+        rillet.compile(model, inputs={"x": (3, 4)}, dims={"N": 5})
+    assert rillet.compile(model, inputs={"x": (3, 4)}, dims={"N": 3}).inputs[0].shape == (3, 4)
+
+
 def test_dimensions_of_mlir() -> None:
     text = "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n return %a : tensor<2xf32> }"
     with pytest.raises(rillet.CompileError, match="no dimension of this name; its inputs have no dynamic dimensions"):

@@ -22,6 +22,7 @@ _INPUTS = (InputSpec("x", "float32", ("N", 3, "x_2")), InputSpec("y", "int8", ("
         ({"x": ("M", 3, None)}, {}, [("M", 3, "x_2"), ("N",)]),
         ({"x": (-1, "k", -1)}, {}, [("N", "k", "x_2"), ("N",)]),
         ({}, {"N": 0}, [(0, 3, "x_2"), (0,)]),
+        ({"y": (7,)}, {"N": 7}, [(7, 3, "x_2"), (7,)]),
         ({"x": ("M", 3, 4)}, {"M": 6, "N": 7}, [(6, 3, 4), (7,)]),  # names as the shapes have them
     ],
 )
@@ -36,6 +37,7 @@ def test_pinned(shapes: Shapes, sizes: Mapping[str, int], expected: list[tuple[i
         ({"x": (1, 3)}, {}, r"input 'x' was given 2 dimensions, but the model declares \[N, 3, x_2\]"),
         ({"x": (1, 4, 1)}, {}, "a fixed size in dimension 1"),
         ({"x": (1, 3, 1), "y": (2,)}, {}, "the dimension 'N' is given the sizes 1 and 2"),
+        ({"y": (2,)}, {"N": 4}, r"dims\['N'\]: inputs= pins the dimension 'N' to 2, and dims= to 4: give one of them"),
         ({}, {"K": 1}, "no dimension of this name; its dynamic dimensions: N, x_2"),
     ],
 )

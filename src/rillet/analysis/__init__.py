@@ -80,14 +80,14 @@ def check(
     """
     from rillet import pipeline
     from rillet.analysis.static_memory import refused_inputs, refused_results
-    from rillet.frontends.registry import open_model
+    from rillet.frontends.registry import import_program, open_model
     from rillet.ir import turn
     from rillet.targets import get
 
     with turn:
         model = open_model(source, inputs, dims)
         try:
-            program = model.program()
+            program = import_program(model)
         except UnsupportedError as error:
             return Report(**_facts(model, error.nodes))
         pipeline.verify(program, "frontend")

@@ -17,7 +17,7 @@ from rillet.driver.options import (
 from rillet.errors import CompileError
 from rillet.frontends.arguments import checked_values
 from rillet.frontends.frontend import Model
-from rillet.frontends.registry import open_model
+from rillet.frontends.registry import import_program, open_model
 from rillet.ir import Program, turn
 from rillet.ir.image import Image
 from rillet.ir.kernels import entry_facts, kernel_texts
@@ -57,7 +57,7 @@ def import_model(
     model: Model, trace: pipeline.Trace | None = None, values: Mapping[str, np.ndarray] | None = None
 ) -> Program:
     """The model's program in the tensor form, verified."""
-    program = model.program(checked_values(values))
+    program = import_program(model, checked_values(values))
     pipeline.verify(program, "frontend")
     if trace:
         trace.dump("frontend", program)

@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from rillet.errors import CompileError
+from rillet.errors import CompileError, advice
+from rillet.frontends.tensor_size import check_size
 
 _EXAMPLE = "{'x': (1, 3, 'h', 'w')}"
+_LEAST_BYTES = 1  # of an element, before the model says which type it has
 
 
 def checked_shapes(inputs: Any) -> dict[str, tuple[int | str | None, ...]]:
     """``inputs`` as a dict of tuples: sizes, names of dynamic dimensions, and -1 or None for ones without a name.
 
-    Raises CompileError for anything else.
+    Raises CompileError for anything else, and for a shape that no tensor can have.
     """
     if inputs is None:
         return {}
@@ -26,7 +28,10 @@ def checked_shapes(inputs: Any) -> dict[str, tuple[int | str | None, ...]]:
 
 
 def checked_sizes(dims: Any) -> dict[str, int]:
-    """``dims`` as a dict of sizes by name of a dimension. Raises CompileError for anything else."""
+    """``dims`` as a dict of sizes by name of a dimension.
+
+    Raises CompileError for anything else, and for a size that no tensor can have.
+    """
     if dims is None:
         return {}
     if not isinstance(dims, Mapping):
@@ -39,6 +44,7 @@ def checked_sizes(dims: Any) -> dict[str, int]:
             sizes[name] = -1
         if not isinstance(name, str) or sizes[name] < 0:
             raise CompileError(f"dims[{name!r}] is {size!r}; it takes the name of a dimension and a size from 0 on")
+        check_size([sizes[name]], _LEAST_BYTES, advice(f"dims[{name!r}]", f"--dim {name}={sizes[name]}"))
     return sizes
 
 
@@ -75,7 +81,10 @@ def _shape(name: str, shape: Any) -> tuple[int | str | None, ...]:
         dims = tuple(shape)
     except TypeError:
         raise CompileError(f"{where} must be a sequence of dimensions, like {_EXAMPLE}, not {shape!r}") from None
-    return tuple(_dimension(d, where) for d in dims)
+    checked = tuple(_dimension(d, where) for d in dims)
+    known = [None if d == -1 else d for d in checked]
+    check_size(known, _LEAST_BYTES, advice(where, f"--shape {name}"))
+    return checked
 
 
 def _dimension(dim: Any, where: str) -> int | str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rillet.errors import CompileError, advice
 from rillet.frontends.frontend import InputSpec, Shapes
@@ -20,31 +20,52 @@ def pinned_inputs(inputs: Sequence[InputSpec], shapes: Shapes, sizes: Mapping[st
         raise CompileError(
             f"the model has no input '{unknown[0]}'; its inputs are: {', '.join(sorted(known)) or 'none'}"
         )
-    shared: dict[str, int] = {}
-    for spec in inputs:
-        for name, size in zip(spec.dims, shapes.get(spec.name, ()), strict=False):
-            if not isinstance(name, str) or not isinstance(size, int) or size < 0:
-                continue
-            if shared.setdefault(name, size) != size:
-                raise CompileError(f"the dimension '{name}' is given the sizes {shared[name]} and {size}: give one")
+    shared = given_sizes(inputs, shapes)
+    for name, size in _given(inputs, shapes):
+        if shared[name] != size:
+            raise CompileError(f"the dimension '{name}' is given the sizes {shared[name]} and {size}: give one")
     shaped = [
         dataclasses.replace(spec, dims=given_dims(spec.name, spec.dims, shapes[spec.name]))
         if spec.name in shapes
         else dataclasses.replace(spec, dims=tuple(shared.get(d, d) if isinstance(d, str) else d for d in spec.dims))
         for spec in inputs
     ]
-    sized = sized_shapes(shaped, sizes)
+    sized = sized_shapes(shaped, sizes, shared)
     return tuple(dataclasses.replace(spec, dims=sized.get(spec.name, spec.dims)) for spec in shaped)
 
 
-def sized_shapes(inputs: Sequence[InputSpec], sizes: Mapping[str, int]) -> dict[str, tuple[int | str, ...]]:
+def given_sizes(inputs: Sequence[InputSpec], shapes: Shapes) -> dict[str, int]:
+    """The sizes that ``shapes`` give to the named dimensions of ``inputs``, by name: the first one of each."""
+    sizes: dict[str, int] = {}
+    for name, size in _given(inputs, shapes):
+        sizes.setdefault(name, size)
+    return sizes
+
+
+def _given(inputs: Sequence[InputSpec], shapes: Shapes) -> Iterator[tuple[str, int]]:
+    for spec in inputs:
+        for name, size in zip(spec.dims, shapes.get(spec.name, ()), strict=False):
+            if isinstance(name, str) and isinstance(size, int) and size >= 0:
+                yield name, size
+
+
+def sized_shapes(
+    inputs: Sequence[InputSpec], sizes: Mapping[str, int], given: Mapping[str, int]
+) -> dict[str, tuple[int | str, ...]]:
     """The shapes, by name, of those ``inputs`` that have dimensions named in ``sizes``, with the sizes in them.
 
-    Raises CompileError for a name that no input has.
+    ``given`` are the sizes that dimensions have already from the shapes of inputs. Raises CompileError for a name that
+    no input has, and for one that has another size in ``given``.
     """
     known = dict.fromkeys(d for spec in inputs for d in spec.dims if isinstance(d, str))
-    if unknown := [name for name in sizes if name not in known]:
+    if unknown := [name for name in sizes if name not in known and given.get(name) != sizes[name]]:
         what = advice(f"dims[{unknown[0]!r}]", f"--dim {unknown[0]}={sizes[unknown[0]]}")
+        if unknown[0] in given:
+            shapes, dims = advice("inputs=", "--shape"), advice("dims=", "--dim")
+            raise CompileError(
+                f"{what}: {shapes} pins the dimension '{unknown[0]}' to {given[unknown[0]]}, and {dims} to "
+                f"{sizes[unknown[0]]}: give one of them"
+            )
         there = f"its dynamic dimensions: {', '.join(known)}" if known else "its inputs have no dynamic dimensions"
         raise CompileError(f"{what}: the model has no dimension of this name; {there}")
     return {

@@ -6,7 +6,9 @@ from functools import cache
 
 from rillet.errors import CompileError
 from rillet.frontends.arguments import checked_shapes, checked_sizes
-from rillet.frontends.frontend import Frontend, Model
+from rillet.frontends.frontend import Frontend, Model, Values
+from rillet.frontends.tensor_size import check_program
+from rillet.ir import Program
 from rillet.support.plugins import Plugins
 
 _BUILT_IN = {
@@ -24,6 +26,16 @@ def open_model(source: object, inputs: object = None, dims: object = None) -> Mo
     shapes, sizes = checked_shapes(inputs), checked_sizes(dims)
     model = source if isinstance(source, Model) else _frontend_of(source).open(source)
     return model.pinned(shapes, sizes) if shapes or sizes else model
+
+
+def import_program(model: Model, values: Values | None = None) -> Program:
+    """The model in the tensor form, as ``Model.program`` gives it, whatever frontend that is of.
+
+    Raises CompileError also where a tensor is larger than any memory.
+    """
+    program = model.program(values)
+    check_program(program)
+    return program
 
 
 @cache

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from rillet.errors import CompileError, UnsupportedError, UnsupportedNode, advice
 from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.frontend import InputSpec, Shapes
-from rillet.frontends.onnx.initializers import check_size
 from rillet.frontends.onnx.node import dtype_name
 from rillet.frontends.pinned_dimensions import given_dims, listed
+from rillet.frontends.tensor_size import check_size
 from rillet.ir import dtypes
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Shape
             raise CompileError(f"input '{info.name}' is a {info.type.WhichOneof('value')}; only tensors can be inputs")
         dims = _dims(info, overrides, pinned)
         if info.type.tensor_type.elem_type == _STRING:
-            check_size(dims, "int64", f"input '{info.name}'")
+            check_size(dims, 8, f"input '{info.name}'")
             parts = string_parts(info.name)
             result.append(InputSpec(parts[0], "int64", dims))
             result.append(InputSpec(parts[1], "uint8", (f"{parts[1]}_0",)))
@@ -50,7 +50,7 @@ def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Shape
         except UnsupportedFeature as error:
             refused = UnsupportedNode(info.name, "input", opset, f"{error.reason} is not supported")
             raise UnsupportedError([refused]) from error
-        check_size(dims, dtype, f"input '{info.name}'")
+        check_size(dims, dtypes.by_name[dtype].bits // 8, f"input '{info.name}'")
         result.append(InputSpec(info.name, dtype, dims))
     return result
 

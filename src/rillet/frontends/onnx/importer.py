@@ -29,7 +29,7 @@ from rillet.frontends.onnx.boundary import (
     unequal_sizes,
     warn_of_contradictions,
 )
-from rillet.frontends.onnx.initializers import check_size, initializers
+from rillet.frontends.onnx.initializers import initializers
 from rillet.frontends.onnx.node_use import NodeUse
 from rillet.frontends.onnx.scope import SKIPPED, Scope, Skipped, Value
 from rillet.frontends.onnx.sequences import flatten
@@ -44,7 +44,8 @@ from rillet.frontends.onnx.steps.validity import refuse_invalid
 from rillet.frontends.onnx.strings.checks import received
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_array
 from rillet.frontends.onnx.unknown_ops import is_known, why_unknown
-from rillet.ir import Program
+from rillet.frontends.tensor_size import check_size
+from rillet.ir import Program, dtypes
 
 if TYPE_CHECKING:
     import onnx
@@ -179,7 +180,7 @@ class GraphImporter:
             if output in scope.values:
                 raise CompileError(f"{proto.op_type} '{name}' defines '{output}', which is defined already")
             if isinstance(result, Tensor):
-                check_size(result.shape, result.dtype, f"{proto.op_type} '{name}'")
+                check_size(result.shape, dtypes.by_name[result.dtype].bits // 8, f"{proto.op_type} '{name}'")
                 if 0 in result.shape and result.array is None:  # whatever computes it need not run
                     result = self.b.tensor(self.b.empty(result.dtype, result.shape), result.dtype, result.shape)
             if result is None:

@@ -1,21 +1,18 @@
-"""The arrays of a graph's initializers, and limits on the size of tensors."""
+"""The arrays of a graph's initializers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rillet.errors import CompileError
-from rillet.ir import dtypes
+from rillet.frontends.tensor_size import check_size
 
 if TYPE_CHECKING:
     import onnx
 
-_MAX_RANK = 64
 _MAX_DENSE = 1 << 31  # bytes of a sparse initializer once it is dense
-_MAX_BYTES = 1 << 46  # of one tensor: what a 64-bit address space can hold, and sums of which do not overflow
 
 
 def initializers(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
@@ -28,28 +25,10 @@ def initializers(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
     return arrays
 
 
-def check_size(dims: Sequence[object], dtype: str, what: str, limit: int = _MAX_BYTES) -> None:
-    """Refuse tensors whose size no machine can hold and whose byte count may overflow; dynamic extents count as 1.
-
-    Raises CompileError for them.
-    """
-    if len(dims) > _MAX_RANK:
-        raise CompileError(f"{what}: a tensor of {len(dims)} dimensions is not supported; at most {_MAX_RANK} are")
-    total = dtypes.by_name[dtype].bits // 8
-    for extent in dims:
-        if isinstance(extent, int):
-            if extent < 0:
-                raise CompileError(f"{what}: a tensor of shape {list(dims)} has a negative dimension")
-            total *= max(extent, 1)
-    if total > limit:
-        shape = [d if isinstance(d, int) else "?" for d in dims]
-        raise CompileError(f"{what}: a tensor of shape {shape} is too large: {total:,} bytes; the limit is {limit:,}")
-
-
 def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
     name = sparse.values.name
     values, indices, dims = _array(sparse.values), _array(sparse.indices), list(sparse.dims)
-    check_size(dims, values.dtype.name, f"sparse initializer '{name}'", _MAX_DENSE)
+    check_size(dims, values.dtype.itemsize, f"sparse initializer '{name}'", _MAX_DENSE)
     if indices.dtype != np.int64 or values.ndim != 1 or indices.shape not in ((len(values),), (len(values), len(dims))):
         raise CompileError(f"sparse initializer '{name}': values {values.shape} and indices {indices.shape} do not fit")
     limits = np.array(dims if indices.ndim == 2 else [np.prod(dims, dtype=np.int64)], np.int64)

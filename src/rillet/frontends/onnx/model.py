@@ -12,7 +12,7 @@ from rillet.frontends.onnx.boundary import declared_dims, shared_sizes
 from rillet.frontends.onnx.loader import load_model
 from rillet.frontends.onnx.survey import survey, type_name
 from rillet.frontends.onnx.verification.submodel import reads, submodel, value_types
-from rillet.frontends.pinned_dimensions import sized_shapes
+from rillet.frontends.pinned_dimensions import given_sizes, sized_shapes
 from rillet.frontends.source_path import checked_path
 from rillet.frontends.verification import Arrays, ComputingNode, Oracle, Rounding
 from rillet.ir import Program
@@ -69,7 +69,10 @@ class OnnxModel:
     def pinned(self, shapes: Shapes, dims: Mapping[str, int]) -> OnnxModel:
         """The same model with these shapes, and sizes wherever a dimension has this name."""
         shaped = OnnxModel(self.proto, {**self.shapes, **shapes})
-        return OnnxModel(self.proto, {**shaped.shapes, **sized_shapes(shaped._inputs({}), dims)}) if dims else shaped
+        if not dims:
+            return shaped
+        given = given_sizes(OnnxModel(self.proto).inputs, shaped.shapes)
+        return OnnxModel(self.proto, {**shaped.shapes, **sized_shapes(shaped._inputs({}), dims, given)})
 
     def survey(self) -> Survey:
         """The survey of the nodes of the graph, its subgraphs and the model's functions."""
