@@ -108,6 +108,26 @@ def test_two_packages_that_claim_one_name_are_both_named(affine: None, install: 
     assert owner in str(caught.value) and "other" in str(caught.value)
 
 
+class Broken:
+    """A frontend that raises when it is asked what it opens."""
+
+    name = "broken"
+    sources = "nothing"
+
+    def accepts(self, source: object) -> bool:
+        raise TypeError("no len()")
+
+    def open(self, source: object) -> Model:
+        raise NotImplementedError
+
+
+def test_a_frontend_that_fails_when_it_is_asked_names_its_package(install: Install) -> None:
+    install("other", "broken", f"{__name__}:Broken")
+    message = r"'broken' of the package other cannot tell whether it opens a bytes \(TypeError: no len\(\)\): mend or"
+    with pytest.raises(rillet.CompileError, match=message):
+        rillet.compile(b"x")
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [

@@ -50,7 +50,19 @@ def frontends() -> tuple[Frontend, ...]:
 
 def _frontend_of(source: object) -> Frontend:
     for frontend in frontends():
-        if frontend.accepts(source):
+        if _accepts(frontend, source):
             return frontend
     *most, last = (frontend.sources for frontend in frontends())
     raise CompileError(f"cannot compile an object of type {type(source).__name__}: give {', '.join(most)}, or {last}")
+
+
+def _accepts(frontend: Frontend, source: object) -> bool:
+    try:
+        return frontend.accepts(source)
+    except Exception as error:
+        if frontend.name in _BUILT_IN:
+            raise
+        raise CompileError(
+            f"the frontend '{frontend.name}' of the package {FRONTENDS.package(frontend.name)} cannot tell whether it "
+            f"opens a {type(source).__name__} ({type(error).__name__}: {error}): mend or uninstall it"
+        ) from error

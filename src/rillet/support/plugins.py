@@ -51,6 +51,10 @@ class Plugins(Generic[T]):
             self._made[name] = self._load(name)
         return self._made[name]
 
+    def package(self, name: str) -> str:
+        """The package that the object of that name comes from."""
+        return _owner(self._points[name])
+
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
         points = {name: EntryPoint(name, path, self._group) for name, path in self._built_in.items()}
