@@ -167,7 +167,9 @@ _LIMIT = "bytes; the limit is 70,368,744,177,664"
 @pytest.mark.parametrize("by_name", [True, False])
 def test_huge_sizes(model: Any, size: int, by_name: bool) -> None:
     options: dict[str, Any] = {"dims": {"N": size}} if by_name else {"inputs": {"x": (size, 4)}}
-    with pytest.raises(rillet.CompileError, match=rf"'x'|'N'.*: a tensor of shape \[{size}.* is too large: .*{_LIMIT}"):
+    with pytest.raises(
+        rillet.CompileError, match=rf"('x'|'N').*: a tensor of shape \[{size}.* is too large: .*{_LIMIT}"
+    ):
         rillet.compile(model, **options)
     with pytest.raises(rillet.CompileError, match=_LIMIT):
         rillet.check(model, **options)

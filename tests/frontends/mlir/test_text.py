@@ -69,9 +69,24 @@ def test_text_and_paths_are_told_apart(tmp_path):
     assert str(import_model(path).module) == str(import_model(LINALG).module)
 
 
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_empty_files_are_named(tmp_path, text):
+    (path := tmp_path / "m.mlir").write_text(text)
+    with pytest.raises(CompileError, match=r"m\.mlir is empty, not an MLIR module"):
+        import_model(path)
+
+
+def test_places_in_a_file_name_it(tmp_path):
+    (path := tmp_path / "m.mlir").write_text("func.func @main() {\n %0 = nonsense\n}")
+    with pytest.raises(CompileError, match=rf"the MLIR text is invalid: .*\s.*{path}:2:7: ") as caught:
+        import_model(path)
+    assert '"-"' not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("\n", "the MLIR text is empty, not an MLIR module"),
         ("func.func @main( {\n", "the MLIR text is invalid"),
         ("module {\n}", "exactly one public function; found: none"),
         ("func.func @main(%a: f32) -> f32 {\n return %a : f32\n}", "argument 0 of @main is f32; only ranked tensors"),

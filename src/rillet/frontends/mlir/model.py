@@ -41,7 +41,8 @@ class MlirFrontend:
             return MlirModel(parse(source.operation.get_asm()))
         if isinstance(source, str) and _is_text(source):
             return MlirModel(parse(source))
-        return MlirModel(parse(_read_text(checked_path(source))))
+        path = checked_path(source)
+        return MlirModel(parse(_read_text(path), path))
 
 
 class MlirModel:
