@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -95,6 +96,20 @@ def test_inputs_are_kept_until_the_work_is_done(module_of_add: Module) -> None:
     pending = [module_of_add.submit(np.full(N, i, np.float32), ADD[1].tolist()) for i in range(20)]
     gc.collect()
     assert [call.result()[0] for call in pending] == [i + 2 for i in range(20)]
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 2**70, 10**400, np.float32(60), 60])
+def test_a_timeout_may_be_any_number(module_of_add: Module, timeout: float) -> None:
+    np.testing.assert_array_equal(module_of_add.submit(*ADD).result(timeout=timeout), ADD[0] + 2)
+
+
+@pytest.mark.parametrize("timeout", ["x", "1", float("nan"), -1, -float("inf"), True, [1]])
+def test_a_timeout_that_is_no_time_is_refused(module_of_add: Module, timeout: float) -> None:
+    call = module_of_add.submit(*ADD)
+    message = f"timeout must be a number of seconds from 0 on, or None for no limit, not {timeout!r}"
+    with pytest.raises(RunError, match=re.escape(message)):
+        call.result(timeout=timeout)
+    np.testing.assert_array_equal(call.result(), ADD[0] + 2)
 
 
 def test_errors(elf: bytes, module_of_add: Module) -> None:

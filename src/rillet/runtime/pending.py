@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import threading
 from collections.abc import Callable
 
@@ -45,14 +46,25 @@ class Pending:
         """Wait for the call, at most ``timeout`` seconds (None: no limit), and return what calling the module returns.
 
         Every call gives the same results. Raises ``RunError`` with the error of the work, and ``TimeoutError`` when it
-        is not done in time; ``result`` can be called again then.
+        is not done in time; ``result`` can be called again then. Raises ``RunError`` for a timeout that is no number
+        from 0 on, too; infinity is no limit.
         """
-        if not self._waiting.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+        seconds = _seconds(timeout)
+        if not self._waiting.acquire(timeout=-1 if seconds is None else seconds):
             raise TimeoutError("the call is not done yet")
         try:
-            results = self._native.result(None if timeout is None else int(max(0.0, timeout) * 1e9))
+            results = self._native.result(None if seconds is None else int(seconds * 1e9))
         except RunError as error:
             raise self._blame(error) from None
         finally:
             self._waiting.release()
         return self._finish(results)
+
+
+def _seconds(timeout: float | None) -> float | None:
+    """How long ``result`` waits; None, no limit, also where ``timeout`` is more than the system's clocks can count."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, numbers.Real) or not timeout >= 0:
+        raise RunError(f"timeout must be a number of seconds from 0 on, or None for no limit, not {timeout!r}")
+    return None if timeout > threading.TIMEOUT_MAX else float(timeout)
