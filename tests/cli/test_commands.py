@@ -122,6 +122,19 @@ def test_inspect_and_targets_give_facts(artifact, capsys):
     assert "x86-64-v3" in [t["name"] for t in json.loads(capsys.readouterr().out)]
 
 
+def test_targets_are_listed_where_the_host_is_none_of_them(capsys, monkeypatch):
+    monkeypatch.setenv("RILLET_HOST", "nonsense")
+    fault = "RILLET_HOST: unknown target 'nonsense'; known targets: "
+    assert main(["targets"]) == 0
+    _, host, *others = capsys.readouterr().out.splitlines()
+    assert host.startswith(f"host               {fault}")
+    assert any(line.startswith("x86-64-v3 ") for line in others)
+    assert main(["targets", "--json"]) == 0
+    host, *others = json.loads(capsys.readouterr().out)
+    assert host["name"] == "host" and host["error"].startswith(fault)
+    assert "x86-64-v3" in [t["name"] for t in others]
+
+
 def test_bench_measures(artifact, capsys):
     assert main(["bench", str(artifact), "--seconds", "0.05", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["calls"] >= 5

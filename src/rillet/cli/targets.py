@@ -7,6 +7,7 @@ import dataclasses
 from typing import Any
 
 from rillet.cli.common import print_json
+from rillet.errors import CompileError
 
 
 def register(commands: Any) -> None:
@@ -17,14 +18,21 @@ def register(commands: Any) -> None:
 
 
 def handle(options: argparse.Namespace) -> int:
-    """Print a line for each target, this machine first. Returns the exit status."""
+    """Print a line for each target, this machine first: where that is none, the reason. Returns the exit status."""
     from rillet.targets import Target, get, host, names
 
-    targets: list[Target] = [host(), *(get(name) for name in names())]
+    targets: list[Target] = [get(name) for name in names()]
+    fault = ""
+    try:
+        targets.insert(0, host())
+    except CompileError as error:
+        fault = str(error)
     if options.json:
-        print_json([dataclasses.asdict(t) for t in targets])
+        print_json([*([{"name": "host", "error": fault}] if fault else []), *map(dataclasses.asdict, targets)])
         return 0
     print(f"{'name':18} {'triple':34} {'cpu':14} {'abi':12} {'vector':>6}  features")
+    if fault:
+        print(f"{'host':18} {fault}")
     for t in targets:
         m = t.machine
         abi = f"{m.abi}{' ' if m.abi else ''}{m.float_abi}"
