@@ -51,9 +51,9 @@ class Plugins(Generic[T]):
             self._made[name] = self._load(name)
         return self._made[name]
 
-    def package(self, name: str) -> str:
-        """The package that the object of that name comes from."""
-        return _owner(self._points[name])
+    def package(self, name: str) -> str | None:
+        """The package whose entry point announces ``name``; None for a built-in name."""
+        return None if name in self._built_in else _owner(self._points[name])
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
@@ -80,7 +80,7 @@ class Plugins(Generic[T]):
             ) from error
         if not isinstance(made, self._protocol) or getattr(made, "name", None) != name:
             raise CompileError(
-                f"the package {_owner(point)} names '{name}' as a {self._kind}, but {point.value} is none of it"
+                f"the package {_owner(point)} names '{name}' as a {self._kind}, but {point.value} is not one"
             )
         return cast(T, made)
 

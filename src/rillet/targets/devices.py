@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rillet.errors import CompileError
 from rillet.support.plugins import Plugins
+from rillet.targets import catalog
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,8 @@ DEVICES: Plugins[Device] = Plugins("device", Device, _BUILT_IN)
 def resolve(names: str | Sequence[str] | None) -> tuple[Device, ...]:
     """The devices called ``names``, in order; None: the one device "cpu".
 
-    Raises ``CompileError`` for an unknown name, a name that is given twice, and a first device with memory of its own:
-    the first one holds the program's inputs and results.
+    Raises ``CompileError`` for an unknown name, a name that is given twice, a device with a field that cannot be, and a
+    first device with memory of its own: the first one holds the program's inputs and results.
     """
     if names is None:
         return (CPU,)
@@ -78,7 +81,7 @@ def resolve(names: str | Sequence[str] | None) -> tuple[Device, ...]:
     for name in wanted:
         if wanted.count(name) > 1:
             raise CompileError(f"device '{name}' is named twice: a program has each device once")
-    return check([DEVICES.get(name) for name in wanted])
+    return check([_get(name) for name in wanted])
 
 
 def check(devices: Sequence[Device]) -> tuple[Device, ...]:
@@ -88,3 +91,42 @@ def check(devices: Sequence[Device]) -> tuple[Device, ...]:
         advice = f"name a device that works in the host's memory first, such as '{CPU.name}'"
         raise CompileError(f"device '{first.name}' cannot come first, since inputs and results live there: {advice}")
     return (first, *others)
+
+
+def _get(name: str) -> Device:
+    """The device called ``name``, with fields that make sense."""
+    device = DEVICES.get(name)
+    fault = _fault(device)
+    if fault:
+        package = DEVICES.package(name)
+        raise CompileError(f"device '{name}'{f' of the package {package}' if package else ''}: {fault}")
+    return device
+
+
+def _fault(device: Device) -> str | None:
+    """What is wrong with the first field that cannot be as it is; None: nothing."""
+    if not isinstance(device.driver, str) or not device.driver:
+        return f"driver must be the name of a driver, not {device.driver!r}"
+    for field in ("macs_per_us", "bytes_per_us", "link_bytes_per_us"):
+        speed = getattr(device, field)
+        if field == "link_bytes_per_us" and speed is None:
+            continue
+        if not (_is_number(speed) and speed > 0):
+            return f"{field} must be a finite number above 0, not {speed!r}"
+    for field in ("launch_us", "sync_us"):
+        time = getattr(device, field)
+        if not (_is_number(time) and time >= 0):
+            return f"{field} must be a finite number from 0 on, not {time!r}"
+    if device.target is None:
+        return None
+    if not isinstance(device.target, str):
+        return f"target must be the name of a target, not {device.target!r}"
+    try:
+        catalog.get(device.target)
+    except CompileError as error:
+        return f"target: {error}"
+    return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and value <= sys.float_info.max
