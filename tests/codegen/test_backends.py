@@ -130,7 +130,7 @@ def plugins(*built_in: str) -> Plugins[MachineOwner]:
             {"one": "tests.support.toy_backend:ToyMachine.refined"},
             r"the backend 'toy' of the package one cannot be loaded \(TypeError: .*\): mend or uninstall it",
         ),
-        ({"one": "builtins:dict"}, "the package one names 'toy' as a backend, but builtins:dict is none of it"),
+        ({"one": "builtins:dict"}, "the package one names 'toy' as a backend, but builtins:dict is not one"),
     ],
 )
 def test_a_package_at_fault_is_named(

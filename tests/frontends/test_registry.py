@@ -133,8 +133,8 @@ def test_a_frontend_that_fails_when_it_is_asked_names_its_package(install: Insta
     [
         ("missing_module:X", "'odd' of the package other cannot be loaded .*missing_module.*mend or uninstall it"),
         ("tests.support.affine_frontend:Missing", "'odd' of the package other cannot be loaded"),
-        ("builtins:dict", "the package other names 'odd' as a frontend, but builtins:dict is none of it"),
-        ("tests.support.affine_frontend:AffineFrontend", "names 'odd' as a frontend, but .* is none of it"),
+        ("builtins:dict", "the package other names 'odd' as a frontend, but builtins:dict is not one"),
+        ("tests.support.affine_frontend:AffineFrontend", "names 'odd' as a frontend, but .* is not one"),
     ],
 )
 def test_an_entry_point_that_is_no_frontend_names_its_package(install: Install, value: str, message: str) -> None:
