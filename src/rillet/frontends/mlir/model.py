@@ -12,10 +12,8 @@ from torch_mlir import ir
 
 from rillet.errors import CompileError
 from rillet.frontends.frontend import InputSpec, Shapes, Survey, Values
-from rillet.frontends.mlir.importer import import_module
 from rillet.frontends.mlir.pin import pin
 from rillet.frontends.mlir.survey import inputs, survey
-from rillet.frontends.mlir.text import parse
 from rillet.frontends.pinned_dimensions import pinned_inputs
 from rillet.frontends.source_path import checked_path
 from rillet.ir import Program
@@ -37,6 +35,8 @@ class MlirFrontend:
 
     def open(self, source: Any) -> MlirModel:
         """Parse it. Raises CompileError when it cannot be read or is invalid."""
+        from rillet.frontends.mlir.text import parse  # lazy: every frontend is asked what it opens, few open anything
+
         if isinstance(source, ir.Module):  # its context may lack dialects
             return MlirModel(parse(source.operation.get_asm()))
         if isinstance(source, str) and _is_text(source):
@@ -71,6 +71,8 @@ class MlirModel:
         """A copy in the tensor form. Raises CompileError, also for ``values``: nothing here relies on them."""
         if values:
             raise CompileError("values= is not for MLIR: make the inputs constants of the function instead")
+        from rillet.frontends.mlir.importer import import_module
+
         return import_module(_copy(self._module))
 
 

@@ -96,9 +96,3 @@ def same(a: Reader, x: Range, b: Reader, y: Range) -> Scalar:
 
     count = select(alike, x.length, 0)
     return Scalar(for_range(0, count, [alike.value], one)[0], "bool")
-
-
-def utf8_size(code_point: Scalar) -> Scalar:
-    """Bytes of a code point (int32) in UTF-8, as an index."""
-    one, two = constant(1, "index"), constant(2, "index")
-    return select(code_point < 0x80, one, select(code_point < 0x800, two, select(code_point < 0x10000, two + 1, 4)))
