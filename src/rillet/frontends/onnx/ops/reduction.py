@@ -205,7 +205,7 @@ def softmax_of(node: Node, x: Tensor, axis: int, log: bool = False) -> Tensor:
 
 def _hardmax(node: Node, x: Tensor, axis: int) -> Tensor:
     b = node.b
-    position = _first_maximum(node, x, axis)
+    position = first_maximum(node, x, axis)
     kept = [a for a in range(x.rank) if a != axis]
 
     def body(_: Scalar, at: Scalar) -> Scalar:
@@ -215,7 +215,8 @@ def _hardmax(node: Node, x: Tensor, axis: int) -> Tensor:
     return b.map_along(body, x.shape, (x, range(x.rank)), (position, kept), dtype=x.dtype)
 
 
-def _first_maximum(node: Node, x: Tensor, axis: int) -> Tensor:
+def first_maximum(node: Node, x: Tensor, axis: int) -> Tensor:
+    """The first position (int64) of the maximum along ``axis``, which disappears."""
     b = node.b
     dtype = element_types.compute_dtype(x.dtype)
     loops = builders.dims(x.rank)
