@@ -5,7 +5,7 @@ from __future__ import annotations
 from rillet.ir.passes import Pass
 from rillet.optimize import assertions, canonicalize
 from rillet.optimize.contractions import gathers_as_windows, split_contractions, transposed_convolutions
-from rillet.optimize.folding import fold_constants, fold_elementwise, fold_scale
+from rillet.optimize.folding import flush_denormals, fold_constants, fold_elementwise, fold_scale
 from rillet.optimize.form import check
 from rillet.optimize.layouts import absorb_transposes, channels_last, compose_moves, factor_reshapes, sink
 from rillet.optimize.quantized import (
@@ -43,6 +43,7 @@ def passes() -> list[Pass]:
         Pass("fold-constants-again", "optimize", fold_constants.run, fold_constants.Options()),
         Pass("fold-scale-again", "optimize", fold_scale.run),
         Pass("merge-scales", "optimize", merge_scales.run, merge_scales.Options()),
+        Pass("flush-denormals", "optimize", flush_denormals.run),  # what no scale brings back to size
         Pass("cleanup", "optimize", canonicalize.run),
     ]
 

@@ -3,7 +3,7 @@
 A batch normalization after a convolution is such an operation, under any name. The pass looks at the elementwise
 operations that follow a contraction one after the other. Each must be an affine function of the previous result with
 constants that vary only along loops that index the weights. Their composition ``a * x + b`` scales the weights by ``a``
-and leaves ``x + b``. Factors are combined in float64 and applied in float32.
+and leaves ``x + b``. Both are computed in float64.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.extents import extents
 from rillet.ir.rewrite import erase_dead, replace, sweep_constants
 from rillet.ir.structured import Structured, is_projected, structured, walk
-from rillet.optimize.folding.affine_form import Affine, affine_form, fits_f32
+from rillet.optimize.folding.affine_form import Affine, affine_form
 from rillet.optimize.folding.evaluate import along
+from rillet.optimize.folding.flush_denormals import flushed
 from rillet.optimize.sole_user import follower
-
-_NOTHING = 2.0**-40  # as a share of the largest weight
 
 
 def run(program: Program, options: None) -> None:
@@ -48,9 +47,10 @@ def _fold(program: Program, view: Structured, roles: Contraction) -> None:
         return
     axes = view.init_maps[0]
     # From the loops of the elementwise operations (the axes of the result) to those of the weights.
-    scaled = _scaled(weights, along(total.factor, axes, map_))
-    if scaled is None or not fits_f32(total.offset):
+    folded = _folded(weights, along(total.factor, axes, map_), total.offset)
+    if folded is None:
         return
+    scaled, offset = folded
     op = view.op
     name = constants.global_name(view.inputs[roles.rhs]) or "weights"
     type_ = view.inputs[roles.rhs].type
@@ -58,21 +58,21 @@ def _fold(program: Program, view: Structured, roles: Contraction) -> None:
         op.operands[roles.rhs] = constants.load(constants.declare(program, scaled, name, type_), type_)
     last = chain[-1]
     with ir.InsertionPoint(last), last.location:
-        replace(last, [_offset(program, op.results[0], total.offset, name)])
+        replace(last, [_offset(program, op.results[0], offset, name)])
 
 
-def _scaled(weights: np.ndarray, factor: np.ndarray) -> np.ndarray | None:
-    """``weights * factor`` in f32; None where a product becomes subnormal, or infinite though its weight is finite.
-
-    Weights below ``_NOTHING`` of the largest may become subnormal: training let their channels die.
-    """
+def _folded(weights: np.ndarray, factor: np.ndarray, offset: np.ndarray) -> list[np.ndarray] | None:
+    """``weights * factor`` and ``offset`` in f32, denormals flushed. None where these are more than nothing beside the
+    largest number, and where a number becomes infinite."""
     if not weights.size or not np.all(np.isfinite(factor)):
         return None
     with np.errstate(all="ignore"):
-        scaled = (weights * factor).astype(np.float32)
-    counts = np.abs(weights) > _NOTHING * np.max(np.abs(weights))
-    lost = counts & (factor != 0) & (np.abs(scaled) < np.finfo(np.float32).smallest_normal)
-    return None if np.any(lost | np.isfinite(weights) & ~np.isfinite(scaled)) else scaled
+        wide = [weights * factor, offset]
+        flat = flushed(wide, float(np.finfo(np.float32).smallest_normal))
+        narrow = None if flat is None else [a.astype(np.float32) for a in flat]
+    if narrow is None or np.any(np.isfinite(weights) & ~np.isfinite(narrow[0])) or not np.all(np.isfinite(narrow[1])):
+        return None
+    return narrow
 
 
 def _chain(program: Program, view: Structured, channels: set[int]) -> tuple[list[ir.Operation], Affine | None]:
