@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rillet.frontends.building.conversions import convert
-from rillet.frontends.building.scalars import Scalar
 from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
-from rillet.frontends.onnx.strings.tensor import StringTensor, from_array
+from rillet.frontends.onnx.ops.ml.lookup import entries
+from rillet.frontends.onnx.strings.tensor import StringTensor
 
 
 def class_labels(node: Node, integers: str) -> list[int] | list[str]:
@@ -27,14 +26,6 @@ def class_labels(node: Node, integers: str) -> list[int] | list[str]:
 
 def labelled(node: Node, places: Tensor, labels: list[int] | list[str]) -> Tensor | StringTensor:
     """The label of each class, which is given by its place among ``labels`` (int64)."""
-    b = node.b
     if labels == list(range(len(labels))):
         return places
-    names = from_array(b, np.array(labels, dtype=object), "labels") if isinstance(labels[0], str) else None
-    table = b.value(names.ids if names else b.constant(np.array(labels, np.int64), name="labels"))
-
-    def pick(place: Scalar) -> Scalar:
-        return b.element(table, "int64", [convert(place, "index")])
-
-    found = b.map(pick, places)
-    return names.with_ids(found) if names else found
+    return entries(node, places, labels if isinstance(labels[0], str) else np.array(labels, np.int64))

@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml on numbers, against ONNX's reference evaluator."""
+"""TreeEnsemble on rows whose ways through the trees are known."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx.reference import ReferenceEvaluator
 
 import rillet
-from rillet.errors import CompileError, RunError, UnsupportedError
+from rillet.errors import UnsupportedError
 
 
 def model(op: str, *inputs: np.ndarray, result: int, opset: int = 5, **attributes: Any) -> onnx.ModelProto:
@@ -23,59 +22,6 @@ def model(op: str, *inputs: np.ndarray, result: int, opset: int = 5, **attribute
     graph = helper.make_graph([node], "one", infos, [helper.make_tensor_value_info("y", result, None)])
     imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", opset)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
-
-
-def check(op: str, *inputs: np.ndarray, result: int = TensorProto.FLOAT, opset: int = 5, **attributes: Any) -> None:
-    proto = model(op, *inputs, result=result, opset=opset, **attributes)
-    feed = {f"x{i}": a for i, a in enumerate(inputs)}
-    (expected,) = ReferenceEvaluator(proto).run(None, feed)
-    np.testing.assert_array_equal(rillet.compile(proto, jobs=1, threads=1).run(feed)["y"], expected)
-
-
-def test_binarizer() -> None:
-    x = np.array([[-1.5, 0.25, 0.5], [np.inf, 0.75, -0.0]], np.float32)
-    check("Binarizer", x, opset=1, threshold=0.5)
-
-
-@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5)])
-def test_array_feature_extractor(shape: tuple[int, ...]) -> None:
-    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    proto = model("ArrayFeatureExtractor", x, np.array([4, 0, 0]), result=TensorProto.FLOAT, opset=1)
-    found = rillet.compile(proto, jobs=1, threads=1).run({"x0": x, "x1": np.array([4, 0, 0])})["y"]
-    np.testing.assert_array_equal(found, x[..., [4, 0, 0]].reshape(-1, 3) if len(shape) == 1 else x[..., [4, 0, 0]])
-
-
-def test_label_encoder() -> None:
-    check(
-        "LabelEncoder",
-        np.array([3, 1, 9, 2]),
-        opset=4,
-        keys_int64s=[1, 2, 3],
-        values_floats=[0.5, 1.5, 2.5],
-        default_float=-7.0,
-    )
-
-
-def test_label_encoder_without_values_is_refused() -> None:
-    proto = model("LabelEncoder", np.array([1]), result=TensorProto.FLOAT, opset=4, keys_int64s=[1, 2])
-    with pytest.raises(CompileError, match="keys and values are missing or have different lengths"):
-        rillet.compile(proto, jobs=1)
-
-
-def test_one_hot_encoder() -> None:
-    x = np.array([[2, 7], [5, 2]])
-    check("OneHotEncoder", x, opset=1, cats_int64s=[2, 5], zeros=1)
-    strict = rillet.compile(
-        model("OneHotEncoder", x, result=TensorProto.FLOAT, opset=1, cats_int64s=[2, 5], zeros=0), jobs=1, threads=1
-    )
-    np.testing.assert_array_equal(strict.run({"x0": np.array([[2, 5], [5, 2]])})["y"][0], np.eye(2))
-    with pytest.raises(RunError, match="node 'node': an element is of no category"):
-        strict.run({"x0": x})
-
-
-def test_one_hot_encoder_of_no_categories_is_refused() -> None:
-    with pytest.raises(CompileError, match="the categories must be strings for an input of strings"):
-        rillet.compile(model("OneHotEncoder", np.array([1]), result=TensorProto.FLOAT, opset=1, cats_strings=["a"]))
 
 
 # Two trees: a root with two leaves, and one with a leaf and a second decision.
