@@ -43,9 +43,7 @@ def linear_classifier(node: Node, x: Tensor) -> list[Tensor | StringTensor]:
         places = node.b.map(lambda v: convert(v > 0.0, "int64"), node.b.squeeze(scores, [1]), dtype="int64")
     else:
         places = first_maximum(node, scores, 1)
-    kind = post_transform_of(node)
-    second = SecondScore.NEGATION if kind == "LOGISTIC" else SecondScore.COMPLEMENT
-    shown = transformed(node, scores, kind, second)
+    shown = transformed(node, scores, post_transform_of(node), SecondScore.COMPLEMENT)
     return [labelled(node, places, labels), node.b.cast(shown, "float32")]
 
 

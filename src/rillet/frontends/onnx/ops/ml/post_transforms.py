@@ -36,16 +36,15 @@ def post_transform_of(node: Node) -> str:
 def transformed(node: Node, scores: Tensor, kind: str, second: SecondScore | None = None) -> Tensor:
     """Scores [rows, n] of a float type after a transformation; [rows, 2] where n is 1 and a second one is to be made.
 
-    As ONNX Runtime has it, a single score is transformed by PROBIT only, and by LOGISTIC beside its negation.
+    As ONNX Runtime has it, a single score is transformed by PROBIT only, and by LOGISTIC beside its negation, whichever
+    second score is to be made.
     """
     if scores.shape[1] != 1:
         return _TRANSFORMS[kind](node, scores)
     if second is None:
         return probit(node, scores) if kind == "PROBIT" else scores
-    both = _with_second(node, scores, second)
-    if kind == "PROBIT" or (kind == "LOGISTIC" and second is SecondScore.NEGATION):
-        return _TRANSFORMS[kind](node, both)
-    return both
+    both = _with_second(node, scores, SecondScore.NEGATION if kind == "LOGISTIC" else second)
+    return _TRANSFORMS[kind](node, both) if kind in ("LOGISTIC", "PROBIT") else both
 
 
 def _with_second(node: Node, scores: Tensor, second: SecondScore) -> Tensor:
