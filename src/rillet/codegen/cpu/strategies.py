@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from rillet.codegen.cpu.chain.strategy import ChainStrategy
 from rillet.codegen.cpu.contraction.strategy import ContractionStrategy
 from rillet.codegen.cpu.fallback import FallbackStrategy
+from rillet.codegen.cpu.fourier.strategy import FourierStrategy
 from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.pointwise.strategy import ElementwiseStrategy
 from rillet.codegen.cpu.rowwise.strategy import RowwiseStrategy
@@ -22,6 +23,7 @@ P = TypeVar("P")
 
 # A strategy takes some of the kernels that those after it could take too, and makes them faster.
 SPECIAL: tuple[Strategy[Any], ...] = (
+    FourierStrategy(),  # a transform that is marked as such
     ChainStrategy(),  # several contractions; the others know one
     WinogradStrategy(),  # a contraction whose transformed weights are given as well
     ContractionStrategy(),  # one sum of products with an operand that is read along the last axis of the result

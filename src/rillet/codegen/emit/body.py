@@ -15,7 +15,7 @@ from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, is_uniform, to_vector
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast
-from rillet.ir.rewrite import create_like
+from rillet.ir.rewrite import create_like, defining
 from rillet.ir.structured import Structured, index_loop
 
 # Reads element ``coordinates`` of a tensor that the body captures; the tensor is a value of the kernel.
@@ -39,6 +39,26 @@ def inline_body(
     inliner = _Inliner(kernel, coordinates, lanes, read)
     inliner.values.update(zip(generic.body.arguments, operands, strict=True))
     return inliner.block(generic.body)
+
+
+def inline_value(
+    generic: Structured, value: ir.Value, operands: Sequence[ir.Value], kernel: KernelBuilder, *, lanes: int
+) -> ir.Value:
+    """Emit what the body's ``value`` is computed from, on ``operands`` as ``inline_body`` takes them, and no more. It
+    depends on no loop's index."""
+    inliner = _Inliner(kernel, (), lanes, None)
+    inliner.values.update(zip(generic.body.arguments, operands, strict=False))  # its inits may be missing
+
+    def visit(wanted: ir.Value) -> None:
+        op = defining(wanted)
+        if op is None or wanted in inliner.values or op.block != generic.body:
+            return
+        for operand in op.operands:
+            visit(operand)
+        inliner.operation(op)
+
+    visit(value)
+    return inliner.value(value)
 
 
 class _Inliner:

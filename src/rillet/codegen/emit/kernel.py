@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, memref, scf
 
@@ -238,21 +239,24 @@ class KernelBuilder:
 
         ``element`` is the elements' storage type.
         """
-        type_ = ir.MemRefType.get([length], element)
-        name = f"{self.function.name}__run{self._runs}"
-        self._runs += 1
         tensor = ir.RankedTensorType.get([length], element)
-        with ir.InsertionPoint.at_block_begin(self.module.body):
-            memref.GlobalOp(
-                name,
-                type_,
-                initial_value=ir.DenseElementsAttr.get_splat(tensor, stored_constant(value, element)),
-                constant=True,
-                sym_visibility="private",
-            )
-        return memref.GetGlobalOp(type_, name).result
+        return self._constants(ir.DenseElementsAttr.get_splat(tensor, stored_constant(value, element)))
+
+    def constant_table(self, values: np.ndarray) -> ir.Value:
+        """Read-only memory with these numbers (float32 or float64, one axis), at the current insertion point (body
+        only)."""
+        return self._constants(ir.DenseElementsAttr.get(values))
 
     # --- internals ---------------------------------------------------------------------------------------------------
+
+    def _constants(self, values: ir.DenseElementsAttr) -> ir.Value:
+        tensor = ir.RankedTensorType(values.type)
+        type_ = ir.MemRefType.get(tensor.shape, tensor.element_type)
+        name = f"{self.function.name}__run{self._runs}"
+        self._runs += 1
+        with ir.InsertionPoint.at_block_begin(self.module.body):
+            memref.GlobalOp(name, type_, initial_value=values, constant=True, sym_visibility="private")
+        return memref.GetGlobalOp(type_, name).result
 
     def _make_body(self) -> None:
         ports = (*self.function.arguments, *self.function.results)

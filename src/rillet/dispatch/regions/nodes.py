@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rillet.dialects import flow
-from rillet.ir import builders
+from rillet.ir import builders, fourier
 from rillet.ir.extents import has_unit_strides
 from rillet.ir.rewrite import blocks, defining
 from rillet.ir.structured import DYNAMIC, Expr, Map, Structured, captures, is_projected, structured, walk
@@ -189,6 +189,8 @@ def _generic(view: Structured, index: int) -> Node:
 
 
 def _kind(view: Structured) -> Kind:
+    if fourier.MARK in view.op.attributes:
+        return Kind.SOLO
     if view.is_elementwise:
         return Kind.ELEMENTWISE
     parallel = [i for i, p in enumerate(view.parallel) if p]

@@ -1,15 +1,11 @@
-"""DFT, STFT and MelWeightMatrix. A transform is a product with a matrix of sines and cosines."""
+"""DFT, STFT and MelWeightMatrix."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from rillet.frontends.building import element_types, scalars
-from rillet.frontends.building.contraction import contract
+from rillet.frontends.building import element_types, fourier, scalars
+from rillet.frontends.building.builder import Builder, permutation_inverse
 from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import scalar_of
 from rillet.frontends.building.scalars import Scalar, constant, floor, select
@@ -19,79 +15,6 @@ from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
 from rillet.ir import builders
 from rillet.ir.builders import Extent
-
-
-@dataclass(frozen=True)
-class _Transform:
-    """A transform of ``length`` over ``rows`` given samples of ``parts``: 1 when real, 2 when complex.
-
-    Samples beyond ``length`` do not count, missing ones are zero. An inverse onesided transform gives real samples.
-    """
-
-    rows: Extent
-    parts: Extent
-    length: Extent
-    inverse: bool
-    onesided: bool
-
-    @property
-    def known(self) -> bool:
-        return all(isinstance(d, int) for d in (self.rows, self.parts, self.length))
-
-
-def _weight(calculate: Any, turn: Any, t: Any, p: Any, j: Any, length: Any, of: _Transform) -> Any:
-    """The factor of part ``p`` of sample ``t`` in part ``j`` of a frequency at which it has turned by ``turn`` of
-    ``length``. Works on numpy arrays and on scalars alike; ``calculate`` has the functions.
-    """
-    angle = calculate.wide(turn) * (2 * np.pi if of.inverse else -2 * np.pi) / calculate.wide(length)
-    cosine, sine = calculate.cos(angle), calculate.sin(angle)
-    value = calculate.select(p == j, cosine, calculate.select(p < j, sine, -sine))
-    one = cosine * 0.0 + 1.0
-    if not (of.inverse and of.onesided):
-        return calculate.select(t < length, value, value * 0.0) / (calculate.wide(length) if of.inverse else one)
-    # All frequencies but the first (and the middle one of an even length) stand for a conjugate pair.
-    single = (t == 0) | (t * 2 == length)
-    factor = calculate.select(t < length // 2 + 1, calculate.select(single, one, one * 2.0), one * 0.0)
-    return value * factor / calculate.wide(length)
-
-
-class _OnArrays:
-    """What ``_weight`` needs, on numpy arrays."""
-
-    cos, sin, select = np.cos, np.sin, np.where
-
-    @staticmethod
-    def wide(value: Any) -> Any:
-        return np.asarray(value, np.float64)
-
-
-class _OnScalars:
-    """What ``_weight`` needs, in a kernel."""
-
-    cos, sin, select = staticmethod(scalars.cos), staticmethod(scalars.sin), staticmethod(select)
-
-    @staticmethod
-    def wide(value: Scalar) -> Scalar:
-        return _wide(value)
-
-
-def _matrix(node: Node, of: _Transform, frequencies: Extent, dtype: str) -> Tensor:
-    """The matrix [rows, parts, frequencies, 2 (or 1 for real results)] of a transform."""
-    b = node.b
-    dtype = "float64" if dtype == "float64" else "float32"
-    shape = [of.rows, of.parts, frequencies, 1 if of.inverse and of.onesided else 2]
-    if of.known:
-        t, p, k, j = np.indices([d for d in shape if isinstance(d, int)], sparse=True)
-        size = max(int(of.length), 1)  # type: ignore[arg-type]
-        values = np.broadcast_to(_weight(_OnArrays, (t * k) % size, t, p, j, size, of), shape)  # type: ignore[arg-type]
-        return b.constant(np.ascontiguousarray(values, dtype), name="transform")
-    length = scalar_of(b.extents.maximum(of.length, 1))
-
-    def body(at: list[Scalar]) -> Scalar:
-        t, p, k, j = at
-        return convert(_weight(_OnScalars, (t * k) % length, t, p, j, length, of), dtype)
-
-    return b.indexed(dtype, shape, body)
 
 
 @op("DFT", since=17, until=19)
@@ -111,27 +34,39 @@ def dft(node: Node, x: Tensor, length: Tensor | None = None, axis: Tensor | None
 
 
 def _dft(node: Node, x: Tensor, length: Tensor | None, axis: int) -> Tensor:
-    b = node.b
+    b, e = node.b, node.b.extents
     axis = node.axis(axis, x.rank)
     if axis == x.rank - 1:
         raise InvalidNode("the last dimension holds the real and imaginary parts")
     inverse, onesided = bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
-    e = b.extents
-    rows, parts = x.shape[axis], x.shape[-1]
+    points, parts = x.shape[axis], x.shape[-1]
     if isinstance(parts, int) and parts not in (1, 2):
         raise InvalidNode(f"the last dimension has {parts} elements; it must be 1 (real) or 2 (complex)")
     b.require("le", parts, 2, "the last dimension has {0} elements; it must be 1 (real) or 2 (complex)")
     if length is not None:
         size = b.extents_of(length, "dft_length")[0]
     else:
-        size = e.mul(2, e.sub(rows, 1)) if inverse and onesided else rows
+        size = e.mul(2, e.sub(points, 1)) if inverse and onesided else points
     b.require("ge", size, 0, "a transform cannot have a length of {0}; at least {1}")
-    frequencies = e.add(e.floordiv(size, 2), 1) if onesided and not inverse else size
-    matrix = _matrix(node, _Transform(rows, parts, size, inverse, onesided), frequencies, x.dtype)
-    flat = b.reshape(x, [e.product(x.shape[:axis]), rows, e.product(x.shape[axis + 1 : -1]), parts])
-    result = contract(b, ["atbc", "tckj"], "akbj", [flat, matrix], element_types.compute_dtype(x.dtype))
-    shape = [*x.shape[:axis], matrix.shape[2], *x.shape[axis + 1 : -1], matrix.shape[3]]
-    return b.cast(b.reshape(result, shape), x.dtype)
+    half = e.add(e.floordiv(size, 2), 1)
+    order = [*(a for a in range(x.rank) if a not in (axis, x.rank - 1)), axis, x.rank - 1]
+    rows = b.transpose(x, order)
+    rows = _resized(b, rows, -2, half if inverse and onesided else size)
+    if parts != 1 or inverse:
+        rows = _resized(b, rows, -1, 2)
+    source: fourier.Source = "half" if inverse and onesided else "real" if rows.shape[-1] == 1 else "complex"
+    of = fourier.Transform(size, source, "real" if source == "half" else "complex", inverse)
+    result = fourier.transform_rows(b, rows, of, half if onesided and not inverse else size)
+    return b.cast(b.transpose(result, permutation_inverse(order)), x.dtype)
+
+
+def _resized(b: Builder, x: Tensor, axis: int, size: Extent) -> Tensor:
+    """``size`` positions along an axis: the first ones, and zeros where there are fewer."""
+    axis %= x.rank
+    kept = b.slice_axis(x, axis, 0, b.extents.minimum(x.shape[axis], size))
+    high: list[Extent] = [0] * x.rank
+    high[axis] = b.extents.sub(size, kept.shape[axis])
+    return b.pad(kept, [0] * x.rank, high)
 
 
 @op("STFT", since=17)
@@ -146,7 +81,7 @@ def stft(
     hop = b.extents_of(step, "frame_step")[0]
     if signal.rank == 2:
         signal = b.unsqueeze(signal, [2])
-    parts = signal.shape[2]
+    batch, length, parts = signal.shape
     if frame_length is not None:
         size = b.extents_of(frame_length, "frame_length")[0]
     elif window is not None:
@@ -154,36 +89,32 @@ def stft(
     else:
         raise InvalidNode("it has neither a window nor a frame_length")
     b.require("ge", hop, 1, "a frame_step of {0} is less than {1}")
-    b.require("ge", signal.shape[1], size, "a signal of {0} is shorter than a frame of {1}")
+    b.require("ge", length, size, "a signal of {0} is shorter than a frame of {1}")
     frequencies = size
     if node.attr("onesided", 1):  # which complex signals cannot be
         frequencies = e.select(e.compare("eq", parts, 1), e.add(e.floordiv(size, 2), 1), size)
-    matrix = _matrix(node, _Transform(size, parts, size, False, False), frequencies, signal.dtype)
-    compute = element_types.compute_dtype(signal.dtype)
-    if window is not None:
-        window = b.refine(window, [size])
-        matrix = b.map_along(
-            lambda m, w: m * convert(w, m.dtype), matrix.shape, (matrix, range(4)), (window, [0]), dtype=matrix.dtype
-        )
-    frames = e.add(e.floordiv(e.sub(signal.shape[1], size), hop), 1)
-    shape = [signal.shape[0], frames, *matrix.shape[2:]]
-    n, f, k, j, t, c = builders.dims(6)
-    output = (b.init(0, compute, shape), [n, f, k, j], compute, shape)
-    taken, positions = signal, [n, f * hop + t, c] if isinstance(hop, int) else [n, f, t, c]
-    if not isinstance(hop, int):  # no affine map says where such frames begin
-        source, every = b.value(signal), scalar_of(hop)
-        taken = b.indexed(
+    if parts != 1:
+        signal, parts = _resized(b, signal, -1, 2), 2
+    frames = e.add(e.floordiv(e.sub(length, size), hop), 1)
+    window = b.fill(1, signal.dtype, [size]) if window is None else b.refine(window, [size])
+    numbers = e.mul(size, parts)
+    weights = b.reshape(b.broadcast_to(b.unsqueeze(window, [1]), [size, parts]), [numbers])
+    flat = b.reshape(signal, [batch, e.mul(length, parts)])
+    n, f, _, u = builders.dims(4)
+    taken: fourier.Factor
+    if isinstance(hop, int):
+        taken = flat, [n, f * (hop * parts) + u]
+    else:  # no affine map says where such frames begin
+        source, every = b.value(flat), scalar_of(e.mul(hop, parts))
+        rows = b.indexed(
             signal.dtype,
-            [shape[0], frames, size, parts],
-            lambda at: b.element(source, signal.dtype, [at[0], at[1] * every + at[2], at[3]]),
+            [batch, frames, numbers],
+            lambda at: b.element(source, signal.dtype, [at[0], at[1] * every + at[2]]),
         )
-    result = b.generic(
-        [(taken, positions), (matrix, [t, c, k, j])],
-        [output],
-        "pppprr",
-        lambda x, m, acc: acc + convert(x, compute) * convert(m, compute),
-    )[0]
-    return b.cast(result, signal.dtype)
+        taken = rows, [n, f, u]
+    of = fourier.Transform(size, "real" if parts == 1 else "complex", "complex", False)
+    result = fourier.transform(b, [taken, (weights, [u])], [batch, frames], of, frequencies, signal.dtype)
+    return b.cast(b.reshape(result, [batch, frames, frequencies, 2]), signal.dtype)
 
 
 @op("MelWeightMatrix", since=17)

@@ -1,0 +1,1 @@
+"""Fast Fourier transforms (docs/decisions/0024-fourier-transforms.md)."""
