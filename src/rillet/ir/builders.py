@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
+from rillet.dialects import linalg
 from rillet.ir.structured import DYNAMIC, iterators_attr
 
 Extent: TypeAlias = int | ir.Value
@@ -70,10 +71,22 @@ def fill(value: ir.Value, extents: Sequence[Extent]) -> ir.Value:
 def fill_into(value: ir.Value, destination: ir.Value) -> ir.Value:
     """``linalg.fill`` of ``destination`` with the scalar ``value``."""
     op = linalg.FillOp([destination.type], [value], [destination])
-    block = ir.Block.create_at_start(op.operation.regions[0], [value.type, value.type])
+    _yield_input(op, value.type)
+    return op.operation.results[0]
+
+
+def copy_into(source: ir.Value, destination: ir.Value) -> ir.Value | None:
+    """``linalg.copy`` of ``source`` to ``destination``; without a result when they are memrefs."""
+    results = [destination.type] if isinstance(destination.type, ir.RankedTensorType) else []
+    op = linalg.CopyOp(results, [source], [destination])
+    _yield_input(op, ir.ShapedType(source.type).element_type)
+    return op.operation.results[0] if results else None
+
+
+def _yield_input(op: ir.OpView, element: ir.Type) -> None:
+    block = ir.Block.create_at_start(op.operation.regions[0], [element, element])
     with ir.InsertionPoint(block):
         linalg.YieldOp([block.arguments[0]])
-    return op.operation.results[0]
 
 
 def generic(

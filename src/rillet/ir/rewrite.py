@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg
 from torch_mlir.passmanager import PassManager
 
+from rillet.dialects import linalg
 from rillet.errors import CompileError
 from rillet.ir.program import Program
 from rillet.ir.structured import Expr, Structured, index_loop, iterators_attr, maps_attr, walk

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from torch_mlir import ir, passmanager
-from torch_mlir.dialects import arith, bufferization, builtin, linalg, tensor
+from torch_mlir.dialects import arith, bufferization, builtin, tensor
 
 from rillet.codegen import index
 from rillet.codegen.cpu.machine import CpuTarget
@@ -18,6 +18,7 @@ from rillet.codegen.emit.values import constant
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.errors import CompileError
 from rillet.ir import builders
+from rillet.ir.builders import copy_into
 from rillet.ir.extents import extents, margins, padding_value
 from rillet.ir.rewrite import defining, int_constant, is_defined_by, remap
 from rillet.ir.structured import DYNAMIC, structured
@@ -193,7 +194,7 @@ def _clone_op(
         if start not in list(op.operands) or not _leads_to(op, start, port.value):
             continue
         place = _as_tensor(kernel.result(number), port.type, writable=True)
-        own[start] = place if number in function.tied else linalg.copy(mapping[start], outs=[place])
+        own[start] = place if number in function.tied else copy_into(mapping[start], place)
     clone = op.clone().operation
     remap(clone, mapping | own)
     _check_accesses(clone, kernel)
@@ -280,7 +281,7 @@ def _place_allocations(module: ir.Module, kernel: KernelBuilder, function: Kerne
             continue
         with ir.InsertionPoint(op), op.location:
             if op.name == "memref.copy":
-                linalg.copy(op.operands[0], outs=[op.operands[1]])
+                copy_into(op.operands[0], op.operands[1])
                 op.erase()
                 continue
             type_ = ir.MemRefType(op.results[0].type)

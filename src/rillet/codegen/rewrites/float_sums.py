@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg
+from torch_mlir.dialects import arith
 
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.linear_access import access_of
 from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
+from rillet.ir.builders import fill_into
 from rillet.ir.contraction import separate_product
 from rillet.ir.rewrite import defining, int_constant
 from rillet.ir.structured import Structured
@@ -82,7 +83,7 @@ def _rewrite(root: Structured, factors: list[ir.Value]) -> None:
         extents = list(old.operands[1].owner.operands)
         empty = ir.Operation.create("tensor.empty", results=[type_], operands=extents).results[0]
         zero = arith.ConstantOp(f32, 0.0).result
-        filled = linalg.fill(zero, outs=[empty])
+        filled = fill_into(zero, empty)
     root.op.operands[len(root.inputs)] = filled
     root.results[0].set_type(type_)
     total = root.body.arguments[len(root.inputs)]

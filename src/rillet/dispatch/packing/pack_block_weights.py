@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg
+from torch_mlir.dialects import arith
 
+from rillet.dialects import linalg
 from rillet.dispatch.packing.pack_rhs import pack
 from rillet.ir import Program, constants
 from rillet.ir.contraction import Contraction, weighted_contraction

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
+from rillet.dialects import linalg
 from rillet.ir import Program, builders, constants
 from rillet.ir.builders import Extent
 from rillet.ir.contraction import Contraction, contraction, is_extended_product

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg
+from torch_mlir.dialects import arith
 
+from rillet.dialects import linalg
 from rillet.frontends.building import element_types
 from rillet.frontends.building.conversions import convert, load
 from rillet.frontends.building.extent_arithmetic import Flag

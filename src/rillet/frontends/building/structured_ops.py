@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg
 
+from rillet.dialects import linalg
 from rillet.frontends.building.conversions import convert, load
 from rillet.frontends.building.dimensions import Dimensions
 from rillet.frontends.building.scalars import Scalar

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg
 
+from rillet.ir.builders import fill_into
 from rillet.ir.structured import walk
 
 
@@ -17,5 +17,5 @@ def restore(module: ir.Module) -> None:
         if len(body.operations) != 1 or body.operations[0].operands[0] != body.arguments[0]:
             continue
         with ir.InsertionPoint(op), op.location:
-            op.results[0].replace_all_uses_with(linalg.fill(op.operands[0], outs=[op.operands[1]]))
+            op.results[0].replace_all_uses_with(fill_into(op.operands[0], op.operands[1]))
         op.erase()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg
+from torch_mlir.dialects import arith
 
+from rillet.dialects import linalg
 from rillet.ir import builders
 from rillet.ir.builders import Extent
 from rillet.ir.rewrite import clone_operations, defining, replace

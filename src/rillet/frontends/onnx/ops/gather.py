@@ -49,7 +49,7 @@ def gather_along(node: Node, data: Tensor, indices: Tensor, axis: int, from_end:
 
 
 def _loop(axis: int) -> builders.ir.Value:
-    from torch_mlir.dialects import linalg
+    from rillet.dialects import linalg
 
     return linalg.IndexOp(axis).result
 

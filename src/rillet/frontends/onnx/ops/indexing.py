@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg
 
+from rillet.dialects import linalg
 from rillet.frontends.building import element_types
 from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_each, for_range, scalar_of, store

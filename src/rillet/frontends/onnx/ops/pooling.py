@@ -108,7 +108,7 @@ def _max_indices(node: Node, x: Tensor, padded: Tensor, window: Window) -> Tenso
     shape_only = b.tensor(b.empty(dtype, window.kernel), dtype, window.kernel)
 
     def body(v: Scalar, _: Scalar, best: Scalar, at: Scalar) -> list[Scalar]:
-        from torch_mlir.dialects import linalg
+        from rillet.dialects import linalg
 
         def loop(i: int) -> Scalar:
             return Scalar(linalg.IndexOp(i).result, "index")

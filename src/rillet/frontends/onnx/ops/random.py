@@ -10,8 +10,7 @@ import math
 import struct
 import zlib
 
-from torch_mlir.dialects import linalg
-
+from rillet.dialects import linalg
 from rillet.frontends.building import element_types, scalars
 from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import scalar_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from torch_mlir.dialects import linalg
-
+from rillet.dialects import linalg
 from rillet.frontends.building import element_types, scalars
 from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.scalars import Scalar, constant, maximum, minimum, select

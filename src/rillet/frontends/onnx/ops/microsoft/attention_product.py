@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg
 
+from rillet.dialects import linalg
 from rillet.frontends.building import element_types, scalars
 from rillet.frontends.building.branches import either
 from rillet.frontends.building.builder import Builder

@@ -5,8 +5,7 @@ Source: github.com/microsoft/onnxruntime, docs/ContribOperators.md. Only the row
 
 from __future__ import annotations
 
-from torch_mlir.dialects import linalg
-
+from rillet.dialects import linalg
 from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.element_types import compute_dtype, is_integer
 from rillet.frontends.building.scalars import Scalar, constant, shift_right

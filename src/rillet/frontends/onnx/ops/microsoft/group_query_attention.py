@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg
 
+from rillet.dialects import linalg
 from rillet.frontends.building.branches import either
 from rillet.frontends.building.checks import require
 from rillet.frontends.building.conversions import convert
