@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rillet
-from rillet.frontends.mlir import model as mlir
+from rillet.frontends.mlir import text
 from rillet.frontends.registry import open_model
 
 _MATMUL = """
@@ -86,8 +86,8 @@ def test_what_cannot_be_pinned_is_named(options: dict, message: str) -> None:
 
 def test_the_text_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
-    real = mlir.parse
-    monkeypatch.setattr(mlir, "parse", lambda text: parsed.append(text) or real(text))
+    real = text.parse
+    monkeypatch.setattr(text, "parse", lambda source: parsed.append(source) or real(source))
     rillet.compile(_MATMUL, dims={"N": 4}, threads=1)
     assert rillet.check(_MATMUL, dims={"N": 4}).macs == 24
     assert parsed == [_MATMUL] * 2
