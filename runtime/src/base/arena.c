@@ -2,9 +2,11 @@
 
 // Before every block; blocks follow each other without gaps.
 typedef struct header_t {
-  size_t size;  // bytes to the next header, this one included; a multiple of sizeof(header_t)
-  size_t used;
+  size_t size;   // bytes to the next header, this one included; a multiple of sizeof(header_t)
+  size_t state;  // the alignment that the block was made with, 0 for none, and USED
 } header_t;
+
+enum { USED = 1 };  // no alignment has this bit
 
 static header_t* header_at(uint8_t* at) { return (header_t*)(void*)at; }
 
@@ -21,8 +23,9 @@ void rlt_arena_initialize(rlt_arena_t* arena, void* memory, size_t size) {
 static void join(header_t* block, const uint8_t* end) {
   for (;;) {
     uint8_t* next = (uint8_t*)block + block->size;
-    if (next == end || header_at(next)->used) return;
+    if (next == end || header_at(next)->state & USED) return;
     block->size += header_at(next)->size;
+    block->state = 0;
   }
 }
 
@@ -34,30 +37,56 @@ static header_t* split(header_t* block, size_t size) {
   return rest;
 }
 
+// The free block of this size and alignment that is first, or else the last block, whatever it is.
+static header_t* same_or_last(const rlt_arena_t* arena, size_t size, size_t alignment) {
+  header_t* block = header_at(arena->memory);
+  for (uint8_t* at = arena->memory; at != arena->memory + arena->size; at += block->size) {
+    block = header_at(at);
+    if (block->size == size && block->state == alignment) break;
+  }
+  return block;
+}
+
+// Cuts a block of `size` bytes out of the free `block`; NULL when it does not fit.
+static header_t* carve(header_t* block, size_t size, size_t alignment) {
+  const size_t gap = (size_t)(-(uintptr_t)(block + 1) % alignment);
+  if (block->state & USED || block->size < size || block->size - size < gap) return NULL;
+  if (gap) block = split(block, gap);
+  if (block->size > size) split(block, size);
+  block->state = alignment;
+  return block;
+}
+
+// Cuts it out of the first free blocks side by side that it fits in.
+static header_t* carve_first(const rlt_arena_t* arena, size_t size, size_t alignment) {
+  uint8_t* end = arena->memory + arena->size;
+  header_t* found = NULL;
+  for (uint8_t* at = arena->memory; at != end && !found; at += header_at(at)->size) {
+    header_t* block = header_at(at);
+    if (block->state & USED) continue;
+    join(block, end);
+    found = carve(block, size, alignment);
+  }
+  return found;
+}
+
 static void* arena_allocate(void* self, size_t size, size_t alignment) {
   rlt_arena_t* arena = (rlt_arena_t*)self;
   if (size >= arena->size) return NULL;
-  uint8_t* end = arena->memory + arena->size;
   const size_t needed = sizeof(header_t) + (size + sizeof(header_t) - 1) / sizeof(header_t) * sizeof(header_t);
-  for (uint8_t* at = arena->memory; at != end; at += header_at(at)->size) {
-    header_t* block = header_at(at);
-    if (block->used) continue;
-    join(block, end);
-    const size_t gap = (size_t)(-(uintptr_t)(block + 1) % alignment);
-    if (block->size < needed || block->size - needed < gap) continue;
-    if (gap) block = split(block, gap);
-    if (block->size > needed) split(block, needed);
-    block->used = 1;
-    const size_t top = (size_t)((uint8_t*)block + block->size - arena->memory);
-    if (top > arena->peak) arena->peak = top;
-    return block + 1;
-  }
-  return NULL;
+  header_t* block = same_or_last(arena, needed, alignment);
+  if (block->size != needed || block->state != alignment) block = carve(block, needed, alignment);
+  if (!block) block = carve_first(arena, needed, alignment);
+  if (!block) return NULL;
+  block->state |= USED;
+  const size_t top = (size_t)((uint8_t*)block + block->size - arena->memory);
+  if (top > arena->peak) arena->peak = top;
+  return block + 1;
 }
 
 static void arena_free(void* self, void* pointer) {
   (void)self;
-  ((header_t*)pointer - 1)->used = 0;
+  ((header_t*)pointer - 1)->state &= ~(size_t)USED;
 }
 
 rlt_allocator_t rlt_arena_allocator(rlt_arena_t* arena) {

@@ -1,11 +1,15 @@
 #include "rillet/hal/device.h"
 
 #include "base/strings.h"
+#ifndef RLT_FREESTANDING
 #include "hal/transient_pool.h"
+#endif
 
 static void device_destroy(rlt_object_t* object) {
   rlt_device_t* device = (rlt_device_t*)object;
+#ifndef RLT_FREESTANDING
   rlt_transient_pool_clear(&device->transients, device->allocator);
+#endif
   device->vtable->destroy(device);
 }
 
@@ -28,7 +32,14 @@ rlt_status_t rlt_device_execute(const rlt_command_buffer_t* commands, uint32_t b
   return commands->device->vtable->execute(commands->device, commands, buffers, error);
 }
 
-#ifndef RLT_FREESTANDING
+#ifdef RLT_FREESTANDING
+
+rlt_status_t rlt_device_acquire_transient(rlt_device_t* device, uint64_t length, rlt_error_t* error,
+                                          rlt_buffer_t** out_buffer) {
+  return rlt_device_allocate(device, rlt_buffer_params_default(), length, error, out_buffer);
+}
+
+#else
 
 rlt_status_t rlt_device_submit(rlt_device_t* device, const rlt_submission_t* submission, rlt_error_t* error) {
   if (submission->commands) {

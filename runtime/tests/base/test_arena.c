@@ -22,7 +22,12 @@ static void test_all_of_it_comes_back(void) {
   void* third = allocate(allocator, 1, 8);
   CHECK(arena.peak >= 201 && arena.peak <= 400);
   rlt_allocator_free(allocator, second);
-  CHECK(allocate(allocator, 50, 64) == second);  // the first place that fits
+  void* smaller = allocate(allocator, 50, 64);
+  void* less_aligned = allocate(allocator, 100, 8);
+  CHECK(smaller != second && less_aligned != second);
+  CHECK(allocate(allocator, 100, 64) == second);
+  rlt_allocator_free(allocator, smaller);
+  rlt_allocator_free(allocator, less_aligned);
   rlt_allocator_free(allocator, second);
   rlt_allocator_free(allocator, first);
   rlt_allocator_free(allocator, third);

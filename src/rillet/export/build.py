@@ -35,7 +35,7 @@ class Build:
     lowered: Lowered
     kernels: tuple[CpuKernel, ...]  # in ordinal order
     image: Image
-    session_bytes: int  # the most that a session of the runtime allocates, for static mode
+    requests: tuple[session_memory.Request, ...]  # what a session of the runtime allocates, for static mode
     cache: Path | None = None  # folder for compiled objects
 
     @property
@@ -84,9 +84,11 @@ def build(
     kernels = cast("list[CpuKernel]", compiled)  # the backend's
     pipeline.run(program, stages, after="dispatch", until="hal", trace=trace)
     lowered = convert_to_emitc.lower(program, kernels)
-    session = session_memory.bound(program, target.machine.pointer_bits)
+    requests = session_memory.of_program(program, kernels)
     pipeline.run(program, stages, after="hal", until="vm", trace=trace)
-    return Build(target, lowered, tuple(kernels), encode(program), session, cache)
+    image = encode(program)
+    requests += session_memory.of_session(program, image)
+    return Build(target, lowered, tuple(kernels), image, tuple(requests), cache)
 
 
 def require_static_inputs(program: Program, target: Target) -> None:

@@ -17,6 +17,7 @@ from rillet.codegen.cpu.result import CpuKernel
 from rillet.errors import CompileError
 from rillet.export import scalars
 from rillet.export.emit import Emit
+from rillet.export.lifetimes import carriers, is_in_cycle
 from rillet.ir import Program, dtypes
 from rillet.ir.attributes import NAME
 from rillet.ir.rewrite import defining, int_constant
@@ -168,7 +169,7 @@ class _Lowering:
         """Memory for a buffer. The caller provides it for buffers that leave with a result; a buffer that control flow
         may make a result is copied later."""
         numbers = [n for n, buffer in enumerate(self.results) if buffer == op.results[0]]
-        if len(numbers) == 1 and not _is_in_cycle(op.block):
+        if len(numbers) == 1 and not is_in_cycle(op.block):
             self.values[op.results[0]] = self.outputs[numbers[0]]
         else:
             self._transient(op)
@@ -181,20 +182,14 @@ class _Lowering:
             )
         emit, size = self.emit, _align(size)
         base = emit.offset(emit.literal("ARENA", emit.pointer), self.arena_bytes)
-        if not _is_in_cycle(op.block) or not _escapes(op.results[0]):
+        carried = [self.blocks[a.owner].arguments[a.arg_number] for a in carriers(op.results[0])]
+        if not carried:
             self.arena_bytes += size
             self.tensors += self.packed.pop(size, [Memory(f"tensor of {source_of(op)}", size)])
             self.values[op.results[0]] = base
             return
         # Control flow carries buffers from earlier rounds of the loop, so a place is taken that it does not hold. One
         # place more than it can hold is always enough.
-        carried = [
-            a
-            for block, new in self.blocks.items()
-            if _reaches(block, op.block) and _reaches(op.block, block)
-            for a in new.arguments
-            if a.type == emit.pointer
-        ]
         held = emit.array(len(carried), emit.pointer)
         for number, pointer in enumerate(carried):
             emit.store(held, number, pointer)
@@ -352,31 +347,6 @@ def _bytes_of_view(view: ir.Value) -> int:
 
 def _walk(op: ir.Operation) -> list[ir.Operation]:
     return [view.operation for block in op.regions[0].blocks for view in block.operations]
-
-
-def _is_in_cycle(block: ir.Block) -> bool:
-    return any(_reaches(successor, block) for successor in block.successors)
-
-
-def _reaches(start: ir.Block, end: ir.Block) -> bool:
-    """Whether control can get from the start of one block to the start of another (true when they are the same)."""
-    seen = {start}
-    pending = [start]
-    while pending:
-        block = pending.pop()
-        if block == end:
-            return True
-        for successor in block.successors:
-            if successor not in seen:
-                seen.add(successor)
-                pending.append(successor)
-    return False
-
-
-def _escapes(buffer: ir.Value) -> bool:
-    """Whether control flow carries the buffer, or a part of it."""
-    users = [use.owner.operation for use in buffer.uses]
-    return any(u.name.startswith("cf.") or (u.name == "hal.buffer_subspan" and _escapes(u.results[0])) for u in users)
 
 
 def source_of(op: ir.Operation) -> str:

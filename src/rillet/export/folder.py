@@ -11,7 +11,7 @@ from rillet.errors import CompileError
 from rillet.export import objects, project_layouts, web
 from rillet.export import source as c_source
 from rillet.export.build import Build
-from rillet.export.figures import Figures, check_budget, check_budgets, require_address_space
+from rillet.export.figures import Figures, check_budget, check_budgets
 from rillet.export.modes import Parts, c_mode
 from rillet.export.names import identifier
 from rillet.export.readme import readme
@@ -66,7 +66,6 @@ def export(
     check_folder(directory)
     path = Path(os.fsdecode(directory))
     symbol = identifier(name or path.resolve().name)
-    require_address_space(build, build.session_bytes if mode == "static" else build.lowered.arena_bytes)
     parts = MODES[mode](build, symbol)
     check_budgets(build, parts.figures, parts.arena, ram, flash)
     inputs, outputs = c_source.parameters(build)

@@ -9,7 +9,7 @@ from rillet.export import objects
 from rillet.export import source as c_source
 from rillet.export.build import Build
 from rillet.export.convert_to_emitc import Memory
-from rillet.export.figures import Figures, measure_c, pieces_of
+from rillet.export.figures import Figures, measure_c, pieces_of, require_address_space
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ aligned `uint8_t shared[]` as large as the largest `..._ARENA_BYTES`. Calls must
 
 def c_mode(build: Build, name: str) -> Parts:
     """The host program as C; no interpreter and no runtime."""
+    require_address_space(build, build.lowered.arena_bytes)
     functions = _RUN.format(signature=c_source.signature(build, name))
     header = c_source.header(build, name, build.lowered.arena_bytes, functions)
     source = c_source.source(build, name)

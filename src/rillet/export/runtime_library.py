@@ -26,7 +26,7 @@ class Configuration:
 
 
 _COMMON_PARTS = ("RLT_HAVE_VM", "RLT_HAVE_MODULE", "RLT_HAVE_CPU_SYNC")
-_NEED_A_C_LIBRARY = frozenset(
+_NOT_FREESTANDING = frozenset(
     {
         "call.c",
         "code_memory.c",
@@ -37,6 +37,7 @@ _NEED_A_C_LIBRARY = frozenset(
         "system.c",
         "task.c",
         "thread_pool.c",
+        "transient_pool.c",
     }
 )
 
@@ -44,13 +45,13 @@ _NEED_A_C_LIBRARY = frozenset(
 STATIC = Configuration(
     definitions=("RLT_FREESTANDING", "RLT_SINGLE_THREADED", "RLT_NO_ERROR_MESSAGES"),
     parts=(*_COMMON_PARTS, "RLT_HAVE_STATIC_LOADER"),
-    left_out=_NEED_A_C_LIBRARY | {"elf.c"},
+    left_out=_NOT_FREESTANDING | {"elf.c"},
 )
 # Kernels are loaded from module files.
 MODULE = Configuration(
     definitions=("RLT_FREESTANDING", "RLT_SINGLE_THREADED"),
     parts=(*_COMMON_PARTS, "RLT_HAVE_ELF_LOADER"),
-    left_out=_NEED_A_C_LIBRARY | {"static.c"},
+    left_out=_NOT_FREESTANDING | {"static.c"},
 )
 
 _FOLDERS = ("base", "drivers", "drivers/cpu", "drivers/cpu/loaders", "hal", "module", "program", "vm")
@@ -69,7 +70,7 @@ def build(target: CpuTarget, configuration: Configuration, directory: Path | Non
     """
     if not target.deployment.c_flags:
         raise CompileError(f"target {target.name} does not say how to compile C for it (c_flags)")
-    kept = directory / f"runtime-{_digest(target, configuration)}" if directory else None
+    kept = directory / f"runtime-{digest(target, configuration)}" if directory else None
     if kept and (stored := cache.read(kept)):
         return stored[1]
     with scratch_folder("runtime") as folder:
@@ -93,10 +94,11 @@ def _sources(configuration: Configuration) -> list[Path]:
     return [p for p in found if p.name not in configuration.left_out]
 
 
-def _digest(target: CpuTarget, configuration: Configuration) -> str:
+def digest(target: CpuTarget, configuration: Configuration) -> str:
+    """Of everything that the library is made from."""
     c_flags = target.deployment.c_flags
-    flags = (c_flags, objects.C_FLAGS, objects.STACK_SIZES, configuration.definitions, configuration.parts)
-    digest = hashlib.sha256(repr((metadata.version("ziglang"), *flags)).encode())
+    options = (c_flags, objects.C_FLAGS, objects.STACK_SIZES, configuration.definitions, configuration.parts)
+    digest = hashlib.sha256(repr((metadata.version("ziglang"), *options)).encode())
     for path in [
         *_sources(configuration),
         *sorted((root() / "src").rglob("*.h")),
@@ -106,6 +108,18 @@ def _digest(target: CpuTarget, configuration: Configuration) -> str:
     return digest.hexdigest()[:32]
 
 
+def flags(target: CpuTarget, configuration: Configuration) -> list[str]:
+    """How a source of the runtime is compiled."""
+    found = [*target.deployment.c_flags, *objects.C_FLAGS, objects.STACK_SIZES, "-fvisibility=hidden", "-fno-builtin"]
+    found += [f"-D{d}" for d in (*configuration.definitions, *configuration.parts)]
+    found += ["-I", str(root() / "include"), "-I", str(root() / "src")]
+    if target.deployment.position_independent:
+        found.append("-fPIC")
+    if configuration is MODULE and not target.deployment.freestanding:
+        found.append("-DRLT_HAVE_AUXV")  # the processor's features decide which kernels are loaded
+    return found
+
+
 def _compile(target: CpuTarget, configuration: Configuration, folder: Path) -> list[tuple[str, bytes]]:
     """The objects. Files of one name in several folders need names of their own."""
     names = []
@@ -113,16 +127,5 @@ def _compile(target: CpuTarget, configuration: Configuration, folder: Path) -> l
         name = "_".join(("rillet", *source.relative_to(root() / "src").with_suffix("").parts))
         (folder / f"{name}.c").write_text(f'#include "{source}"\n', "utf-8")
         names.append(name)
-    flags = [*target.deployment.c_flags, *objects.C_FLAGS, objects.STACK_SIZES, "-fvisibility=hidden", "-fno-builtin"]
-    flags += [f"-D{d}" for d in (*configuration.definitions, *configuration.parts)] + [
-        "-I",
-        str(root() / "include"),
-        "-I",
-        str(root() / "src"),
-    ]
-    if target.deployment.position_independent:
-        flags.append("-fPIC")
-    if configuration is MODULE and not target.deployment.freestanding:
-        flags.append("-DRLT_HAVE_AUXV")  # the processor's features decide which kernels are loaded
-    compiled = objects.compile_each([f"{n}.c" for n in names], flags, target, folder)
+    compiled = objects.compile_each([f"{n}.c" for n in names], flags(target, configuration), target, folder)
     return [(name, (folder / name).read_bytes()) for name in compiled]

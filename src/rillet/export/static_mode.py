@@ -12,11 +12,11 @@ import dataclasses
 from rillet.codegen.cpu.object_code import call_stack, object_file
 from rillet.codegen.cpu.object_code.link import table_ir
 from rillet.codegen.cpu.object_code.llvm import emit_object
-from rillet.export import objects, runtime_library
+from rillet.export import objects, runtime_library, session_memory, structure_sizes
 from rillet.export import source as c_source
 from rillet.export.build import Build
 from rillet.export.convert_to_emitc import Memory
-from rillet.export.figures import Figures, pieces_of
+from rillet.export.figures import Figures, pieces_of, require_address_space
 from rillet.export.modes import Parts
 from rillet.export.source import ARENA, Parameter, abi_check, parameters, signature
 from rillet.ir.image import LibraryFormat
@@ -36,8 +36,10 @@ _NOTES = """The host program is bytecode: it is verified when it is loaded; each
 
 def static_mode(build: Build, name: str) -> Parts:
     """The bytecode module and the kernels linked into the program, and the runtime. Raises ``CompileError``."""
+    arena = session_memory.bound(build.requests, structure_sizes.measure(build.target, build.cache))
+    require_address_space(build, arena)
     module = module_bytes(build, name)
-    header = c_source.header(build, name, build.session_bytes, _RUN.format(signature=signature(build, name), name=name))
+    header = c_source.header(build, name, arena, _RUN.format(signature=signature(build, name), name=name))
     text = source(build, name, len(module))
     runtime = runtime_library.build(build.target, runtime_library.STATIC, build.cache)
     table = kernel_table(build, name)
@@ -49,7 +51,7 @@ def static_mode(build: Build, name: str) -> Parts:
     headers = {f"{name}.h": header, **runtime_library.headers()}
     linked = objects.linked(text, headers, runtime_library.STATIC.definitions, runtime, f"{name}_run", build.target)
     figures = Figures(
-        arena=build.session_bytes,
+        arena=arena,
         arena_lower_bound=build.image.stats["arena_lower_bound"],
         kernels=sum(object_file.sizes(k.object).flash for k in build.kernels) + object_file.sizes(table).flash,
         constants=build.image.stats["constant_bytes"],
@@ -73,9 +75,8 @@ def static_mode(build: Build, name: str) -> Parts:
 
 
 def _tensors(build: Build) -> list[Memory]:
-    """The tensors that the session allocates: results too, and at most two copies of each loop-carried tensor."""
-    tensors = [dataclasses.replace(t, copies=min(t.copies, 2)) for t in build.lowered.tensors]
-    return tensors + [Memory(f"output '{p.spec.name}'", p.bytes) for p in parameters(build)[1]]
+    """The tensors that the session allocates: results too."""
+    return list(build.lowered.tensors) + [Memory(f"output '{p.spec.name}'", p.bytes) for p in parameters(build)[1]]
 
 
 # Stack of functions that are active more than once: releasing an object releases the objects it holds, and so on.

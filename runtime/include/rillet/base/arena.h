@@ -6,8 +6,10 @@
 //   rlt_session_create(..., rlt_arena_allocator(&arena), ...);
 //   ... arena.peak: how much of it has been needed so far ...
 //
-// First fit over blocks in address order; neighbours that are free become one. The same calls in the same order always
-// give the same addresses. Not safe from several threads.
+// A block that was freed serves the next request of its size and alignment; other requests take memory that was never
+// used. So a program whose requests repeat never needs more than, for each size and alignment, as many blocks as are in
+// use at the same time. Only when no unused memory is left do free blocks side by side become one, and the first that
+// fits is cut. The same calls in the same order always give the same addresses. Not safe from several threads.
 //
 // Pointers must be there unless a comment says that they may be NULL.
 #ifndef RILLET_BASE_ARENA_H_

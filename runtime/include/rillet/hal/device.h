@@ -49,23 +49,23 @@ typedef struct rlt_device_vtable_t {
 #endif
 } rlt_device_vtable_t;
 
+#ifndef RLT_FREESTANDING
 // Memory for intermediate values that nobody uses now; the next invocation of any program on the device takes it. As many
 // idle blocks are kept; more only come to be when more invocations run at the same time.
-#ifdef RLT_FREESTANDING
-enum { RLT_TRANSIENT_POOL_MAX_IDLE = 8 };
-#else
 enum { RLT_TRANSIENT_POOL_MAX_IDLE = 32 };
-#endif
 typedef struct rlt_transient_pool_t {
   rlt_atomic_pointer_t idle[RLT_TRANSIENT_POOL_MAX_IDLE];
 } rlt_transient_pool_t;
+#endif
 
 // The first member of every driver's device type.
 struct rlt_device_t {
   rlt_object_t base;
   const rlt_device_vtable_t* vtable;
   rlt_allocator_t allocator;
+#ifndef RLT_FREESTANDING
   rlt_transient_pool_t transients;
+#endif
 };
 
 extern const rlt_object_type_t rlt_device_type;
@@ -79,6 +79,7 @@ rlt_status_t rlt_device_allocate(rlt_device_t* device, rlt_buffer_params_t param
 
 // A buffer of `length` bytes for intermediate values, contents undefined. Its memory returns to the device with its last
 // reference and is used again, so that programs which run one after the other need the memory of the largest one.
+// Freestanding builds leave that to the allocator.
 rlt_status_t rlt_device_acquire_transient(rlt_device_t* device, uint64_t length, rlt_error_t* error,
                                           rlt_buffer_t** out_buffer);
 
