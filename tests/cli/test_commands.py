@@ -340,7 +340,26 @@ def test_temporary_folders_of_any_name(source, tmp_path, monkeypatch, capsys):
 def test_outputs_of_similar_names_get_files_of_their_own():
     from rillet.cli.run import _file_names
 
-    assert _file_names(["a/b", "a_b", "", "n" * 300]) == ["a_b.npy", "a_b_1.npy", "output_2.npy", "n" * 50 + ".npy"]
+    assert _file_names(["a/b", "a_b", "", "n" * 300], ["npy"] * 4) == [
+        "a_b.npy",
+        "a_b_1.npy",
+        "output_2.npy",
+        "n" * 50 + ".npy",
+    ]
+
+
+def test_run_writes_maps_as_json(tmp_path, capsys):
+    value = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None)
+    maps = onnx.helper.make_sequence_type_proto(onnx.helper.make_map_type_proto(onnx.TensorProto.STRING, value))
+    node = onnx.helper.make_node("ZipMap", ["x"], ["z"], domain="ai.onnx.ml", classlabels_strings=["a", "ä"])
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 2])
+    graph = onnx.helper.make_graph([node], "maps", [x], [onnx.helper.make_value_info("z", maps)])
+    opsets = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("ai.onnx.ml", 1)]
+    path = tmp_path / "maps.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    assert main(["run", str(path), "-o", str(tmp_path / "out")]) == 0
+    assert "z: map [1]\n[{'a': " in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "z.json").read_text())[0].keys() == {"a", "ä"}
 
 
 def test_run_prints_no_range_of_strings(tmp_path, capsys):

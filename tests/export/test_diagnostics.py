@@ -36,6 +36,41 @@ def test_memory_that_depends_on_data() -> None:
         compiled(model)
 
 
+def classifier(labels: dict[str, list[str] | list[int]]) -> onnx.ModelProto:
+    """A linear classifier of three classes whose probabilities are maps."""
+    coefficients = [0.5, -1.0, 0.25, 1.0, 0.125, -0.5]
+    kind = graphs.INT64 if "classlabels_ints" in labels else onnx.TensorProto.STRING
+    maps = onnx.helper.make_map_type_proto(
+        onnx.TensorProto.STRING, onnx.helper.make_tensor_type_proto(graphs.FLOAT, None)
+    )
+    domain = {"domain": "ai.onnx.ml"}
+    nodes = [
+        onnx.helper.make_node("LinearClassifier", ["x"], ["label", "p"], coefficients=coefficients, **domain, **labels),
+        onnx.helper.make_node("ZipMap", ["p"], ["maps"], classlabels_strings=["a", "b", "c"], **domain),
+    ]
+    results = [
+        graphs.value("label", kind, [1]),
+        onnx.helper.make_value_info("maps", onnx.helper.make_sequence_type_proto(maps)),
+    ]
+    model = graphs.model(nodes, [graphs.value("x", graphs.FLOAT, [1, 2])], results)
+    model.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 1))
+    return model
+
+
+def test_maps_become_their_values() -> None:
+    with pytest.warns(
+        RuntimeWarning, match="output 'maps' is a sequence of maps; in C it is the tensor of their values"
+    ):
+        module = compiled(classifier({"classlabels_ints": [0, 1, 2]}))
+    assert [str(spec) for spec in module.outputs] == ["label: int64[1]", "maps: float32[1, 3]"]
+
+
+@pytest.mark.filterwarnings("ignore:output 'maps' is a sequence")
+def test_results_that_are_strings() -> None:
+    with pytest.raises(CompileError, match=r"output 'label' holds strings, .*number the classes"):
+        compiled(classifier({"classlabels_strings": ["a", "b", "c"]}))
+
+
 def test_ram_budget_lists_the_largest_first(tmp_path: Path) -> None:
     nodes = [
         onnx.helper.make_node("MatMul", ["x", "a"], ["h"], name="wide"),

@@ -252,6 +252,14 @@ def test_strings_are_compared_by_value(expected: np.ndarray) -> None:
     assert difference(np.array(["a", "b"], object), expected).reason == "other values"
 
 
+def test_maps_are_compared_by_their_values() -> None:
+    expected = [{"a": 0.25, "b": 0.75}, {"a": 1.0, "b": 0.0}]
+    near = [{"b": 0.7500001, "a": 0.25}, {"a": 1.0, "b": 0.0}]
+    assert difference(near, expected).agrees
+    assert difference([{"a": 0.5, "b": 0.5}, expected[1]], expected).reason == "values differ"
+    assert not difference([{"a": 0.25, "c": 0.75}, expected[1]], expected).agrees
+
+
 def test_the_part_of_a_model_of_strings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What both oracles get wrong on purpose departs, and the inputs that show it load without pickle."""
     model = parser.parse_model(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +21,7 @@ def register(commands: Any) -> None:
     parser = commands.add_parser("run", help="run a model on given or random inputs")
     add_source(parser)
     add_inputs(parser)
-    parser.add_argument("-o", "--output", metavar="DIR", help="write each output as DIR/NAME.npy")
+    parser.add_argument("-o", "--output", metavar="DIR", help="write each output as DIR/NAME.npy (maps: .json)")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     parser.set_defaults(handler=handle)
 
@@ -35,8 +36,8 @@ def handle(options: argparse.Namespace) -> int:
     outputs = module.run(inputs)
     seconds = time.perf_counter() - started
     if options.output is not None:
-        names = _file_names(list(outputs))
-        write_folder(options.output, {n: npy(array) for n, array in zip(names, outputs.values(), strict=True)})
+        names = _file_names(list(outputs), ["json" if isinstance(value, list) else "npy" for value in outputs.values()])
+        write_folder(options.output, {n: _content(value) for n, value in zip(names, outputs.values(), strict=True)})
     facts: dict[str, Any] = {
         "seconds": seconds,
         "outputs": {name: _describe(array) for name, array in outputs.items()},
@@ -53,12 +54,17 @@ def handle(options: argparse.Namespace) -> int:
     return 0
 
 
-def _file_names(names: Sequence[str]) -> list[str]:
+def _content(value: np.ndarray | list[dict[Any, float]]) -> memoryview | bytes:
+    """What an output's file holds: an array, or maps as JSON."""
+    return json.dumps(value, ensure_ascii=False).encode() if isinstance(value, list) else npy(value)
+
+
+def _file_names(names: Sequence[str], suffixes: Sequence[str]) -> list[str]:
     """A file name for each output: its own where it can be one, with a number where two would be the same."""
     files: list[str] = []
-    for ordinal, name in enumerate(names):
+    for ordinal, (name, suffix) in enumerate(zip(names, suffixes, strict=True)):
         safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)[:_LONGEST_NAME] or f"output_{ordinal}"
-        files.append(f"{safe}_{ordinal}.npy" if f"{safe}.npy" in files else f"{safe}.npy")
+        files.append(f"{safe}_{ordinal}.{suffix}" if f"{safe}.{suffix}" in files else f"{safe}.{suffix}")
     return files
 
 
@@ -66,7 +72,9 @@ def _range(facts: dict[str, Any]) -> str:
     return "" if facts["min"] is None else f"  min {facts['min']}  max {facts['max']}"
 
 
-def _describe(array: np.ndarray) -> dict[str, Any]:
+def _describe(array: np.ndarray | list[dict[Any, float]]) -> dict[str, Any]:
+    if isinstance(array, list):
+        return {"dtype": "map", "shape": [len(array)], "min": None, "max": None}
     empty = array.size == 0 or array.dtype.kind in "cO"
     return {
         "dtype": "string" if array.dtype == object else str(array.dtype),

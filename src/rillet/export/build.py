@@ -18,6 +18,7 @@ from rillet.codegen.result import CodegenOptions
 from rillet.errors import CompileError, advice
 from rillet.export import convert_to_emitc, session_memory
 from rillet.export.convert_to_emitc import Lowered
+from rillet.export.results import refuse_strings, replace_maps
 from rillet.ir import Program
 from rillet.ir.attributes import DIMS, NAME
 from rillet.ir.image import Image, TensorSpec
@@ -68,6 +69,8 @@ def build(
             f"target {target.name} cannot be exported: its backend '{target.backend}' makes no objects to link with C"
         )
     require_static_inputs(program, target)
+    replace_maps(program)
+    refuse_strings(program, target)
     stages = pipeline.options_for(target, optimize_for_size=optimize_for_size)
     pipeline.run(program, stages, until="dispatch", trace=trace)
     parts = [_renamed(name, text, target) for name, text in kernel_texts(program)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rillet.errors import LoadError
-from rillet.runtime import _native, strings
+from rillet.runtime import _native, maps, strings
 from rillet.runtime.specs import TensorSpec, tensor_spec
 from rillet.support.files import path_text
 
@@ -45,7 +45,7 @@ def read_facts(path: str | os.PathLike[str], *, verify: bool = False) -> Facts:
     inputs, outputs = ([], []) if not facts["exports"] else facts["exports"][0][1:]
     return Facts(
         inputs=tuple(strings.grouped([tensor_spec(*spec) for spec in inputs])),
-        outputs=tuple(strings.grouped([tensor_spec(*spec) for spec in outputs])),
+        outputs=maps.grouped(strings.grouped([tensor_spec(*spec) for spec in outputs])),
         libraries=facts["libraries"],
         devices=facts["devices"],
         stats=facts["stats"],

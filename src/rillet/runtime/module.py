@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rillet.errors import LoadError, RunError
-from rillet.runtime import _native, inputs, strings
+from rillet.runtime import _native, inputs, maps, strings
 from rillet.runtime.cpus import available_cores
 from rillet.runtime.pending import Pending
 from rillet.runtime.specs import TensorSpec, tensor_spec
@@ -44,8 +44,10 @@ class Module:
         self._facts = facts
         self._invoke = native.invoke
         self._tensors = tuple(exports[_MAIN][0])  # the tensors that the runtime takes
-        self._inputs, self._outputs = (strings.grouped(specs) for specs in exports[_MAIN])
-        self._has_strings = any(spec.dtype == strings.OBJECT for spec in (*self._inputs, *self._outputs))
+        self._inputs, self._arrays = (strings.grouped(specs) for specs in exports[_MAIN])
+        self._outputs = maps.grouped(self._arrays)
+        self._has_strings = any(spec.dtype == strings.OBJECT for spec in (*self._inputs, *self._arrays))
+        self._has_maps = self._outputs != self._arrays
         self._input_count = len(self._inputs)
         self._single = len(self._outputs) == 1
 
@@ -55,7 +57,7 @@ class Module:
         An array must have the input's element type; one that is not contiguous is copied, one of the other byte order
         converted. Python numbers and lists take the input's type; strings go in and come out as arrays of ``str``
         objects. Returns the output, or a tuple when the model has several; the arrays are the caller's to keep and to
-        change. Raises ``RunError`` naming the input at fault.
+        change. A sequence of maps (ONNX's ZipMap) is a list of dicts. Raises ``RunError`` naming the input at fault.
         """
         return self._finished(self._begin(self._invoke, arrays, named))
 
@@ -100,7 +102,9 @@ class Module:
     def _finished(self, results: tuple[np.ndarray, ...]) -> np.ndarray | tuple[np.ndarray, ...]:
         """The caller's results, made from the runtime's arrays."""
         if self._has_strings:
-            results = strings.join(self._outputs, results)
+            results = strings.join(self._arrays, results)
+        if self._has_maps:
+            results = maps.join(self._outputs, results)
         return results[0] if self._single else results
 
     def _blamed(self, error: RunError) -> RunError:

@@ -41,6 +41,18 @@ class TensorSpec:
         return f"{self.name}: {self.type_name}[{dims}]"
 
 
+@dataclass(frozen=True)
+class MapsSpec(TensorSpec):
+    """An output that is a list of dicts, of the shape [dicts]; ``dtype`` is the type of their values."""
+
+    key_type: str  # "int64" or "string"
+
+    @property
+    def type_name(self) -> str:
+        """The types of the maps' keys and values in words."""
+        return f"map({self.key_type}, {self.dtype})"
+
+
 def tensor_spec(name: str, dtype: str, dims: Sequence[int], dim_names: Sequence[str]) -> TensorSpec:
     """The spec for a declaration in a module file. Raises ``LoadError`` when ``dtype`` needs a package that is
     missing."""

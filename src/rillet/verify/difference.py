@@ -49,13 +49,13 @@ class Difference:
 
 
 def difference(actual: Any, expected: Any, factor: float = 1.0) -> Difference:
-    """Compare two arrays; both are converted with ``np.asarray``.
+    """Compare two arrays; both are converted with ``np.asarray``, lists of dicts with one key set to their values.
 
     Floats agree when ``max|a - b| <= factor (rtol max|b| + atol)`` over the finite elements and the places and signs of
     infinities and NaN are the same; anything else must be equal. Strings are compared by value, however numpy holds
     them.
     """
-    a, b = np.asarray(actual), np.asarray(expected)
+    a, b = _array(actual), _array(expected)
     nan = float("nan")
     if a.shape != b.shape:
         return Difference(f"shape {list(a.shape)}, expected {list(b.shape)}", nan, nan, nan)
@@ -67,6 +67,14 @@ def difference(actual: Any, expected: Any, factor: float = 1.0) -> Difference:
     if not _is_float(a.dtype):
         return _exact(a, b)
     return _approximate(a, b, factor)
+
+
+def _array(value: Any) -> np.ndarray:
+    """The value as an array; of maps from the same keys to floats, a row for each map."""
+    is_maps = isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+    if not is_maps or any(item.keys() != value[0].keys() for item in value):
+        return np.asarray(value)
+    return np.array([[item[key] for key in sorted(item)] for item in value], np.float32)
 
 
 def _text(element: Any) -> Any:

@@ -241,7 +241,7 @@ def _compare(
     for name in names:
         if name not in actual:  # a sequence or an optional
             continue
-        arrays = {oracle: np.asarray(results[name]) for oracle, results in expected.items()}
+        arrays = {oracle: results[name] for oracle, results in expected.items()}
         first, *others = arrays.values()
         between = difference(first, others[0]) if others else None
         found = {oracle: difference(actual[name], array) for oracle, array in arrays.items()}

@@ -147,6 +147,46 @@ def test_another_form_of_quantization_is_advised(op_type: str) -> None:
         import_model(proto)
 
 
+@pytest.mark.parametrize(
+    ("domain", "op_type", "opset", "message"),
+    [
+        ("", "Elu", 1, "no implementation for opset 1; convert the model to opset 6 or newer"),
+        ("", "ImageDecoder", 20, "no implementation; compute it outside the model"),
+        ("ai.onnx.ml", "CastMap", 1, "no implementation; leave that step out of the export"),
+        (
+            "com.microsoft",
+            "MurmurHash3",
+            1,
+            "not among those of domain 'com.microsoft' that are known; use the model as",
+        ),
+        ("com.ms.internal.nhwc", "Conv", 1, "domain 'com.ms.internal.nhwc' is not known; .*for ONNX Runtime's own"),
+        ("com.example", "Widget", 1, "domain 'com.example' is not known; export the model with standard ONNX ops"),
+    ],
+)
+def test_advice_for_an_unknown_op_fits_its_domain(domain: str, op_type: str, opset: int, message: str) -> None:
+    nodes = [
+        helper.make_node("Frobnicate", ["x"], ["a"]),  # what comes after it is not checked any further
+        helper.make_node(op_type, ["a"], ["y"], name="n", domain=domain),
+    ]
+    proto = model(nodes, X, ["y"])
+    if domain:
+        proto.opset_import.append(helper.make_opsetid(domain, opset))
+    else:
+        proto.opset_import[0].version = opset
+    with pytest.raises(UnsupportedError, match=f"'n' .*{message}"):
+        import_model(proto)
+
+
+def test_a_map_as_an_input_is_refused() -> None:
+    value = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    info = helper.make_value_info("x", helper.make_map_type_proto(onnx.TensorProto.STRING, value))
+    proto = relu()
+    del proto.graph.input[:]
+    proto.graph.input.append(info)
+    with pytest.raises(CompileError, match=r"input 'x' is a map_type; .*leave the step that reads dicts"):
+        import_model(proto)
+
+
 def test_a_defect_of_an_importer_is_to_be_reported_with_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     def defect(*_: object) -> None:
         raise KeyError("oops")

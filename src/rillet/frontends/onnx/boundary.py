@@ -37,7 +37,11 @@ def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Shape
     pinned = shared_sizes(graph, overrides)
     for info in declared:
         if not info.type.HasField("tensor_type"):
-            raise CompileError(f"input '{info.name}' is a {info.type.WhichOneof('value')}; only tensors can be inputs")
+            kind = info.type.WhichOneof("value")
+            maps = (
+                "; leave the step that reads dicts (a DictVectorizer) out of the export" if kind == "map_type" else ""
+            )
+            raise CompileError(f"input '{info.name}' is a {kind}; only tensors can be inputs{maps}")
         dims = _dims(info, overrides, pinned)
         if info.type.tensor_type.elem_type == _STRING:
             check_size(dims, 8, f"input '{info.name}'")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rillet.frontends.errors import InvalidNode
-from rillet.frontends.onnx.sequences import Absent, Structured, TensorSequence
+from rillet.frontends.onnx.sequences import Absent, MapSequence, Structured, TensorSequence
 from rillet.frontends.onnx.strings.tensor import STRING
 from rillet.ir import dtypes
 
@@ -112,7 +112,7 @@ def type_proto(tensor: Structured | None) -> onnx.TypeProto:
     """The ONNX type of a tensor or sequence; an empty one for an absent input."""
     import onnx
 
-    if tensor is None or isinstance(tensor, Absent):
+    if tensor is None or isinstance(tensor, Absent | MapSequence):
         return onnx.TypeProto()
     if isinstance(tensor, TensorSequence):
         element = onnx.helper.make_tensor_type_proto(_code(tensor.dtype), None)

@@ -87,6 +87,12 @@ def supported(domain: str = "") -> Sequence[str]:
     return sorted({op_type for d, op_type, _ in _importers if d == domain})
 
 
+def opsets(domain: str, op_type: str) -> list[tuple[int, int]]:
+    """The ranges of opsets (first, last) for which an op has an importer, with strings or without; ascending."""
+    _load()
+    return sorted({(e.since, e.until) for s in (False, True) for e in _importers.get((domain, op_type, s), ())})
+
+
 def _load() -> None:
     """Import every module of ``ops`` and its folders, which registers their importers."""
     global _loaded

@@ -31,19 +31,27 @@ class TensorSequence:
         return found
 
 
+@dataclass(eq=False)
+class MapSequence:
+    """A sequence of maps with the same keys, as ZipMap makes it: a row of ``values`` for each map."""
+
+    keys: Tensor | StringTensor  # [keys]
+    values: Tensor  # [maps, keys]
+
+
 class Absent:
     """An optional that holds nothing."""
 
 
 ABSENT = Absent()
-Structured: TypeAlias = Tensor | StringTensor | TensorSequence | Absent
+Structured: TypeAlias = Tensor | StringTensor | TensorSequence | MapSequence | Absent
 
 
 def flatten(b: Builder, name: str, value: Structured) -> list[tuple[str, Tensor]]:
     """The tensors of a result with their names.
 
     ``name[0]``, ``name[1]``, … for a sequence, none for an absent optional, ``name[ends]`` and ``name[bytes]`` for
-    strings.
+    strings, ``name[keys]`` and ``name[values]`` for a sequence of maps.
     """
     if isinstance(value, Tensor):
         return [(name, value)]
@@ -52,6 +60,8 @@ def flatten(b: Builder, name: str, value: Structured) -> list[tuple[str, Tensor]
     if isinstance(value, StringTensor):
         ends, data = packed(b, value)
         return [(f"{name}[ends]", ends), (f"{name}[bytes]", data)]
+    if isinstance(value, MapSequence):
+        return [*flatten(b, f"{name}[keys]", value.keys), (f"{name}[values]", value.values)]
     return [named for i, item in enumerate(value.items) for named in flatten(b, f"{name}[{i}]", item)]
 
 

@@ -33,7 +33,7 @@ def why_unknown(proto: onnx.NodeProto, opset: int) -> tuple[str, str]:
     if not opset:
         return f"the model imports no opset for domain '{domain or 'ai.onnx'}'", "add it to opset_import"
     if onnx.defs.has(proto.op_type, domain):
-        return "the op has no implementation for this opset", "convert the model to a newer opset"
+        return _of_onnx(proto, domain, opset)
     what = f"domain '{domain}' is not known" if domain else "ONNX has no op of this name"
     if domain and registry.supported(domain):
         what = f"the op is not among those of domain '{domain}' that are known"
@@ -42,4 +42,30 @@ def why_unknown(proto: onnx.NodeProto, opset: int) -> tuple[str, str]:
             what,
             "quantize with QuantizeLinear and DequantizeLinear of ONNX (QDQ format; 4 bits from opset 21 on)",
         )
+    for prefix, advice in _ADVICE.items():
+        if domain.startswith(prefix):
+            return what, advice
     return what, "export the model with standard ONNX ops, or with a function body for this op"
+
+
+def _of_onnx(proto: onnx.NodeProto, domain: str, opset: int) -> tuple[str, str]:
+    """The same for an op that ONNX has in some version."""
+    ranges = registry.opsets(domain, proto.op_type)
+    if not ranges:
+        return "the op has no implementation", _ADVICE.get(domain, "compute it outside the model")
+    first, last = ranges[0][0], ranges[-1][1]
+    if first <= opset <= last:
+        return "the op has no implementation for inputs of these types", "convert its inputs"
+    of_domain = f" of domain '{domain}'" if domain else ""
+    wanted = f"{first} or newer" if opset < first else f"{last} or older"
+    return f"the op has no implementation for opset {opset}", f"convert the model to opset {wanted}{of_domain}"
+
+
+# What to do about an op, by the beginning of its domain.
+_ADVICE = {
+    "ai.onnx.ml": "leave that step out of the export, and give the model the tensor that it makes",
+    "ai.onnx.preview.training": "export the model for inference",
+    "ai.onnx.training": "export the model for inference",
+    "com.microsoft": "use the model as it was before ONNX Runtime optimized it, or export it with standard ONNX ops",
+    "com.ms": "the op is for ONNX Runtime's own kernels: use the model as it was before ONNX Runtime saved it",
+}
