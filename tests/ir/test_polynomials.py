@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from torch_mlir import ir
 
 from rillet.ir.polynomials import (
+    MOST_TERMS,
     Polynomials,
     added,
     common_factor,
@@ -35,6 +36,15 @@ def test_quotients_by_a_monomial() -> None:
     assert exact_quotient(product, scaled(_X, 3)) == {(1,): 2, (): 2}
     assert exact_quotient(product, _Y) is None
     assert exact_quotient(product, scaled(_X, 4)) is None
+
+
+def test_quotients_by_a_sum() -> None:
+    """``b * (h + 1) * (w + 1) / ((h + 1) * (w + 1))``, as where strided windows make the dimensions."""
+    sums = multiplied(added({(2,): 1}, _ONE), added({(3,): 3}, _ONE))
+    assert exact_quotient(multiplied(scaled(_X, 6), sums), scaled(sums, 2)) == {(0,): 3}
+    assert exact_quotient(multiplied(added(_X, _Y), sums), added(_X, _Y)) == sums
+    assert exact_quotient(added(multiplied(_X, sums), _ONE), sums) is None
+    assert exact_quotient(sums, {}) is None
 
 
 def test_common_factors() -> None:
@@ -115,3 +125,41 @@ def test_a_polynomial_is_emitted_as_a_value() -> None:
     with _values("") as (known, _):
         assert int_constant(known.emit({})) == 0
         assert int_constant(known.emit({(): 5})) == 5
+
+
+def test_long_sums_are_bounded() -> None:
+    """The polynomial of each partial sum would be as long as the sum."""
+    terms = MOST_TERMS * 10
+    body = (
+        "\n".join(f"%d{i} = arith.floordivsi %m, %k{i} : index" for i in range(terms))
+        + "\n%s0 = arith.addi %d0, %n : index\n"
+        + "\n".join(f"%s{i} = arith.addi %s{i - 1}, %d{i} : index" for i in range(1, terms))
+    )
+    constants = "\n".join(f"%k{i} = arith.constant {i + 2} : index" for i in range(terms))
+    with _values(constants + body) as (known, values):
+        (total,) = _last(values, 1)
+        form = known.of(total)
+        assert len(form) <= MOST_TERMS
+        assert known.is_never_negative(form)
+        assert form == known.of(total)
+
+
+def test_nested_quotients_are_emitted_once() -> None:
+    """Each is a quotient of a sum of two of the one before: written out, the last would be 2^200 operations."""
+    depth = 200
+    body = "%q0 = arith.floordivsi %m, %n : index\n" + "\n".join(
+        f"""%t{i} = arith.muli %q{i - 1}, %q{i - 1} : index
+            %u{i} = arith.addi %q{i - 1}, %t{i} : index
+            %q{i} = arith.floordivsi %u{i}, %n : index"""
+        for i in range(1, depth + 1)
+    )
+    with _values(body) as (known, values):
+        (last,) = _last(values, 1)
+        block = last.owner.operation.block
+        before = len(list(block.operations))
+        form = known.of(last)
+        emitted = known.emit(form)
+        assert len(list(block.operations)) - before <= 4 * (depth + 1)
+        again = len(list(block.operations))
+        assert known.emit(form) == emitted
+        assert len(list(block.operations)) == again

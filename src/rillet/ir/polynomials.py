@@ -30,13 +30,16 @@ _DIVISIONS = {"arith.floordivsi": arith.floordivsi, "arith.ceildivsi": arith.cei
 # The most cases that a proof looks at.
 _EFFORT = 64
 
+# The terms of the longest polynomial that is kept, so that long sums and products of sums take linear time.
+MOST_TERMS = 128
+
 
 @dataclass(frozen=True)
 class Atom:
     """``kind``: ``min``, ``max``, ``select`` of ``parts``, ``floordiv`` of ``parts[0]`` by the number ``divisor``,
     ``counter`` of a loop from ``parts[0]`` to below ``parts[1]``, or ``""``.
 
-    ``emit`` computes it at the insertion point.
+    ``parts`` are all that it is computed from. ``emit`` computes it at the insertion point.
     """
 
     kind: str
@@ -55,6 +58,7 @@ class Polynomials:
         self._numbers: dict[object, int] = {}
         self._names: dict[tuple[ir.Value, int], object] = {}
         self._equal: dict[int, Polynomial] = {}  # an atom that is known to be another polynomial
+        self._values: dict[tuple[ir.Block, int], ir.Value] = {}  # of the atoms that were emitted
         self._makers: dict[str, Callable[[ir.Operation], Polynomial]] = {
             "arith.addi": lambda op: added(*self._operands(op)),
             "arith.subi": lambda op: subtracted(*self._operands(op)),
@@ -75,13 +79,29 @@ class Polynomials:
         """The polynomial of an integer or of an ``index`` value."""
         if isinstance(number, int):
             return {(): number} if number else {}
-        if number not in self._of:
-            self._of[number] = self._make(number)
+        # What it is computed from comes first, without recursion: a sum may have any number of terms.
+        pending = [number]
+        while pending:
+            value = pending[-1]
+            op = defining(value, *self._makers)
+            unknown = [v for v in op.operands if _is_number(v) and v not in self._of] if op is not None else []
+            if unknown:
+                pending += unknown
+                continue
+            pending.pop()
+            if value not in self._of:
+                self._of[value] = self._bounded(value, self._make(value))
         return self._resolved(self._of[number])
 
     def name_dim(self, source: ir.Value, axis: int, name: str) -> None:
         """Record that extents of one name are equal."""
         self._names[source, axis] = name
+
+    def _bounded(self, value: ir.Value, form: Polynomial) -> Polynomial:
+        """``form``, or an atom of its own for one of many terms."""
+        if len(form) <= MOST_TERMS:
+            return form
+        return self._atom(value, Atom("", (), 0, self._is_natural(form), lambda: _as_index(value)))
 
     def _make(self, value: ir.Value) -> Polynomial:
         constant = int_constant(value)
@@ -100,10 +120,7 @@ class Polynomials:
         return self._atom(value, Atom("counter", bounds, 0, self._is_natural(bounds[0]), lambda: value))
 
     def _leaf(self, value: ir.Value) -> Polynomial:
-        def emit() -> ir.Value:
-            return value if isinstance(value.type, ir.IndexType) else arith.index_cast(ir.IndexType.get(), value)
-
-        return self._atom(value, Atom("", (), 0, False, emit))
+        return self._atom(value, Atom("", (), 0, False, lambda: _as_index(value)))
 
     def _operands(self, op: ir.Operation) -> list[Polynomial]:
         return [self.of(v) for v in op.operands]
@@ -145,7 +162,7 @@ class Polynomials:
             return self.floordiv(a, divisor)
         natural = self._is_natural(a) and self._is_natural(b)
         make = _DIVISIONS[op.name]
-        atom = Atom("", (), 0, natural, lambda: make(self.emit(a), self.emit(b)))
+        atom = Atom("", (a, b), 0, natural, lambda: make(self.emit(a), self.emit(b)))
         return self._atom((op.name, frozen(a), frozen(b)), atom)
 
     def floordiv(self, a: Polynomial, divisor: int) -> Polynomial:
@@ -257,15 +274,50 @@ class Polynomials:
     # --- to values ----------------------------------------------------------------------------------------------------
 
     def emit(self, form: Polynomial) -> ir.Value:
-        """Compute ``form`` at the insertion point."""
+        """Compute ``form`` at the insertion point, which moves forward only: an atom that was emitted before in the
+        same block or one around it is used again."""
         total: ir.Value | None = None
         for monomial, coefficient in form.items():
-            factors = [self._atoms[a].emit() for a in monomial]
+            factors = [self._emitted(atom) for atom in monomial]
             if coefficient != 1 or not factors:
                 factors.append(builders.index(coefficient))
             term = functools.reduce(arith.muli, factors)
             total = term if total is None else arith.addi(total, term)
         return builders.index(0) if total is None else total
+
+    def _emitted(self, number: int) -> ir.Value:
+        """An atom's value. The atoms that it is made of come first, without recursion: quotients nest deeply."""
+        block = ir.InsertionPoint.current.block
+        pending = [number]
+        while pending:
+            atom = self._atoms[pending[-1]]
+            unknown = [a for part in atom.parts for m in part for a in m if self._value_in(block, a) is None]
+            if unknown:
+                pending += unknown
+                continue
+            done = pending.pop()
+            if self._value_in(block, done) is None:
+                self._values[block, done] = atom.emit()
+        found = self._value_in(block, number)
+        assert found is not None
+        return found
+
+    def _value_in(self, block: ir.Block, number: int) -> ir.Value | None:
+        """The value of an atom that was emitted in ``block`` or in one around it."""
+        while (block, number) not in self._values:
+            owner = block.owner.operation
+            if owner.name == "func.func":
+                return None
+            block = owner.block
+        return self._values[block, number]
+
+
+def _is_number(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.IndexType) or str(value.type) == "i64"
+
+
+def _as_index(value: ir.Value) -> ir.Value:
+    return value if isinstance(value.type, ir.IndexType) else arith.index_cast(ir.IndexType.get(), value)
 
 
 def added(a: Polynomial, b: Polynomial) -> Polynomial:
@@ -297,21 +349,36 @@ def multiplied(a: Polynomial, b: Polynomial) -> Polynomial:
 
 
 def exact_quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
-    """``a / b`` when ``b`` is one monomial that divides every term of ``a``, else None."""
-    if len(b) != 1:
+    """The polynomial whose product with ``b`` is ``a``, else None. ``b`` is no sum of very many terms or zero."""
+    if not b:
         return None
-    ((divisor, scale),) = b.items()
-    result: Polynomial = {}
-    for monomial, coefficient in a.items():
-        rest = list(monomial)
-        for atom in divisor:
-            if atom not in rest:
-                return None
-            rest.remove(atom)
-        if coefficient % scale:
+    divisor = max(b, key=_degree_first)
+    quotient: Polynomial = {}
+    rest = a
+    while rest:
+        # If the quotient exists, its leading term times that of ``b`` is the leading term of what is left.
+        leading = max(rest, key=_degree_first)
+        factor = _without(leading, divisor)
+        if factor is None or rest[leading] % b[divisor]:
             return None
-        result[tuple(rest)] = coefficient // scale
-    return result
+        quotient[factor] = rest[leading] // b[divisor]
+        rest = subtracted(rest, multiplied(b, {factor: quotient[factor]}))
+    return quotient
+
+
+def _degree_first(monomial: Monomial) -> tuple[int, Monomial]:
+    """Orders monomials such that factors keep the order: graded lexicographic."""
+    return len(monomial), monomial
+
+
+def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """``monomial / divisor``, or None."""
+    rest = list(monomial)
+    for atom in divisor:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return tuple(rest)
 
 
 def common_factor(forms: Sequence[Polynomial]) -> Monomial:

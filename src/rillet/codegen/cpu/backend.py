@@ -6,6 +6,7 @@ The compiling modules are imported on first use, so that reading targets stays f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from importlib import metadata
 
 from rillet.codegen.backend import Alternatives
@@ -23,7 +24,7 @@ class CpuBackend:
     machine = Cpu
     kernel = CpuKernel
 
-    @property
+    @cached_property  # each kernel's key asks for it, and packages' metadata are slow to read
     def version(self) -> str:
         """The versions of MLIR and LLVM; the cache adds the code generator's own source."""
         return " ".join(f"{package}=={metadata.version(package)}" for package in ("torch-mlir", "llvmlite"))

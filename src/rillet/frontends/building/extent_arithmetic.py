@@ -19,6 +19,7 @@ from torch_mlir.dialects import arith
 
 from rillet.ir.builders import Extent, as_index
 from rillet.ir.polynomials import (
+    MOST_TERMS,
     Polynomial,
     added,
     common_factor,
@@ -111,7 +112,10 @@ class Extents:
         if found is not None:
             return found
         value = emit()
-        self._forms[value] = form
+        if len(form) <= MOST_TERMS:
+            self._forms[value] = form
+        else:
+            self._atom(value, non_negative=self._is_non_negative(form))
         self._remember(key, value)
         return value
 
@@ -161,7 +165,7 @@ class Extents:
         return result
 
     def floordiv(self, a: Extent, b: Extent) -> Extent:
-        """a / b rounded down; exact quotients of polynomials by a monomial are simplified. ``b`` must not be zero."""
+        """a / b rounded down; exact quotients of polynomials are simplified. ``b`` must not be zero."""
         return self._divide("floordiv", a, b, lambda x, y: x // y, arith.floordivsi)
 
     def ceildiv(self, a: Extent, b: Extent) -> Extent:
@@ -191,8 +195,12 @@ class Extents:
         return self._opaque(name, upper, lower, emit)
 
     def reduced(self, a: Extent, b: Extent) -> tuple[Extent, Extent]:
-        """The fraction a / b after cancelling the dimensions that divide both, which may be zero at run time."""
+        """The fraction a / b after cancelling what divides both, which may be zero at run time: all of ``b``, or
+        dimensions."""
         forms = [self._form(a), self._form(b)]
+        quotient = exact_quotient(*forms)
+        if quotient is not None:
+            return self._value(quotient), 1
         common = common_factor(forms)
         upper, lower = (self._value(exact_quotient(form, {common: 1}) or {}) for form in forms)
         return upper, lower
