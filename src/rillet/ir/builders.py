@@ -15,7 +15,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from rillet.dialects import linalg
-from rillet.ir.structured import DYNAMIC, iterators_attr
+from rillet.ir.structured import DYNAMIC, IN_BOUNDS, iterators_attr
 
 Extent: TypeAlias = int | ir.Value
 Expr: TypeAlias = ir.AffineExpr | int
@@ -208,9 +208,13 @@ def dim(source: ir.Value, axis: int) -> Extent:
     return static if static != DYNAMIC else tensor.DimOp(source, index(axis)).result
 
 
-def extract(source: ir.Value, indices: Sequence[Extent]) -> ir.Value:
-    """``tensor.extract`` of one element."""
-    return tensor.ExtractOp(source, [as_index(i) for i in indices]).result
+def extract(source: ir.Value, indices: Sequence[Extent], *, in_bounds: bool = False) -> ir.Value:
+    """``tensor.extract`` of one element. ``in_bounds``: the indices are known to be in bounds, even where the loop
+    around would have ended before, so nothing needs to be checked."""
+    op = tensor.ExtractOp(source, [as_index(i) for i in indices])
+    if in_bounds:
+        op.operation.attributes[IN_BOUNDS] = ir.UnitAttr.get()
+    return op.result
 
 
 def from_elements(values: Sequence[ir.Value], shape: Sequence[int]) -> ir.Value:

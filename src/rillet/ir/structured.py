@@ -17,6 +17,10 @@ from torch_mlir import ir
 Expr: TypeAlias = int | ir.AffineExpr
 Map: TypeAlias = tuple[Expr, ...]
 DYNAMIC = ir.ShapedType.get_dynamic_size()
+# On a ``tensor.extract`` whose indices are in bounds by construction, even where the loop around would have ended.
+IN_BOUNDS = "rillet.in_bounds"
+# On a ``scf.while`` whose body gives the state back, unchanged, where its condition no longer holds.
+STAYS = "rillet.stays"
 
 _PARALLEL = "#linalg.iterator_type<parallel>"
 _REDUCTION = "#linalg.iterator_type<reduction>"

@@ -21,7 +21,7 @@ from rillet.ir import builders
 from rillet.ir.builders import copy_into
 from rillet.ir.extents import extents, margins, padding_value
 from rillet.ir.rewrite import defining, int_constant, is_defined_by, remap
-from rillet.ir.structured import DYNAMIC, structured
+from rillet.ir.structured import DYNAMIC, IN_BOUNDS, structured
 
 _BUFFERIZE = (
     "canonicalize",
@@ -248,7 +248,7 @@ def _check_accesses(op: ir.Operation, kernel: KernelBuilder) -> None:
             for nested in list(block.operations):
                 _check_accesses(nested.operation, kernel)
     first = {"tensor.extract": 1, "tensor.insert": 2}.get(op.name)
-    if first is None:
+    if first is None or IN_BOUNDS in op.attributes:
         return
     source = op.operands[first - 1]
     with ir.InsertionPoint(op):

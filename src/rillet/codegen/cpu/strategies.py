@@ -13,6 +13,7 @@ from rillet.codegen.cpu.machine import CpuTarget
 from rillet.codegen.cpu.pointwise.strategy import ElementwiseStrategy
 from rillet.codegen.cpu.rowwise.strategy import RowwiseStrategy
 from rillet.codegen.cpu.strategy import Strategy
+from rillet.codegen.cpu.walk.strategy import WalkStrategy
 from rillet.codegen.cpu.windowed.strategy import WindowedStrategy
 from rillet.codegen.cpu.winograd.strategy import WinogradStrategy
 from rillet.codegen.recognize.kernel_function import KernelFunction
@@ -27,6 +28,7 @@ SPECIAL: tuple[Strategy[Any], ...] = (
     ChainStrategy(),  # several contractions; the others know one
     WinogradStrategy(),  # a contraction whose transformed weights are given as well
     ContractionStrategy(),  # one sum of products with an operand that is read along the last axis of the result
+    WalkStrategy(),  # one reduction, of elements that a loop in its body finds
     WindowedStrategy(),  # one reduction, which leaves that axis alone
 )
 GENERAL: tuple[Strategy[Any], ...] = (

@@ -16,10 +16,11 @@ from rillet.codegen.coordinates import Coordinate, is_uniform, to_vector
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import broadcast
 from rillet.ir.rewrite import create_like, defining
-from rillet.ir.structured import Structured, index_loop
+from rillet.ir.structured import IN_BOUNDS, Structured, index_loop
 
-# Reads element ``coordinates`` of a tensor that the body captures; the tensor is a value of the kernel.
-Reader = Callable[[ir.Value, list[Coordinate]], ir.Value]
+# Reads element ``coordinates`` of a tensor that the body captures, which is a value of the kernel; the last argument
+# says whether the coordinates must be checked.
+Reader = Callable[[ir.Value, list[Coordinate], bool], ir.Value]
 
 
 def inline_body(
@@ -36,7 +37,7 @@ def inline_body(
     ``coordinates`` are the loop coordinates, needed when the body has ``linalg.index``; ``read`` is needed when it has
     ``tensor.extract``. A body with regions inside (``scf.if``) needs ``lanes == 1``: see ``is_vectorizable``.
     """
-    inliner = _Inliner(kernel, coordinates, lanes, read)
+    inliner = Inliner(kernel, coordinates, lanes, read)
     inliner.values.update(zip(generic.body.arguments, operands, strict=True))
     return inliner.block(generic.body)
 
@@ -46,7 +47,7 @@ def inline_value(
 ) -> ir.Value:
     """Emit what the body's ``value`` is computed from, on ``operands`` as ``inline_body`` takes them, and no more. It
     depends on no loop's index."""
-    inliner = _Inliner(kernel, (), lanes, None)
+    inliner = Inliner(kernel, (), lanes, None)
     inliner.values.update(zip(generic.body.arguments, operands, strict=False))  # its inits may be missing
 
     def visit(wanted: ir.Value) -> None:
@@ -61,8 +62,11 @@ def inline_value(
     return inliner.value(value)
 
 
-class _Inliner:
+class Inliner:
+    """Emits a body op by op. ``values`` has the emitted counterparts of the body's values."""
+
     def __init__(self, kernel: KernelBuilder, coordinates: Sequence[Coordinate], lanes: int, read: Reader | None):
+        """As for ``inline_body``."""
         self.kernel = kernel
         self.coordinates = coordinates
         self.lanes = lanes
@@ -83,13 +87,16 @@ class _Inliner:
         return self.values[source]
 
     def operation(self, op: ir.Operation) -> None:
+        """Emit one op."""
         if op.name == "linalg.index":
             position = index_loop(op)
             self.values[op.results[0]] = self._coordinate(self.coordinates[position])
         elif op.name == "tensor.extract":
             assert self.read is not None, "the body reads a captured tensor but no reader was given"
             source, *indices = op.operands
-            self.values[op.results[0]] = self.read(source, [self.value(i) for i in indices])
+            self.values[op.results[0]] = self.read(
+                source, [self.value(i) for i in indices], IN_BOUNDS not in op.attributes
+            )
         elif op.name == "tensor.dim":
             axis = ir.IntegerAttr(ir.OpResult(op.operands[1]).owner.attributes["value"]).value
             self.values[op.results[0]] = index.value(self.kernel.extents(op.operands[0])[axis])
@@ -113,8 +120,10 @@ class _Inliner:
     def _structured(self, op: ir.Operation) -> None:
         """Clone an op with regions (``scf.if``/``for``/``while``) on scalars."""
         clone = create_like(op, [self.value(o) for o in op.operands], regions=len(op.regions))
+        outside = self.values
         for source, target in zip(op.regions, clone.regions, strict=True):
             for block in source.blocks:
+                self.values = dict(outside)  # what a block emits is not seen behind it
                 arguments = [a.type for a in block.arguments]
                 copy = target.blocks.append(*arguments)
                 self.values.update(zip(block.arguments, copy.arguments, strict=True))
@@ -122,4 +131,5 @@ class _Inliner:
                     yielded = self.block(block)
                     terminator = list(block.operations)[-1].operation
                     create_like(terminator, yielded)
+        self.values = outside
         self.values.update(zip(op.results, clone.results, strict=True))

@@ -167,11 +167,13 @@ class Evaluator:
 
     def inline(self, generic: Structured, operands: Sequence[ir.Value], loops: Sequence[Coordinate]) -> list[ir.Value]:
         """Inline a generic's body on these operands, reading captured tensors through this evaluator."""
-        return inline_body(generic, operands, self.kernel, coordinates=loops, lanes=self.lanes, read=self._extract)
+        return inline_body(generic, operands, self.kernel, coordinates=loops, lanes=self.lanes, read=self.extract)
 
-    def _extract(self, source: ir.Value, indices: list[Coordinate]) -> ir.Value:
-        """``tensor.extract`` at data-dependent indices. An index out of range makes the kernel fail; element 0 is read
-        then."""
+    def extract(self, source: ir.Value, indices: list[Coordinate], checked: bool) -> ir.Value:
+        """``tensor.extract`` at data-dependent indices. Where they are ``checked``, one out of range makes the kernel
+        fail, and element 0 is read."""
+        if not checked:
+            return self.at(source, indices)
         extents = self.kernel.extents(source)
         safe = [self._check(i, extent) for i, extent in zip(indices, extents, strict=True)]
         return self.at(source, safe)

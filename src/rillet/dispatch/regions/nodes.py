@@ -196,13 +196,18 @@ def _kind(view: Structured) -> Kind:
     parallel = [i for i, p in enumerate(view.parallel) if p]
     if any(sorted(_plain(m)) != parallel or not is_projected(m) for m in view.init_maps):
         return Kind.SOLO
-    if len(parallel) == view.loops:
+    if len(parallel) == view.loops or has_walk(view):
         return Kind.SOLO
     for value, map_ in zip(view.inputs, view.input_maps, strict=True):
         is_scalar = not isinstance(value.type, ir.RankedTensorType) or not map_
         if not is_scalar and not (is_projected(map_) and set(parallel) <= set(_plain(map_))):
             return Kind.ROOT
     return Kind.REDUCTION
+
+
+def has_walk(view: Structured) -> bool:
+    """Whether the body has a loop that runs as long as its data say."""
+    return any(op.name == "scf.while" for op in view.body_ops())
 
 
 def _plain(map_: Sequence[Expr]) -> list[int]:

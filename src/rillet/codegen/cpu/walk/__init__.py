@@ -1,0 +1,1 @@
+"""Reductions whose elements are found by a loop: walks through trees."""
