@@ -42,17 +42,21 @@ class Figures:
 def measure_c(build: Build, program: Compiled | None) -> Figures:
     """The figures in C mode. ``program``: the host program as the target's compiler compiled it."""
     stats = build.image.stats
-    kernel_stack = max((k.stack_bytes for k in build.kernels), default=0)
     return Figures(
         arena=build.lowered.arena_bytes,
         arena_lower_bound=stats["arena_lower_bound"],
         kernels=sum(object_file.sizes(k.object).flash for k in build.kernels),
         constants=stats["constant_bytes"],
         code=program.sizes.flash if program else None,
-        stack=program.stack + kernel_stack if program and build.target.deployment.stack_bound else None,
+        stack=program.stack + kernel_stack(build) if program and build.target.deployment.stack_bound else None,
         macs=stats.get("macs", 0),
         dispatches=len(build.lowered.dispatches),
     )
+
+
+def kernel_stack(build: Build) -> int:
+    """The most stack that a kernel takes, in bytes."""
+    return max((k.stack_bytes for k in build.kernels), default=0)
 
 
 def pieces_of(tensors: Sequence[Memory], arena: int, rest: str) -> tuple[Memory, ...]:

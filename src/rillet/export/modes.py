@@ -9,7 +9,7 @@ from rillet.export import objects
 from rillet.export import source as c_source
 from rillet.export.build import Build
 from rillet.export.convert_to_emitc import Memory
-from rillet.export.figures import Figures, measure_c, pieces_of, require_address_space
+from rillet.export.figures import Figures, kernel_stack, measure_c, pieces_of, require_address_space
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,11 @@ _SHARING = """Several models can share one arena: compile each C file with `-DRL
 aligned `uint8_t shared[]` as large as the largest `..._ARENA_BYTES`. Calls must then not overlap.
 """
 
+_STACK = """The stack is {kernels:,} bytes for the kernels, compiled already, and the rest for `{name}.c`: what
+Clang takes at `-O0`, its most. GNU C takes no more at any level. For another compiler add up what it takes for the
+functions of `{name}.c` (`-fstack-usage`), and the {kernels:,} bytes.
+"""
+
 
 def c_mode(build: Build, name: str) -> Parts:
     """The host program as C; no interpreter and no runtime."""
@@ -50,4 +55,7 @@ def c_mode(build: Build, name: str) -> Parts:
         members.append((f"{name}_constants.o", constants))
     uses = "It needs no heap, no operating system and no C library."
     arena = pieces_of(build.lowered.tensors, figures.arena, "scratch of a kernel")
-    return Parts(header, source, tuple(members), figures, arena, uses, _SHARING)
+    notes = _SHARING
+    if figures.stack is not None:
+        notes += "\n" + _STACK.format(name=name, kernels=kernel_stack(build))
+    return Parts(header, source, tuple(members), figures, arena, uses, notes)

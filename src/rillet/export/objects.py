@@ -39,7 +39,7 @@ _WASM_FLAGS = ("--no-entry", "--gc-sections", "--strip-all", "--no-growable-memo
 
 @dataclass(frozen=True)
 class Compiled:
-    """Compiled C source. ``stack``: bytes that all its functions take together."""
+    """Compiled C source. ``stack``: bytes that all its functions take together, at the level that takes the most."""
 
     object: bytes
     sizes: Sizes
@@ -86,16 +86,17 @@ def compile_c(source: str, header: str, header_name: str, target: CpuTarget) -> 
     if not target.deployment.c_flags:
         return None
     with scratch_folder("c") as folder:
-        path, assembly, output = (folder / name for name in ("model.c", "model.s", "model.o"))
-        path.write_text(source, "utf-8")
+        (folder / "model.c").write_text(source, "utf-8")
         (folder / header_name).write_text(header, "utf-8")
-        flags = [*target.deployment.c_flags, *C_FLAGS]
         what = f"compiling the host program for {target.name}"
-        zig(["cc", *flags, "-S", str(path), "-o", str(assembly)], what)
-        zig(["cc", *target.deployment.c_flags, "-c", str(assembly), "-o", str(output)], what)
-        blob = output.read_bytes()
+        flags = [*target.deployment.c_flags, *C_FLAGS]
+        stack = 0
+        for level in ("-O0", "-Os") if target.deployment.stack_bound else ():
+            zig(["cc", *flags, level, "-S", "model.c", "-o", "model.s"], what, folder)
+            stack = max(stack, stack_bytes((folder / "model.s").read_text("utf-8")))
+        zig(["cc", *flags, "-c", "model.c", "-o", "model.o"], what, folder)
+        blob = (folder / "model.o").read_bytes()
         object_file.check_float_abi(blob, target, "the host program")
-        stack = stack_bytes(assembly.read_text("utf-8")) if target.deployment.stack_bound else 0
         return Compiled(blob, object_file.sizes(blob), stack)
 
 

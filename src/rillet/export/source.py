@@ -115,9 +115,7 @@ def source(build: Build, name: str) -> str:
     with build.lowered.module.context:
         body = print_c.print_body(function, [p.name for p in [*inputs, *outputs]])
     local = max((k.local_memory_size for k in build.kernels), default=0)
-    parts = [f'#include "{name}.h"\n']
-    parts.append(abi_check(build.target))
-    parts.append(_TYPES)
+    parts = [f'#include "{name}.h"\n', abi_check(build.target), _LITTLE_STACK, _TYPES]
     declared = dict.fromkeys(build.lowered.dispatches)
     parts.append(
         "".join(
@@ -135,10 +133,12 @@ def source(build: Build, name: str) -> str:
     if build.lowered.arena_bytes:
         parts.append(ARENA.format(upper=name.upper()))
     scratch = f"arena + {build.lowered.arena_bytes - local}" if local else "NULL"
+    if build.lowered.dispatches:
+        parts.append(_CALL.format(scratch=scratch, local=local))
     if "RUN(" in body:
-        parts.append(_RUN.format(scratch=scratch, local=local))
+        parts.append(_RUN)
     if "DISPATCH(" in body:
-        parts.append(_DISPATCH.format(scratch=scratch, local=local))
+        parts.append(_DISPATCH)
     if "COPY(" in body:
         parts.append(_COPY)
     if "FRESH(" in body:
@@ -146,7 +146,8 @@ def source(build: Build, name: str) -> str:
     if "FILL(" in body:
         parts.append(_FILL)
     unused = "".join(f"  (void){p.name};\n" for p in [*inputs, *outputs])
-    parts.append(f"{signature(build, name)} {{\n{unused}{body}}}\n")
+    call = "  call_t call;\n  prepare(&call);\n" if build.lowered.dispatches else ""
+    parts.append(f"{signature(build, name)} {{\n{unused}{call}{body}}}\n")
     return "\n".join(p for p in parts if p)
 
 
@@ -168,6 +169,12 @@ def example(build: Build, name: str, body: Sequence[str] = ()) -> str:
     lines += [f"  return {call};", "}", ""]
     return "\n".join(lines)
 
+
+_LITTLE_STACK = """// At other levels GNU C keeps vectors of pointers on the stack.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("Os", "no-tree-slp-vectorize")
+#endif
+"""
 
 _TYPES = """// What a kernel sees, and how it is called: once for each workgroup of its grid.
 typedef struct {
@@ -191,40 +198,47 @@ static _Alignas(64) uint8_t arena[{upper}_ARENA_BYTES];
 #define ARENA ((uint8_t*)arena)
 """
 
-_RUN = """static int run(kernel_t kernel, void* const* bindings, const int64_t* constants) {{
-  static const uint32_t id[3];
-  state_t state;
-  state.bindings = bindings;
-  state.constants = constants;
-  state.workgroup_count[0] = state.workgroup_count[1] = state.workgroup_count[2] = 1;
-  state.binding_count = 0;
-  state.local_memory = {scratch};
-  state.local_memory_size = {local};
-  return kernel(&state, id);
-}}
-#define RUN run
-"""
-
-_DISPATCH = """static int dispatch(kernel_t kernel, grid_t grid, void* const* bindings, const int64_t* constants) {{
+# All calls share one place for what a kernel sees, so that a compiler which writes out each call needs no more stack.
+_CALL = """typedef struct {{
   state_t state;
   uint32_t id[3];
-  state.bindings = bindings;
-  state.constants = constants;
-  state.binding_count = 0;
-  state.local_memory = {scratch};
-  state.local_memory_size = {local};
-  grid(constants, state.workgroup_count);
-  for (id[2] = 0; id[2] < state.workgroup_count[2]; ++id[2]) {{
-    for (id[1] = 0; id[1] < state.workgroup_count[1]; ++id[1]) {{
-      for (id[0] = 0; id[0] < state.workgroup_count[0]; ++id[0]) {{
-        const int status = kernel(&state, id);
-        if (status != 0) return status;
-      }}
-    }}
-  }}
-  return 0;
+}} call_t;
+
+static void prepare(call_t* call) {{
+  call->state.binding_count = 0;
+  call->state.local_memory = {scratch};
+  call->state.local_memory_size = {local};
 }}
-#define DISPATCH dispatch
+"""
+
+_RUN = """static int run(call_t* call, kernel_t kernel, void* const* bindings, const int64_t* constants) {
+  call->state.bindings = bindings;
+  call->state.constants = constants;
+  call->state.workgroup_count[0] = call->state.workgroup_count[1] = call->state.workgroup_count[2] = 1;
+  call->id[0] = call->id[1] = call->id[2] = 0;
+  return kernel(&call->state, call->id);
+}
+#define RUN(kernel, bindings, constants) run(&call, kernel, bindings, constants)
+"""
+
+_DISPATCH = """static int dispatch(call_t* call, kernel_t kernel, grid_t grid, void* const* bindings,
+                    const int64_t* constants) {
+  const uint32_t* count = call->state.workgroup_count;
+  uint32_t* id = call->id;
+  call->state.bindings = bindings;
+  call->state.constants = constants;
+  grid(constants, call->state.workgroup_count);
+  for (id[2] = 0; id[2] < count[2]; ++id[2]) {
+    for (id[1] = 0; id[1] < count[1]; ++id[1]) {
+      for (id[0] = 0; id[0] < count[0]; ++id[0]) {
+        const int status = kernel(&call->state, id);
+        if (status != 0) return status;
+      }
+    }
+  }
+  return 0;
+}
+#define DISPATCH(kernel, grid, bindings, constants) dispatch(&call, kernel, grid, bindings, constants)
 """
 
 # Volatile keeps compilers from turning the loops into calls of memcpy and memset.

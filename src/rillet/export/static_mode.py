@@ -16,7 +16,7 @@ from rillet.export import objects, runtime_library, session_memory, structure_si
 from rillet.export import source as c_source
 from rillet.export.build import Build
 from rillet.export.convert_to_emitc import Memory
-from rillet.export.figures import Figures, pieces_of, require_address_space
+from rillet.export.figures import Figures, kernel_stack, pieces_of, require_address_space
 from rillet.export.modes import Parts
 from rillet.export.source import ARENA, Parameter, abi_check, parameters, signature
 from rillet.ir.image import LibraryFormat
@@ -90,8 +90,7 @@ def _stack_bytes(build: Build, linked: objects.Linked, entry: str) -> int | None
     (WebAssembly)."""
     if linked.functions is None:
         return None
-    kernels = max((k.stack_bytes for k in build.kernels), default=0)
-    return call_stack.deepest(linked.functions, entry) + _RELEASES + max(_HELPERS, kernels)
+    return call_stack.deepest(linked.functions, entry) + _RELEASES + max(_HELPERS, kernel_stack(build))
 
 
 def kernel_table(build: Build, name: str) -> bytes:
