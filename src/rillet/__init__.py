@@ -13,11 +13,13 @@ from rillet.errors import CompileError, LoadError, RilletError, RunError, SaveEr
 if TYPE_CHECKING:
     from rillet.analysis import check
     from rillet.driver.compile import compile
+    from rillet.onnxruntime.session import InferenceSession
     from rillet.runtime import Module, load
 
 __version__ = "0.1.0"
 __all__ = [
     "CompileError",
+    "InferenceSession",
     "LoadError",
     "Module",
     "RilletError",
@@ -32,6 +34,7 @@ __all__ = [
 _LAZY = {
     "check": "rillet.analysis",
     "compile": "rillet.driver.compile",
+    "InferenceSession": "rillet.onnxruntime.session",
     "load": "rillet.runtime",
     "Module": "rillet.runtime",
 }
