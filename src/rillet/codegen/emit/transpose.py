@@ -67,6 +67,13 @@ def interleave(planes: Sequence[ir.Value]) -> list[ir.Value]:
     return results
 
 
+def deinterleave(first: ir.Value, second: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The even and the odd elements of two vectors that lie behind each other."""
+    lanes = ir.VectorType(first.type).shape[0]
+    even, odd = (vector.shuffle(first, second, list(range(part, 2 * lanes, 2))) for part in range(2))
+    return even, odd
+
+
 def _unpack_masks(count: int, distance: int, per_block: int) -> tuple[list[int], list[int]]:
     """Interleave groups of ``distance`` elements from the lower (upper) halves of each block of two registers."""
     masks: list[list[int]] = []

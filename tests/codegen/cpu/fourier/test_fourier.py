@@ -71,23 +71,40 @@ FORMS: dict[str, tuple[int, dict[str, int]]] = {
 CASES = [("real", n) for n in LENGTHS] + [("complex", n) for n in LENGTHS] + list(itertools.product(FORMS, [37, 60]))
 
 
+def bound(length: int) -> float:
+    return (CONVOLVED if length in (17, 37, 111, 202, 311, 482, 1009) else ERROR) * np.log2(length)
+
+
 @pytest.mark.parametrize(("form", "length"), CASES)
-def test_errors_grow_with_the_logarithm(form: str, length: int) -> None:
+def test_rows_side_by_side(form: str, length: int) -> None:
     parts, attributes = FORMS[form]
-    model = dft("n", length, parts, **attributes)
-    module = rillet.compile(model, threads=1, jobs=1)
+    module = rillet.compile(dft("n", length, parts, **attributes), threads=1, jobs=1)
     for rows in (1, 11):
         x = samples(rows, length, parts)
         found, wanted = module(x), defined(x, **attributes)
         assert found.shape == wanted.shape and found.dtype == np.float32
-        assert error(found, wanted) < (CONVOLVED if length in (17, 37, 482, 1009) else ERROR) * np.log2(length)
+        assert error(found, wanted) < bound(length)
 
 
-@pytest.mark.parametrize("length", [18, 33, 48, 74, 480])
-def test_to_real_numbers(length: int) -> None:
+ONE_ROW = [("real", n) for n in (77, 128, 256, 400, 482, 1009)] + list(itertools.product(FORMS, [202, 243, 256, 400]))
+
+
+@pytest.mark.parametrize(("form", "length"), ONE_ROW)
+def test_one_row(form: str, length: int) -> None:
+    parts, attributes = FORMS[form]
+    x = samples(1, length, parts)
+    found = rillet.compile(dft(1, length, parts, **attributes), threads=1, jobs=1)(x)
+    wanted = defined(x, **attributes)
+    assert found.shape == wanted.shape
+    assert error(found, wanted) < bound(length)
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+@pytest.mark.parametrize("length", [18, 33, 74, 202, 243, 311, 480])
+def test_to_real_numbers(length: int, rows: int) -> None:
     attributes = {"inverse": 1, "onesided": 1}
-    x = samples(9, length // 2 + 1, 2)
-    found = rillet.compile(dft(9, x.shape[1], 2, length=length, **attributes), threads=1, jobs=1)(x)
+    x = samples(rows, length // 2 + 1, 2)
+    found = rillet.compile(dft(rows, x.shape[1], 2, length=length, **attributes), threads=1, jobs=1)(x)
     wanted = defined(x, length=length, **attributes)
     assert found.shape == wanted.shape
     assert error(found, wanted) < CONVOLVED * np.log2(length)

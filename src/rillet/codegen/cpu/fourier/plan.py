@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 from torch_mlir import ir
 
 from rillet.codegen.cpu.machine import SCRATCH_BYTES, CpuTarget
@@ -13,9 +13,10 @@ from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.ir.dtypes import storage_bytes
 from rillet.ir.fourier import Fourier, marked
 from rillet.ir.rewrite import defining
-from rillet.ir.structured import Structured
+from rillet.ir.structured import DYNAMIC, Structured
 
 _PRIMES = (3, 5, 7, 11, 13)
+_WITHIN_ROWS = 1.25  # the time of a row that is vectorized within, to that of a row beside others
 
 
 @dataclass(frozen=True)
@@ -37,23 +38,13 @@ class Lengths:
         least = 2 * self.points - 1
         return next(n for n in range(least, 2 * least) if _is_smooth(n, _PRIMES[:2]))
 
-    @cached_property
-    def passes(self) -> tuple[tuple[int, int], ...]:
-        """For each pass: the points that a transform of it still has, and the radix."""
-        found, n = [], self.smooth
-        for radix in _radices(self.smooth):
-            found.append((n, radix))
-            n //= radix
-        return tuple(found)
 
-    def chirp(self) -> tuple[np.ndarray, np.ndarray]:
-        """``w^(t^2)``, and the transform of ``w^(-t^2)`` with the factor that two transforms of a convolution leave."""
-        squares = np.arange(self.points) ** 2 % (2 * self.points)
-        chirp = np.exp(-1j * np.pi * squares / self.points)
-        filter_ = np.zeros(self.smooth, complex)
-        filter_[: self.points] = chirp.conj()
-        filter_[self.smooth - self.points + 1 :] = chirp[:0:-1].conj()
-        return chirp, np.fft.fft(filter_) / self.smooth
+@dataclass(frozen=True)
+class Matrix:
+    """A row as a matrix whose columns and rows are transformed: see ``columns``."""
+
+    rows: int
+    columns: int
 
 
 @dataclass(frozen=True)
@@ -65,8 +56,9 @@ class FourierPlan:
     of: Fourier
     lengths: Lengths
     halved: bool  # the real side's numbers are taken as complex ones, half as many
-    lanes: int  # rows that are transformed side by side
-    room: int  # complex numbers of a workspace, for each lane
+    lanes: int
+    room: int  # complex numbers of a row
+    matrix: Matrix | None  # of one row at a time; None: as many rows side by side as there are lanes
 
 
 def make_plan(function: KernelFunction, target: CpuTarget) -> FourierPlan | None:
@@ -86,9 +78,46 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> FourierPlan | None
     element = ir.RankedTensorType(root.results[0].type).element_type
     lanes = target.machine.lanes(element.width)  # type: ignore[attr-defined]
     room = max(lengths.smooth, of.length if halved and of.result == "complex" else 0) + 1
-    while lanes > 1 and 4 * room * lanes * storage_bytes(element) > SCRATCH_BYTES:
+    rows = math.prod(root.extents[:-2]) if DYNAMIC not in root.extents[:-2] else None
+    number_bytes = 2 * storage_bytes(element)
+    matrix = _matrix(lengths.smooth, lanes)
+    if matrix is not None:
+        together = -(-rows // lanes) * lanes if rows is not None else None
+        wastes = rows is not None and together is not None and together > _WITHIN_ROWS * rows
+        spills = 2 * room * lanes * number_bytes > target.machine.l2_bytes
+        if not wastes and not spills:
+            matrix = None
+    if matrix is None and rows is not None:
+        while lanes > 1 and lanes >= 2 * rows:
+            lanes //= 2
+    while matrix is None and lanes > 1 and 2 * room * lanes * number_bytes > SCRATCH_BYTES:
         lanes //= 2
-    return FourierPlan(root, value, of, lengths, halved, lanes, room)
+    return FourierPlan(root, value, of, lengths, halved, lanes, room, matrix)
+
+
+def passes_of(length: int) -> list[tuple[int, int]]:
+    """For each pass of a smooth length: the points that a transform of it still has, and the radix."""
+    found, n = [], length
+    for radix in _radices(length):
+        found.append((n, radix))
+        n //= radix
+    return found
+
+
+def _matrix(length: int, lanes: int) -> Matrix | None:
+    """The matrix of a smooth length that takes the least work; None for lengths that do not fill vectors."""
+    if lanes == 1 or length < lanes * lanes:
+        return None
+
+    def work(rows: int) -> float:
+        columns = length // rows
+        return sum(
+            -(-across // lanes) * lanes * along * (1 + len(passes_of(along)))
+            for across, along in ((columns, rows), (rows, columns))
+        )
+
+    divisors = [n for n in range(lanes, length // 2 + 1) if length % n == 0]
+    return Matrix(best, length // best) if (best := min(divisors, key=work, default=None)) else None
 
 
 def _value(root: Structured) -> ir.Value | None:
@@ -114,7 +143,7 @@ def _is_smooth(n: int, primes: tuple[int, ...] = _PRIMES) -> bool:
 
 
 def _radices(n: int) -> list[int]:
-    """Factors: fours, an eight or a two among the first, then odd primes."""
+    """Factors: an eight or a two where fours leave one, fours, then odd primes."""
     found = []
     twos = (n & -n).bit_length() - 1
     odd = n >> twos
@@ -126,4 +155,4 @@ def _radices(n: int) -> list[int]:
         while odd % prime == 0:
             found.append(prime)
             odd //= prime
-    return found or [1]
+    return found

@@ -17,6 +17,11 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.emit.values import constant
 
 
+def turns(length: int, count: int) -> np.ndarray:
+    """``w^k / 2 i`` for k below ``count``."""
+    return -0.5j * np.exp(-2j * np.pi * np.arange(count) / length)
+
+
 class RealSide:
     """Emits what comes behind the transform of real numbers, or before a transform to real numbers."""
 
@@ -25,8 +30,7 @@ class RealSide:
         self.kernel = kernel
         self.length = length
         if length % 2 == 0:
-            k = np.arange(length // 4 + 1)
-            self.turns = Table.of(kernel, -0.5j * np.exp(-2j * np.pi * k / length), element)
+            self.turns = Table.of(kernel, turns(length, length // 4 + 1), element)
 
     def untangle(self, numbers: Workspace) -> None:
         """Frequencies 0 to ``length / 2`` out of the complex transform of half the length, in place."""
@@ -38,7 +42,7 @@ class RealSide:
         with self.kernel.loop(1, points // 2 + 1) as it:
             other = index.sub(points, it.iv)
             even, difference = self._halves(numbers, it.iv, other)
-            odd = difference * self.turns.load(it.iv, numbers.lanes)
+            odd = difference * self.turns.load(it.iv, numbers)
             numbers.store(it.iv, even + odd)
             numbers.store(other, (even - odd).conjugate)
 
@@ -52,7 +56,7 @@ class RealSide:
         with self.kernel.loop(1, points // 2 + 1) as it:
             other = index.sub(points, it.iv)
             even, difference = self._halves(numbers, it.iv, other)
-            odd = difference * self.turns.load(it.iv, numbers.lanes).conjugate
+            odd = difference * self.turns.load(it.iv, numbers).conjugate
             numbers.store(it.iv, even + odd)
             numbers.store(other, (even - odd).conjugate)
 
