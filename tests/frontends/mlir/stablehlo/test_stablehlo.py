@@ -241,6 +241,46 @@ def test_dimensions_known_at_run_time_only():
         _check(text, [x], [(x + 1 + np.arange(rows, dtype=np.float32)[:, None]).reshape(rows * 2, 2)], 1e-6)
 
 
+# --- Fourier transforms ---
+
+
+def _type(array: np.ndarray) -> str:
+    element = {"float32": "f32", "complex64": "complex<f32>", "float64": "f64", "complex128": "complex<f64>"}
+    return f"tensor<{'x'.join(map(str, array.shape))}x{element[array.dtype.name]}>"
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "shape", "lengths"),
+    [
+        ("FFT", (3, 64), [64]),
+        ("FFT", (2, 4, 18, 5), [4, 18, 5]),
+        ("IFFT", (2, 8, 60), [8, 60]),
+        ("RFFT", (3, 37), [37]),
+        ("RFFT", (2, 8, 60), [8, 60]),
+        ("IRFFT", (3, 33), [64]),
+        ("IRFFT", (2, 7, 10), [7, 19]),
+    ],
+)
+def test_fourier_transforms(kind, shape, lengths, wide):
+    parts = RNG.standard_normal((2, *shape))
+    x = (parts[0] if kind == "RFFT" else parts[0] + 1j * parts[1]).astype(
+        {(False, False): "complex64", (False, True): "complex128", (True, False): "float32", (True, True): "float64"}[
+            kind == "RFFT", wide
+        ]
+    )
+    axes = tuple(range(-len(lengths), 0))
+    function = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}[kind]
+    expected = function(x, lengths, axes)
+    body = (
+        f' %r0 = "stablehlo.fft"(%a0) {{fft_type = #stablehlo<fft_type {kind}>, '
+        f"fft_length = array<i64: {', '.join(map(str, lengths))}>}} : ({_type(x)}) -> {_type(expected)}"
+    )
+    found = rillet.compile(_function([_type(x)], [_type(expected)], body), threads=1, jobs=1)(x)
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, atol=(1e-14 if wide else 1e-6) * np.abs(expected).max())
+
+
 # --- complex numbers, bools, nothing ---
 
 _COMPLEX = {

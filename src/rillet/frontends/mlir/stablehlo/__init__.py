@@ -10,7 +10,7 @@ from rillet.errors import UnsupportedError, UnsupportedNode
 from rillet.frontends.building.builder import Builder
 from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.mlir.foreign import node_of
-from rillet.frontends.mlir.stablehlo import control_flow, dimensions, scatter, sorting
+from rillet.frontends.mlir.stablehlo import control_flow, dimensions, fft, scatter, sorting
 from rillet.ir import Program
 from rillet.ir.structured import walk
 
@@ -20,6 +20,7 @@ _LOWERINGS: dict[str, Callable[[Builder, ir.Operation], None]] = {
     "stablehlo.case": control_flow.branch,
     "stablehlo.sort": sorting.sort,
     "stablehlo.scatter": scatter.scatter,
+    "stablehlo.fft": fft.fft,
     "stablehlo.get_dimension_size": dimensions.get_dimension_size,
 }
 
