@@ -18,7 +18,14 @@ from rillet.dispatch import (
     tensor_selects,
 )
 from rillet.dispatch.form import check
-from rillet.dispatch.packing import pack_block_weights, pack_rhs, widen_at_uses, winograd, winograd_weights
+from rillet.dispatch.packing import (
+    pack_block_weights,
+    pack_rhs,
+    widen_at_uses,
+    widen_factors,
+    winograd,
+    winograd_weights,
+)
 from rillet.dispatch.regions import form_regions
 from rillet.dispatch.regions.groups import Limits
 from rillet.ir.passes import Pass
@@ -36,6 +43,7 @@ def passes(options: DispatchOptions) -> list[Pass]:
     regions = Limits(scratch=options.chain_bytes, compact=not options.roomy, transforms=transforms)
     return [
         Pass("widen-at-uses", "dispatch", widen_at_uses.run, widen_at_uses.Options()),
+        Pass("widen-factors", "dispatch", widen_factors.run, widen_factors.Options()),
         Pass("pack-rhs", "dispatch", pack_rhs.run, rhs),
         Pass("pack-block-weights", "dispatch", pack_block_weights.run, block_weights),
         Pass("resolve-dims", "dispatch", resolve_dims.run),

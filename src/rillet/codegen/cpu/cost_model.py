@@ -29,8 +29,9 @@ SUM_OVERHEAD = 5  # cycles for each of a tile's sums beyond the number that keep
 GATHER_OVERHEAD = 4  # cycles for each row whose address does not follow from its neighbour's
 PAIR_CYCLES = 0.62  # to multiply a vector of pairs and add the products to a sum with two instructions
 PAIR_CYCLES_IN_ONE = 0.5  # the same with one instruction
-# The most rows that compute rhs vectors as they multiply, with one operation and with more; more rows share a panel.
-MOST_CONVERTED_ROWS, MOST_COMPUTED_ROWS = 12, 5
+# The most rows that compute rhs vectors as they multiply: by an extending load, by one more operation, by several. More
+# rows share a panel.
+MOST_EXTENDED_ROWS, MOST_CONVERTED_ROWS, MOST_COMPUTED_ROWS = 40, 12, 5
 FEW_ROWS = 1, 2, 4  # tiles of at most so many rows are added where the number of rows is unknown at compile time
 SUM_STEPS = 512  # about the number of terms in a part of a long sum of floats
 DYNAMIC_EXTENT = 128  # stands for an extent that is unknown at compile time
@@ -87,8 +88,10 @@ def computes_panels(rows: int, operations: int) -> bool:
 
     Measured on Zen 3, 768 x 3072, in us as they are multiplied and from scratch. A conversion alone: 435 and 508 for 8
     rows, 732 and 692 for 12. Integers of 4 bits with scales and zero points: 410 and 417 for 5 rows, 583 and 461 for 6.
+    Half floats on Zen 2, 512 x 512: 119 and 129 for 16 rows, 225 and 241 for 32, 399 and 382 for 64.
     """
-    return rows > (MOST_CONVERTED_ROWS if operations <= 1 else MOST_COMPUTED_ROWS)
+    most = (MOST_EXTENDED_ROWS, MOST_CONVERTED_ROWS, MOST_COMPUTED_ROWS)
+    return rows > most[min(operations, 2)]
 
 
 def fits(target: CpuTarget, rows: int, vectors: int, factors: Factors = FLOATS) -> bool:
@@ -235,7 +238,7 @@ def choose_unroll(trip: int | None, tile: Tile, run: int = 0, few: bool = False)
 
     A few dozen multiply-adds in an iteration hide the loop's own instructions; more only cost compile time and code
     size. Where the lhs is read in runs of ``run`` elements, an iteration has one run or two. With ``few`` registers it
-    has half as many steps: LLVM loads and multiplies the factors of all steps first.
+    has half as many steps: LLVM loads, extends and multiplies the factors of all steps first.
     """
     if run and (trip is None or trip >= run):
         return run if tile.rows * tile.vectors * run > 24 else 2 * run

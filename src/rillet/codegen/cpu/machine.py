@@ -99,6 +99,11 @@ class Cpu:
         return self.arch == "x86_64"
 
     @property
+    def converts_f16(self) -> bool:
+        """Whether instructions convert between f16 and f32."""
+        return self.arch == "aarch64" or "f16c" in self.features
+
+    @property
     def llvm_features(self) -> str:
         """The features in LLVM's notation."""
         return ",".join([*(f"+{f}" for f in self.features), *self.tuning])

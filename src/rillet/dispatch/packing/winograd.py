@@ -41,7 +41,10 @@ def gains(view: Structured, options: Options) -> bool:
     if roles is None or not roles.is_convolution or len(roles.n) != 1 or len(view.inputs) != 2:
         return False
     extents, image = view.extents, view.maps[roles.lhs]
-    if any(not isinstance(argument.type, ir.F32Type) for argument in view.body.arguments):
+    types = [argument.type for argument in view.body.arguments]
+    if any(t != ir.F32Type.get() for n, t in enumerate(types) if n != roles.rhs):
+        return False
+    if not isinstance(types[roles.rhs], ir.FloatType) or types[roles.rhs].width > 32:
         return False
     depths = [d for d in roles.k if extents[d] != 1]
     groups = [extents[d] for d in roles.batch if extents[d] != 1]

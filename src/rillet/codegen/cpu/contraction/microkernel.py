@@ -56,6 +56,7 @@ class Operands:
       offsets there.
     - ``pairs``, if set, replaces ``lhs`` and ``rhs``: steps go two by two. A last single step is paired with itself,
       since the second half of its lhs factor is zero.
+    - ``extends``: whether ``rhs`` also extends what it loads.
     - ``sum_steps``: about how many steps a part of a long sum of floats has.
     """
 
@@ -66,6 +67,7 @@ class Operands:
     lhs_run: Callable[[Index, int], list[ir.Value]] | None = None
     ahead: Callable[[Index, int], None] | None = None
     pairs: Pairs | None = None
+    extends: bool = False
     sum_steps: int = SUM_STEPS
 
 
@@ -138,7 +140,7 @@ def _nest(
         return _in_parts(kernel, axis.extent, part, accumulators, around)
     trip = axis.extent if isinstance(axis.extent, int) else None
     unroll = kernel.function.knobs.unroll or choose_unroll(
-        trip, tile, operands.run, few_registers(kernel.target, accumulators[0].type)
+        trip, tile, operands.run, operands.extends or few_registers(kernel.target, accumulators[0].type)
     )
     if operands.pairs is not None:
         unroll = 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from torch_mlir import ir
+
 from rillet.codegen import index
 from rillet.codegen.cpu import cost_model
 from rillet.codegen.cpu.contraction.axes import Axes, axis_size, element, guess, guess_extent
@@ -37,7 +39,7 @@ class RhsSupply:
 
     element_bytes: int  # of the memory that they are read from
     pack: bool = False  # a panel is copied to scratch first
-    computes: bool = False  # factors are floats computed from narrower integers
+    computes: bool = False  # factors are floats computed from narrower elements
     prefetch: bool = False  # the next column tile's panels are fetched while row tiles use the current ones
 
 
@@ -87,6 +89,13 @@ class ContractionPlan:
             or self.integers.pairs is not None
             or (self.integers.groups is not None and not self.integers.in_place)
         )
+
+    @property
+    def extends(self) -> bool:
+        """Whether rhs vectors of narrower floats are extended for each use."""
+        stored, sums = element(self.contraction, self.contraction.roles.rhs), self.contraction.product.accumulator_type
+        is_narrow = isinstance(stored, ir.FloatType) and storage_bytes(stored) < storage_bytes(sums)
+        return is_narrow and not self.rhs.pack
 
     @property
     def shift(self) -> int:
@@ -140,7 +149,7 @@ def choice(plan: ContractionPlan, knobs: Knobs) -> Choice:
         "together": together,
     }
     run = plan.axes.k[-1].extent if plan.axes.k else 1
-    unroll = knobs.unroll or cost_model.choose_unroll(None if run == DYNAMIC else run, tile, plan.lhs.run)
+    unroll = knobs.unroll or cost_model.choose_unroll(None if run == DYNAMIC else run, tile, plan.lhs.run, plan.extends)
     made = Knobs(
         tile_rows=tile.rows,
         tile_vectors=tile.vectors,

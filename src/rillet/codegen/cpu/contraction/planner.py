@@ -24,6 +24,7 @@ from rillet.codegen.recognize.narrow_factors import NarrowFactor, factors_of
 from rillet.ir.dtypes import storage_bytes
 from rillet.ir.structured import DYNAMIC
 
+_EXTENSION = 8  # instructions that extend a vector of small floats where none does it alone
 _MOST_PAIRED_STEPS = 16384  # longer rows of a tile, 16 bits each, would take too much of L2 in scratch
 
 
@@ -154,17 +155,26 @@ def _rhs(problem: Problem) -> RhsSupply:
         return RhsSupply(problem.rhs_bytes, pack=True, computes=computes)
     # Without a cache, a panel takes scarce memory, and sums would go through it.
     may_pack = problem.cache_blocks and machine.l1d_bytes > 0
-    if computes and may_pack and cost_model.computes_panels(problem.m, operations(c)):
+    if computes and may_pack and cost_model.computes_panels(problem.m, _operations(problem)):
         return RhsSupply(problem.accumulator_bytes, pack=True, computes=True)
     return RhsSupply(problem.rhs_bytes, computes=computes)
 
 
 def _computes(contraction: LinearContraction) -> bool:
-    """Whether rhs factors are floats computed from packed integers, with or without companions."""
-    rhs = contraction.rhs
-    is_integer = isinstance(element(contraction, contraction.roles.rhs), ir.IntegerType)
-    is_float = isinstance(contraction.product.accumulator_type, ir.FloatType)
-    return bool(contraction.companions) or (rhs.panel > 0 and is_integer and is_float)
+    """Whether rhs factors are floats computed from packed integers, with or without companions, or from narrower
+    floats."""
+    stored, sums = element(contraction, contraction.roles.rhs), contraction.product.accumulator_type
+    is_computed = isinstance(sums, ir.FloatType) and stored != sums
+    return bool(contraction.companions) or (contraction.rhs.panel > 0 and is_computed)
+
+
+def _operations(problem: Problem) -> int:
+    """Instructions that make a vector of computed rhs factors from loaded elements."""
+    stored, machine = element(problem.contraction, problem.contraction.roles.rhs), problem.target.machine
+    extends = isinstance(stored, ir.F32Type | ir.BF16Type | ir.IntegerType) or (
+        isinstance(stored, ir.F16Type) and machine.converts_f16
+    )
+    return operations(problem.contraction) + (0 if extends else _EXTENSION)
 
 
 def _integers(problem: Problem, rhs: RhsSupply) -> IntegerProducts:
@@ -268,7 +278,7 @@ def _factors(problem: Problem, lhs: LhsSupply, rhs: RhsSupply, integers: Integer
         spread=lhs.spread,
         apart=not c.rhs.panel and not rhs.pack,
         paired=integers.pairs is not None,
-        computed=operations(c) if rhs.computes and not rhs.pack else 0,
+        computed=_operations(problem) if rhs.computes and not rhs.pack else 0,
     )
 
 
@@ -352,7 +362,7 @@ def _for_few_rows(problem: Problem, plan: ContractionPlan, factors: Factors) -> 
     if not problem.cache_blocks or not any(c.extents[n] == DYNAMIC for n in c.roles.m):
         return ()
     if rhs.pack and rhs.computes:
-        factors = dataclasses.replace(factors, element_bytes=problem.rhs_bytes, computed=operations(c))
+        factors = dataclasses.replace(factors, element_bytes=problem.rhs_bytes, computed=_operations(problem))
         return tuple((rows, _for_rows(problem, plan, factors, rows)) for rows in cost_model.FEW_ROWS)
     is_simple = not rhs.computes and not plan.integers and plan.axes.lhs_is_flat and len(plan.axes.k) == 1
     return ((1, _for_rows(problem, plan, factors, 1)),) if c.rhs.panel and is_simple else ()

@@ -260,7 +260,14 @@ class TileEmitter:
     def _operands(self, masks: Sequence[ir.Value | None], rows: int) -> microkernel.Operands:
         lhs, lhs_run = self._lhs_reads([self.lhs.operand.memref] * rows)
         pairs = self._pairs(masks) if self.plan.integers.pairs else None
-        return microkernel.Operands(lhs, self.rhs.reads(masks), run=self.plan.lhs.run, lhs_run=lhs_run, pairs=pairs)
+        return microkernel.Operands(
+            lhs,
+            self.rhs.reads(masks),
+            run=self.plan.lhs.run,
+            lhs_run=lhs_run,
+            pairs=pairs,
+            extends=self.plan.extends,
+        )
 
     def _lhs_reads(
         self, flats: Sequence[ir.Value]

@@ -39,6 +39,6 @@ def _arithmetic(machine: Cpu) -> Arithmetic:
     return Arithmetic(
         fma=machine.fma,
         f64=machine.arch in ("x86_64", "aarch64", "riscv64", "wasm32"),
-        f16_conversions=machine.arch == "aarch64" or "f16c" in machine.features,
+        f16_conversions=machine.converts_f16,
         rounding=rounds,
     )

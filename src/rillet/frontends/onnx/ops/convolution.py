@@ -40,13 +40,11 @@ def conv(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None = None) -> 
     weights = b.refine(weights, [*weights.shape[:2], *kernel])
     window = window_of(node, x.shape[2:], kernel)
     x = b.pad(x, [0, 0, *window.low], [0, 0, *window.high])
-    return _bias(node, convolve(node, x, weights, groups, window), bias)
+    return _with_bias(node, x, weights, bias, groups, window)
 
 
-def convolve(
-    node: Node, x: Tensor, weights: Tensor, groups: Extent, window: Window, dtype: str | None = None
-) -> Tensor:
-    """Convolve a padded input. Accumulates in ``dtype`` (default: what the input computes in, converted back).
+def convolve(node: Node, x: Tensor, weights: Tensor, groups: Extent, window: Window, dtype: str) -> Tensor:
+    """Convolve a padded input. Accumulates in ``dtype``, which is also the result's.
 
     Raises InvalidNode for output channels that do not divide into the groups.
     """
@@ -55,8 +53,6 @@ def convolve(
     out_channels = weights.shape[0]
     if isinstance(out_channels, int) and isinstance(groups, int) and out_channels % groups:
         raise InvalidNode(f"{out_channels} output channels do not divide into {groups} groups")
-    result_dtype = dtype or x.dtype
-    dtype = dtype or element_types.compute_dtype(x.dtype)
     depthwise = groups != 1 and weights.shape[1] == 1 and b.extents.equal(out_channels, groups)
     batch, out = x.shape[0], list(window.out)
     shape: list[Extent]
@@ -88,7 +84,6 @@ def convolve(
     out_map = [*loops[: len(lead)], *spatial]
     output = (b.init(0, dtype, shape), out_map, dtype, shape)
     result = b.generic([(x, x_map), (weights, w_map)], [output], iterators, body)[0]
-    result = b.cast(result, result_dtype)
     return b.reshape(result, [batch, out_channels, *out])
 
 
@@ -101,13 +96,16 @@ def _check(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None) -> None:
         raise InvalidNode(f"the bias has rank {bias.rank}, but must have one dimension")
 
 
-def _bias(node: Node, x: Tensor, bias: Tensor | None) -> Tensor:
+def _with_bias(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None, groups: Extent, window: Window) -> Tensor:
+    """Convolve a padded input and add the bias. Narrow floats are summed in f32 and rounded once."""
+    b = node.b
+    product = convolve(node, x, weights, groups, window, element_types.compute_dtype(x.dtype))
     if bias is None:
-        return x
-    if isinstance(bias.shape[0], int) and isinstance(x.shape[1], int) and bias.shape[0] != x.shape[1]:
-        raise InvalidNode(f"the bias has {bias.shape[0]} elements for {x.shape[1]} output channels")
-    axes = range(x.rank)
-    return node.b.map_along(lambda v, c: v + c, x.shape, (x, axes), (bias, [1]), dtype=x.dtype)
+        return b.cast(product, x.dtype)
+    channels = product.shape[1]
+    if isinstance(bias.shape[0], int) and isinstance(channels, int) and bias.shape[0] != channels:
+        raise InvalidNode(f"the bias has {bias.shape[0]} elements for {channels} output channels")
+    return b.map_along(lambda v, c: v + c, product.shape, (product, range(x.rank)), (bias, [1]), dtype=x.dtype)
 
 
 @op("CausalConvWithState", since=27)
@@ -130,7 +128,7 @@ def causal_conv_with_state(
     state = b.fill(0, x.dtype, [batch, channels, before]) if past is None else past
     whole = b.concat([b.refine(state, [batch, channels, before]), x], 2)
     window = Window([0], [0], [length], [1], [1], [kernel])
-    result = _bias(node, convolve(node, whole, weights, weights.shape[0], window), bias)
+    result = _with_bias(node, whole, weights, bias, weights.shape[0], window)
     activation = node.attr("activation", "none")
     if activation not in ("none", "silu", "swish"):
         raise InvalidNode(f"activation '{activation}' is not one of none, silu, swish")
@@ -162,7 +160,7 @@ def conv_transpose(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None =
     ]
     padded = _pad_or_crop(node, spread, before, after)
     window = Window([0] * rank, [0] * rank, out, [1] * rank, dilations, kernel)
-    return _bias(node, convolve(node, padded, _flip(node, weights, groups), groups, window), bias)
+    return _with_bias(node, padded, _flip(node, weights, groups), bias, groups, window)
 
 
 def _transpose_pads(

@@ -2,7 +2,7 @@
 
 The loop carries the output sequence and the states. Each step is a product with the recurrence weights and one
 elementwise generic that reads the gates as [batch, gate, hidden]. After the end of a sequence its state stays and its
-outputs are zero.
+outputs are zero. Narrow floats are computed in f32, in which states stay from step to step; results are rounded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import scf
 
-from rillet.frontends.building import scalars
+from rillet.frontends.building import element_types, scalars
 from rillet.frontends.building.checks import require
 from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.scalars import Scalar, exp, maximum, minimum, select, sigmoid, tanh
@@ -88,6 +88,11 @@ class _Inputs:
     hidden: Tensor | None
     directions: int
     size: Extent
+
+    @property
+    def compute_dtype(self) -> str:
+        """The type of the states and the gates."""
+        return element_types.compute_dtype(self.x.dtype)
 
     @property
     def steps(self) -> Extent:
@@ -169,9 +174,9 @@ def _bias_part(node: Node, inputs: _Inputs, direction: int, half: int, gates: in
 
 
 def _project(node: Node, x: Tensor, weights: Tensor, bias: Sequence[Tensor | None]) -> Tensor:
-    """x * weights^T + biases; constant weights are transposed beforehand."""
+    """x * weights^T + biases, as it is computed; constant weights are transposed beforehand."""
     b = node.b
-    product = multiply(node, x, b.transpose(weights, [1, 0]))
+    product = multiply(node, x, b.transpose(weights, [1, 0]), element_types.compute_dtype(x.dtype))
     given = [(t, [x.rank - 1]) for t in bias if t is not None]
     if not given:
         return product
@@ -236,6 +241,7 @@ def _run(
         shown = after[0]
         if lengths is not None:
             shown, after = _mask(node, lengths, at, before, after)
+        shown = b.cast(shown, dtype)
         sizes = [1, inputs.batch, inputs.size]
         written = builders.insert_slice(b.value(shown), carried[0], [at, 0, 0], sizes, [1, 1, 1])
         scf.YieldOp([written, *(b.value(t) for t in after)])
@@ -268,16 +274,17 @@ def _mask(
 def _initial(node: Node, inputs: _Inputs, state: Tensor | None, direction: int) -> Tensor:
     shape = [inputs.batch, inputs.size]
     if state is None:
-        return node.b.fill(0.0, inputs.x.dtype, shape)
+        return node.b.fill(0.0, inputs.compute_dtype, shape)
     whole = node.b.refine(_time_first(node, state), [inputs.directions, *shape])
-    return _direction(node, whole, direction)
+    return node.b.cast(_direction(node, whole, direction), inputs.compute_dtype)
 
 
 def _finish(node: Node, inputs: _Inputs, runs: Sequence[list[Tensor]]) -> list[Tensor]:
     """Stack the directions: Y [steps, directions, batch, size] and each last state [directions, batch, size]."""
     b = node.b
     stacked = [b.concat([b.unsqueeze(r[0], [1]) for r in runs], 1)]
-    stacked += [b.concat([b.unsqueeze(r[i], [0]) for r in runs], 0) for i in range(1, len(runs[0]))]
+    for i in range(1, len(runs[0])):
+        stacked.append(b.cast(b.concat([b.unsqueeze(r[i], [0]) for r in runs], 0), inputs.x.dtype))
     if node.attr("layout", 0):
         stacked = [b.transpose(stacked[0], [2, 0, 1, 3]), *(b.transpose(s, [1, 0, 2]) for s in stacked[1:])]
     return stacked[: max(1, node.output_count)]
