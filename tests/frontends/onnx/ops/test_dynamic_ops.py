@@ -200,6 +200,15 @@ CASES = {
     "DFT, inverse and onesided": Case(
         "DFT", {"x": ["n", "t", 2]}, _grid(n=[2, 1], t=[5, 3]), {"axis": 1, "inverse": 1}, opset=19, by_reference=True
     ),
+    "DFT, inverse, onesided, to a length": Case(
+        "DFT",
+        {"x": ["n", "t", 2], "length": []},
+        _grid(n=[2, 1, 3], t=[5, 70, 9], k=[8, 137, 1]),
+        {"axis": 1, "inverse": 1},
+        opset=19,
+        make={"length": lambda _, s: np.array(s["k"], np.int64)},
+        by_reference=True,
+    ),
     "STFT": Case(
         "STFT",
         {"x": ["n", "t", 1], "step": [], "w": ["k"]},
