@@ -8,7 +8,7 @@ one, so that the variance of activations stays near 1 through the whole depth.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -43,10 +43,13 @@ class GraphBuilder:
 
     # Values ---------------------------------------------------------------------------------------------------------
 
-    def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> str:
-        """Declare a graph input of a fixed shape; axis 1 of a rank-2 or rank-4 input is its channel axis."""
+    def input(self, name: str, shape: Sequence[int | str], dtype: str = "float32") -> str:
+        """Declare a graph input; sizes with names are unknown. Axis 1 of a rank-2 or rank-4 input is its channel
+        axis."""
         self.graph_inputs.append(helper.make_tensor_value_info(name, _ELEM[dtype], list(shape)))
-        self.channels[name] = shape[1] if len(shape) > 1 else shape[0]
+        channels = shape[1] if len(shape) > 1 else shape[0]
+        if isinstance(channels, int):
+            self.channels[name] = channels
         return name
 
     def weight(self, name: str, array: np.ndarray) -> str:
@@ -142,7 +145,7 @@ class GraphBuilder:
 
     # Result ---------------------------------------------------------------------------------------------------------
 
-    def build(self, outputs: dict[str, tuple[str, Sequence[int]]]) -> onnx.ModelProto:
+    def build(self, outputs: Mapping[str, tuple[str, Sequence[int | str]]]) -> onnx.ModelProto:
         """The checked model; `outputs` maps a graph output's name to (value, shape), all float32."""
         infos = []
         for name, (value, shape) in outputs.items():

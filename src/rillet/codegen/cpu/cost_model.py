@@ -32,7 +32,10 @@ PAIR_CYCLES_IN_ONE = 0.5  # the same with one instruction
 # The most rows that compute rhs vectors as they multiply: by an extending load, by one more operation, by several. More
 # rows share a panel.
 MOST_EXTENDED_ROWS, MOST_CONVERTED_ROWS, MOST_COMPUTED_ROWS = 40, 12, 5
-FEW_ROWS = 1, 2, 4  # tiles of at most so many rows are added where the number of rows is unknown at compile time
+COLUMN_GROUP = 12  # vectors that parts of any number of rows take together; tiles of 1, 2, 3, 4 and 6 vectors fill it
+SMALL_COLUMN_GROUP = 4  # the same where so many columns would take more than half of L2
+FEW_ROWS = 16  # numbers of rows up to this one count equally where the number of rows is unknown ...
+MANY_ROWS = 120  # ... and together as much as this one
 SUM_STEPS = 512  # about the number of terms in a part of a long sum of floats
 DYNAMIC_EXTENT = 128  # stands for an extent that is unknown at compile time
 
@@ -90,8 +93,12 @@ def computes_panels(rows: int, operations: int) -> bool:
     rows, 732 and 692 for 12. Integers of 4 bits with scales and zero points: 410 and 417 for 5 rows, 583 and 461 for 6.
     Half floats on Zen 2, 512 x 512: 119 and 129 for 16 rows, 225 and 241 for 32, 399 and 382 for 64.
     """
-    most = (MOST_EXTENDED_ROWS, MOST_CONVERTED_ROWS, MOST_COMPUTED_ROWS)
-    return rows > most[min(operations, 2)]
+    return rows > most_computed_rows(operations)
+
+
+def most_computed_rows(operations: int) -> int:
+    """The most rows for which rhs vectors are computed as they are multiplied."""
+    return (MOST_EXTENDED_ROWS, MOST_CONVERTED_ROWS, MOST_COMPUTED_ROWS)[min(operations, 2)]
 
 
 def fits(target: CpuTarget, rows: int, vectors: int, factors: Factors = FLOATS) -> bool:
@@ -213,12 +220,75 @@ def choose_tile(
         if not factors.paired or vectors * lanes >= n or _shares_no_panel(target, vectors * lanes)
         if fits(target, rows, vectors, factors)
     ]
+    return _cheapest(target, candidates, m, n, k, factors)
+
+
+def _cheapest(target: CpuTarget, candidates: Sequence[Tile], m: int, n: int, k: int, factors: Factors) -> Tile:
     cost = {tile: grid_cycles(target, tile, m, n, k, factors) for tile in candidates}
     bound = 1.02 * min(cost.values())
     return min(
         (tile for tile in candidates if cost[tile] <= bound),
         key=lambda t: (copies(t, m, n), -t.rows * t.vectors, cost[t], t.vectors),
     )
+
+
+def choose_row_tiles(
+    target: CpuTarget, n: int, k: int, factors: Factors = FLOATS, *, accumulator_bytes: int = 4
+) -> tuple[Tile, ...]:
+    """The register tile for each number of rows from 1 on, where only run time tells how many rows there are. Rows go
+    in parts as even as may be, with as many rows as there are tiles or fewer.
+
+    Few rows take more columns, since a tile needs several sums in flight. All tiles fill a group of columns, which the
+    rows pass one part after another.
+    """
+    lanes = target.machine.lanes(8 * accumulator_bytes)
+    tiles: list[Tile] = []
+    for rows in range(1, target.machine.tile_registers + 1):
+        candidates = [
+            tile
+            for vectors in range(1, min(math.ceil(n / lanes), 8) + 1)
+            if fits(target, rows, vectors, factors)
+            if _fills_group(target, tile := Tile(rows, vectors, lanes), n, k, factors)
+        ]
+        if not candidates:
+            break
+        tiles.append(_cheapest(target, candidates, rows, n, k, factors))
+    cycles = [grid_cycles(target, tile, tile.rows, n, k, factors) for tile in tiles]
+    few = [min(_parts_cycles(cycles, most, m) for most in range(1, len(tiles) + 1)) for m in range(1, FEW_ROWS + 1)]
+    many = min(_parts_cycles(cycles, most, MANY_ROWS) for most in range(1, len(tiles) + 1))
+
+    def loss(most: int) -> float:
+        of_few = sum(_parts_cycles(cycles, most, m) / best for m, best in enumerate(few, 1)) / FEW_ROWS
+        return of_few + _parts_cycles(cycles, most, MANY_ROWS) / many
+
+    losses = [loss(most) for most in range(1, len(tiles) + 1)]
+    return tuple(tiles[: next(n for n, one in enumerate(losses, 1) if one <= 1.01 * min(losses))])
+
+
+def _fills_group(target: CpuTarget, tile: Tile, n: int, k: int, factors: Factors) -> bool:
+    """Whether tiles of so many vectors fill the columns that parts take together."""
+    if factors.paired and tile.columns < n and not _shares_no_panel(target, tile.columns):
+        return False
+    if math.ceil(n / tile.lanes) <= COLUMN_GROUP:
+        return True
+    is_large = COLUMN_GROUP * tile.lanes * k * factors.element_bytes > target.machine.l2_bytes // 2 > 0
+    return (SMALL_COLUMN_GROUP if is_large else COLUMN_GROUP) % tile.vectors == 0
+
+
+def columns_together(tiles: Sequence[Tile], n: int) -> int:
+    """The columns that parts of rows with these tiles take together, one part after another; 0 where the tiles fill no
+    common group of ``n`` columns."""
+    lanes, vectors = tiles[0].lanes, math.lcm(*(tile.vectors for tile in tiles))
+    if math.ceil(n / lanes) <= COLUMN_GROUP:
+        return math.ceil(n / lanes) * lanes
+    return vectors * lanes if vectors <= COLUMN_GROUP else 0
+
+
+def _parts_cycles(cycles: Sequence[float], most: int, m: int) -> float:
+    """Cycles of ``m`` rows in even parts of at most ``most`` rows, where parts of n rows take ``cycles[n - 1]``."""
+    parts = math.ceil(m / most)
+    shorter, longer_parts = divmod(m, parts)
+    return (parts - longer_parts) * cycles[shorter - 1] + (longer_parts and longer_parts * cycles[shorter])
 
 
 def _shares_no_panel(target: CpuTarget, columns: int) -> bool:

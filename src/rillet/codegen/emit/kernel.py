@@ -196,6 +196,20 @@ class KernelBuilder:
             yield
             scf.YieldOp([])
 
+    def switch(self, value: ir.Value, cases: Mapping[int, Callable[[], None]]) -> None:
+        """Runs the case of ``value``, which is one of them."""
+        *numbers, last = cases
+
+        def default(_: ir.OpView) -> None:
+            cases[last]()
+            scf.YieldOp([])
+
+        def case(_: ir.OpView, __: int, number: int) -> None:
+            cases[number]()
+            scf.YieldOp([])
+
+        scf.IndexSwitchOp([], value, numbers, case, default)
+
     def select(
         self, condition: ir.Value | bool, values: Callable[[], Sequence[ir.Value]], otherwise: Sequence[ir.Value]
     ) -> list[ir.Value]:

@@ -32,7 +32,9 @@ def test_a_packed_rhs_is_read_where_it_lies() -> None:
         assert plan.axes.lhs_is_flat and plan.axes.k_is_known
         assert plan.lhs == LhsSupply()
         assert (plan.rhs.pack, plan.rhs.computes, plan.rhs.element_bytes) == (False, False, 4)
-        assert not plan.integers and not plan.copies_lhs and plan.few == ()
+        assert (
+            not plan.integers and not plan.copies_lhs and not plan.in_parts and plan.fewer == () and plan.direct is None
+        )
 
 
 def test_an_rhs_whose_columns_lie_apart_is_copied_to_a_panel() -> None:
@@ -54,14 +56,30 @@ def test_neighbours_of_the_lhs_are_read_together_where_products_take_a_lane() ->
         assert plan.lhs.run == plan.tile.lanes == 4
 
 
-def test_a_single_row_has_a_plan_of_its_own_where_it_is_not_known_how_many_there_are() -> None:
+def test_tiles_of_few_rows_have_more_columns_where_it_is_not_known_how_many_there_are() -> None:
     text = batched(
-        ("1x?x16", "1x2x16x16", "1x?x32"), ("b, m, k", "b, n floordiv 16, k, n mod 16", "b, m, n"), "2||2", "m"
+        ("1x?x16", "1x24x16x16", "1x?x384"), ("b, m, k", "b, n floordiv 16, k, n mod 16", "b, m, n"), "2||2", "m"
     )
     with planned(text) as plan:
-        ((rows, variant),) = plan.few
-        assert rows == 1 == variant.tile.rows < plan.tile.rows
-        assert variant.blocks == plan.blocks and variant.few == ()
+        assert plan.in_parts and plan.direct is None
+        tiles = [*(variant.tile for variant in plan.fewer), plan.tile]
+        assert [t.rows for t in tiles] == sorted({t.rows for t in tiles}) and tiles[0].rows == 1
+        assert [t.vectors for t in tiles] == sorted({t.vectors for t in tiles}, reverse=True) and len(tiles) > 1
+        for tile in tiles:
+            assert plan.together % tile.columns == 0
+        assert plan.blocks.columns % plan.together == 0
+        assert all(v.blocks == plan.blocks and v.together == plan.together for v in plan.fewer)
+
+
+def test_rows_known_to_fill_tiles_go_in_no_parts() -> None:
+    text = batched(
+        ("?x240x16", "1x24x16x16", "?x240x384"),
+        ("b, m, k", "0, n floordiv 16, k, n mod 16", "b, m, n"),
+        "2||2",
+        "count",
+    )
+    with planned(text) as plan:
+        assert not plan.in_parts and plan.fewer == () and 240 % plan.tile.rows == 0
 
 
 def test_what_is_no_contraction_has_no_plan() -> None:

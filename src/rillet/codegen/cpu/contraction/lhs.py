@@ -29,7 +29,7 @@ Batch = dict[int, Index]  # loop -> coordinate
 
 
 class LhsRows:
-    """Reads the rows of tiles: ``count`` rows from flat row position ``m``, of which ``valid`` exist.
+    """Reads the rows of tiles: ``count`` rows from flat row position ``m``.
 
     ``panel``: where ``copy`` puts a row tile; None where rows are read in place.
     """
@@ -66,14 +66,14 @@ class LhsRows:
 
     # --- where rows are -------------------------------------------------------------------------------------------
 
-    def rows_at(self, m: Index, count: int, valid: Index) -> list[dict[int, Index]]:
-        """The ``m`` loop coordinates of ``count`` rows from ``m`` on; ``valid`` of them exist."""
-        return [coordinates(self.plan.axes.m, p) for p in self._row_positions(m, count, valid)]
+    def rows_at(self, m: Index, count: int) -> list[dict[int, Index]]:
+        """The ``m`` loop coordinates of ``count`` rows from ``m`` on."""
+        return [coordinates(self.plan.axes.m, p) for p in self._row_positions(m, count)]
 
-    def starts(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
+    def starts(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index) -> list[Index]:
         """The offset of each of the tile's rows in the lhs, or in the panel that it was copied to."""
         if self.panel is None:
-            return self._source_rows(batch, where, m, valid)
+            return self._source_rows(batch, where, m)
         return [r * (self.lanes if self.plan.lhs.spread else self.pitch) for r in range(len(where))]
 
     @property
@@ -83,27 +83,21 @@ class LhsRows:
             return self.plan.grouped_steps
         return pair_products.pitch(self.plan.steps) if self.plan.integers.pairs else self.plan.tile.rows * self.lanes
 
-    def _source_rows(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index, valid: Index) -> list[Index]:
+    def _source_rows(self, batch: Batch, where: Sequence[dict[int, Index]], m: Index) -> list[Index]:
         """The offset of each of the tile's rows in the lhs."""
         if not self.plan.axes.lhs_is_flat:
             return [self.operand.offset(batch | w) for w in where]
         stride = self.operand.strides[self.plan.axes.m[-1].inner]
         start = index.add(self.operand.offset(batch), index.mul(m, stride))
-        last = index.sub(valid, 1)
-        exact = isinstance(valid, int)
-        return [index.add(start, index.mul(r if exact else index.minimum(r, last), stride)) for r in range(len(where))]
+        return [index.add(start, index.mul(r, stride)) for r in range(len(where))]
 
-    def _row_positions(self, m: Index, count: int, valid: Index) -> list[list[Index]]:
-        """The position on each row axis of each of the tile's rows. Rows beyond the valid ones repeat the last valid
-        one."""
+    def _row_positions(self, m: Index, count: int) -> list[list[Index]]:
+        """The position on each row axis of each of the tile's rows."""
         if not self.plan.axes.m:
             return [[]] * count
-        if not isinstance(valid, int):
-            last = index.sub(valid, 1)
-            return [index.delinearize(index.add(m, index.minimum(r, last)), self.row_sizes) for r in range(count)]
         first = index.delinearize(m, self.row_sizes)
         inner = self.plan.axes.m[-1].extent
-        if len(first) == 1 or (inner != DYNAMIC and inner % self.plan.tile.rows == 0):
+        if len(first) == 1 or (not self.plan.in_parts and inner != DYNAMIC and inner % self.plan.tile.rows == 0):
             return [[*first[:-1], index.add(first[-1], r)] for r in range(count)]
         positions = [first]
         for _ in range(count - 1):
@@ -158,10 +152,10 @@ class LhsRows:
 
     # --- copies ---------------------------------------------------------------------------------------------------
 
-    def copy(self, batch: Batch, m: Index, count: int, valid: Index, segment: Segment) -> None:
+    def copy(self, batch: Batch, m: Index, count: int, segment: Segment) -> None:
         """Copy a segment of a row tile to the panel; pairs and groups are copied over the whole reduction."""
-        where = self.rows_at(m, count, valid)
-        sources = self._source_rows(batch, where, m, valid)
+        where = self.rows_at(m, count)
+        sources = self._source_rows(batch, where, m)
         if self.plan.lhs.spread:
             self._spread(batch, where, sources, segment)
         elif self.plan.integers.groups:

@@ -83,6 +83,10 @@ def narrow_plan(plan: ContractionPlan, target: CpuTarget) -> NarrowPlan | None:
         lhs=LhsSupply(),
         rhs=dataclasses.replace(plan.rhs, pack=False, prefetch=False),
         residuals=(),
+        in_parts=DYNAMIC in [c.extents[n] for n in inner],
+        fewer=(),
+        together=0,
+        direct=None,
     )
     return NarrowPlan(tiling)
 
@@ -161,16 +165,16 @@ class NarrowWorkgroup:
 
         def batch(position: Index) -> None:
             at = coordinates(plan.axes.batch, index.delinearize(position, batch_sizes))
-            each_row_tile(kernel, rows, total, plan.tile.rows, lambda m, *tile: self._tile(at, rows, m, *tile))
+            each_row_tile(kernel, rows, total, plan.tile.rows, lambda m, count: self._tile(at, rows, m, count))
             vectors = Tile(1, 1, self.lanes if self.c.roles.m else 1)
             each_column_tile(kernel, rows, total, vectors, lambda m, _, width: self._store(at, rows, m, width))
 
         each(kernel, batches, 1, batch)
 
-    def _tile(self, batch: Batch, rows: Span, m: Index, count: int, valid: Index) -> None:
-        """Put the sums of ``count`` rows from ``m`` on, ``valid`` of which exist, in scratch."""
-        where = self.lhs.rows_at(m, count, valid)
-        lhs = self.lhs.starts(batch, where, m, valid)
+    def _tile(self, batch: Batch, rows: Span, m: Index, count: int) -> None:
+        """Put the sums of ``count`` rows from ``m`` on in scratch."""
+        where = self.lhs.rows_at(m, count)
+        lhs = self.lhs.starts(batch, where, m)
         stride = self.rhs.strides[self.c.n]
         base = self.rhs.offset(batch)
         rhs = [index.add(base, index.mul(n, stride)) for n in range(self.columns)]

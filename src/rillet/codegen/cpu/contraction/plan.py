@@ -79,7 +79,10 @@ class ContractionPlan:
     rhs: RhsSupply
     integers: IntegerProducts
     residuals: tuple[Access, ...]  # arguments that the epilogue reads at its results' place and that no cache holds
-    few: tuple[tuple[int, ContractionPlan], ...] = ()  # (most rows, plan): replaces this one for up to so many rows
+    in_parts: bool = False  # the number of rows is unknown: they go in parts of up to ``tile.rows``, see ``blocks``
+    fewer: tuple[ContractionPlan, ...] = ()  # of tiles for parts of fewer rows, by rows: each for up to ``tile.rows``
+    together: int = 0  # columns that a part passes before the next one does; 0: those of a tile
+    direct: tuple[int, ContractionPlan] | None = None  # (most rows, plan): replaces this one where there are so few
 
     @property
     def copies_lhs(self) -> bool:

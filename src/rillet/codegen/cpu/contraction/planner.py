@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -119,7 +121,8 @@ def plan_for(
         return None
     lhs = _lhs(problem, rhs, integers)
     factors = _factors(problem, lhs, rhs, integers)
-    tile = _tile(problem, rhs, integers, factors)
+    tiles = _row_tiles(problem, lhs, rhs, integers, factors)
+    tile = tiles[-1] if tiles else _tile(problem, rhs, integers, factors)
     if 1 < tile.lanes < contraction.rhs.shared:
         return None
     if _reads_runs(problem):
@@ -141,7 +144,10 @@ def plan_for(
         integers=integers,
         residuals=residuals,
     )
-    return dataclasses.replace(plan, few=_for_few_rows(problem, plan, factors))
+    if not _in_parts(problem, tile):
+        return plan
+    plan = dataclasses.replace(plan, in_parts=True)
+    return _with_parts(problem, plan, tiles) if tiles else dataclasses.replace(plan, direct=_direct(problem, plan))
 
 
 # --- how factors are read --------------------------------------------------------------------------------------------
@@ -352,38 +358,53 @@ def _reduction_block(
     return block, blocks
 
 
-# --- where there turn out to be few rows -----------------------------------------------------------------------------
+# --- where the number of rows is unknown -----------------------------------------------------------------------------
 
 
-def _for_few_rows(problem: Problem, plan: ContractionPlan, factors: Factors) -> tuple[tuple[int, ContractionPlan], ...]:
-    """Plans for few rows, each with the most rows that it serves. Empty where the number of rows is known, or does not
-    matter."""
-    c, rhs = problem.contraction, plan.rhs
-    if not problem.cache_blocks or not any(c.extents[n] == DYNAMIC for n in c.roles.m):
+def _in_parts(problem: Problem, tile: Tile) -> bool:
+    """Whether rows may fill no whole number of tiles, since their number is unknown."""
+    extents = [problem.contraction.extents[n] for n in problem.contraction.roles.m]
+    return DYNAMIC in extents and math.prod(n for n in extents if n != DYNAMIC) % tile.rows > 0
+
+
+def _row_tiles(
+    problem: Problem, lhs: LhsSupply, rhs: RhsSupply, integers: IntegerProducts, factors: Factors
+) -> tuple[Tile, ...]:
+    """The tile for each number of rows from 1 on; none where all have the same columns. They may differ where nothing
+    in scratch has the form of a tile, and where rows may well be few, as they are not in an image."""
+    c, knobs = problem.contraction, problem.knobs
+    is_image = len(problem.axes.m) > 1 or c.lhs.padding is not None
+    has_form = rhs.pack or lhs.spread or integers.groups or knobs.reduction_block
+    if DYNAMIC not in [c.extents[n] for n in c.roles.m] or not problem.cache_blocks or is_image or has_form:
         return ()
-    if rhs.pack and rhs.computes:
-        factors = dataclasses.replace(factors, element_bytes=problem.rhs_bytes, computed=_operations(problem))
-        return tuple((rows, _for_rows(problem, plan, factors, rows)) for rows in cost_model.FEW_ROWS)
-    is_simple = not rhs.computes and not plan.integers and plan.axes.lhs_is_flat and len(plan.axes.k) == 1
-    return ((1, _for_rows(problem, plan, factors, 1)),) if c.rhs.panel and is_simple else ()
+    tiles = cost_model.choose_row_tiles(
+        problem.registers, problem.n, problem.k, factors, accumulator_bytes=problem.accumulator_bytes
+    )
+    if c.companions:
+        tiles = (_one_panel(tiles[0], c.rhs), *tiles[1:])
+    if knobs.tile_rows is None and knobs.tile_vectors is None:
+        return tiles
+    last = Tile(knobs.tile_rows or tiles[-1].rows, knobs.tile_vectors or tiles[-1].vectors, tiles[-1].lanes)
+    tiles = (*tiles[: last.rows - 1], last)
+    return tiles if last.rows == len(tiles) and cost_model.columns_together(tiles, problem.n) else ()
 
 
-def _for_rows(problem: Problem, plan: ContractionPlan, factors: Factors, rows: int) -> ContractionPlan:
-    """The plan with the same grid and a tile of ``rows`` rows. Factors are computed as they are multiplied, and lhs
-    elements are not spread: a copy would be used too seldom."""
-    c, lanes = problem.contraction, plan.tile.lanes
-    factors = dataclasses.replace(factors, spread=False)
-    tile = cost_model.choose_tile(
-        problem.registers, rows, problem.n, problem.k, factors, accumulator_bytes=problem.accumulator_bytes
-    )
-    if c.companions and rows == 1:
-        tile = _one_panel(tile, c.rhs)
-    is_all = 0 <= c.extents[c.n] <= plan.blocks.columns
-    vectors = next(v for v in range(tile.vectors, 0, -1) if is_all or plan.blocks.columns % (v * lanes) == 0)
-    return dataclasses.replace(
-        plan,
-        tile=Tile(tile.rows, vectors, lanes),
-        reduction_block=0,
-        lhs=dataclasses.replace(plan.lhs, spread=False),
-        rhs=dataclasses.replace(plan.rhs, pack=False),
-    )
+def _with_parts(problem: Problem, plan: ContractionPlan, tiles: Sequence[Tile]) -> ContractionPlan:
+    """The plan with ``tiles`` for parts of each number of rows; the last one is its largest."""
+    together = cost_model.columns_together(tiles, problem.n)
+    plan = dataclasses.replace(plan, tile=tiles[-1], together=together)
+    fewer = (dataclasses.replace(plan, tile=a) for a, b in itertools.pairwise(tiles) if a.vectors != b.vectors)
+    columns = math.ceil(plan.blocks.columns / together) * together
+    return dataclasses.replace(plan, fewer=tuple(fewer), blocks=dataclasses.replace(plan.blocks, columns=columns))
+
+
+def _direct(problem: Problem, plan: ContractionPlan) -> tuple[int, ContractionPlan] | None:
+    """The plan that computes factors as they are multiplied, and the most rows that it serves: a panel would be used
+    too seldom."""
+    if not (plan.rhs.pack and plan.rhs.computes and problem.contraction.rhs.panel):
+        return None
+    lhs, rhs = LhsSupply(run=plan.lhs.run), RhsSupply(problem.rhs_bytes, computes=True)
+    direct = dataclasses.replace(plan, reduction_block=0, lhs=lhs, rhs=rhs)
+    tiles = _row_tiles(problem, lhs, rhs, plan.integers, _factors(problem, lhs, rhs, plan.integers))
+    direct = _with_parts(problem, direct, tiles) if tiles else direct
+    return cost_model.most_computed_rows(_operations(problem)), direct

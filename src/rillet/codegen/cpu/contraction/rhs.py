@@ -108,7 +108,7 @@ class RhsColumns:
         parts, panel = self.plan.prefetch_parts, self.c.rhs.panel
         if not parts:
             return None
-        following = self.offsets(batch, index.add(n, self.plan.tile.columns), vectors)
+        following = self.offsets(batch, index.add(n, self.plan.together or self.plan.tile.columns), vectors)
         starts = following[:: max(1, panel // self.lanes)]
         return fetch_ahead(self.operand.memref, starts, self.operand.panel_stride, number, parts, panel)
 

@@ -21,7 +21,16 @@ from rillet.codegen.cpu.contraction.plan import ContractionPlan, choice, grid
 from rillet.codegen.cpu.contraction.planner import make_plan
 from rillet.codegen.cpu.contraction.tile import TileEmitter
 from rillet.codegen.cpu.machine import CpuTarget
-from rillet.codegen.emit.blocks import Segment, Span, each, each_column_tile, each_row_tile, workgroup_span
+from rillet.codegen.emit.blocks import (
+    Segment,
+    Span,
+    Tile,
+    each,
+    each_column_tile,
+    each_row_part,
+    each_row_tile,
+    workgroup_span,
+)
 from rillet.codegen.emit.extents import loop_sizes
 from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
@@ -50,18 +59,14 @@ class ContractionStrategy:
         kernel.choice = choice(plan, kernel.function.knobs)
         kernel.grid(lambda: grid(kernel, plan))
         with kernel.body():
-            if not plan.few:
+            if plan.direct is None:
                 Workgroup(kernel, plan).emit()
                 return
+            most, direct = plan.direct
             sizes = loop_sizes(kernel, plan.contraction.root)
-            rows = index.value(index.product([axis_size(a, sizes) for a in plan.axes.m]))
-            least = 0
-            for most, variant in (*plan.few, (None, plan)):
-                fits = arith.CmpIOp(arith.CmpIPredicate.sgt, rows, index.value(least)).result
-                if most is not None:
-                    few = arith.CmpIOp(arith.CmpIPredicate.sle, rows, index.value(most)).result
-                    fits, least = arith.AndIOp(fits, few).result, most
-                with kernel.when(fits):
+            rows = index.product([axis_size(a, sizes) for a in plan.axes.m])
+            for predicate, variant in ((arith.CmpIPredicate.ule, direct), (arith.CmpIPredicate.ugt, plan)):
+                with kernel.when(arith.CmpIOp(predicate, index.value(rows), index.value(most)).result):
                     Workgroup(kernel, variant).emit()
 
 
@@ -72,6 +77,7 @@ class Workgroup:
         self.kernel = kernel
         self.plan = plan
         self.tiles = TileEmitter(kernel, plan)
+        self.fewer = [TileEmitter(kernel, variant) for variant in plan.fewer]
 
     def emit(self) -> None:
         """Emits the workgroup: padding of the results, then each batch's block of rows and columns."""
@@ -100,23 +106,37 @@ class Workgroup:
                 return
             if plan.rhs.pack:
                 tiles.pack(batch, n, vectors, width, Segment.whole(tiles.lhs.reduction_sizes))
-            self._over_rows(
-                rows, lambda m, count, valid: tiles.tile(batch, rows, columns, m, count, valid, n, vectors, width)
-            )
+            self._over_rows(rows, lambda m, count: tiles.tile(batch, rows, columns, m, count, n, vectors, width))
 
-        def row_tile(m: Index, count: int, valid: Index) -> None:
-            if plan.copies_lhs:
-                tiles.lhs.copy(batch, m, count, valid, Segment.whole(tiles.lhs.reduction_sizes))
-            self._over_columns(
-                columns, lambda n, vectors, width: tiles.tile(batch, rows, columns, m, count, valid, n, vectors, width)
-            )
+        def pass_rows(span: Span) -> None:
+            def row_tile(m: Index, count: int) -> None:
+                one = self._tiles_of(count)
+                if plan.copies_lhs:
+                    one.lhs.copy(batch, m, count, Segment.whole(tiles.lhs.reduction_sizes))
+                self._over_columns(
+                    span, lambda n, *width: one.tile(batch, rows, columns, m, count, n, *width), one.plan.tile
+                )
+
+            self._over_rows(rows, row_tile)
 
         if plan.shift:
             self._over_columns(columns, lambda n, vectors, width: tiles.begin_columns(batch, columns, n, vectors))
         if plan.copies_lhs or (plan.blocks.rows_outer and not plan.rhs.pack and not plan.reduction_block):
-            self._over_rows(rows, row_tile)
+            pass_rows(columns)
+        elif plan.together:
+            end = columns[1]
+            each(
+                self.kernel,
+                columns,
+                plan.together,
+                lambda n: pass_rows((n, index.minimum(index.add(n, plan.together), end))),
+            )
         else:
             self._over_columns(columns, column_tile)
+
+    def _tiles_of(self, count: int) -> TileEmitter:
+        """The emitter for parts of ``count`` rows."""
+        return next((tiles for tiles in self.fewer if count <= tiles.plan.tile.rows), self.tiles)
 
     def _blocked_column_tile(self, batch: dict[int, Index], rows: Span, n: Index, vectors: int, width: Index) -> None:
         """One column tile, a packed block of the reduction at a time, partial sums in scratch."""
@@ -127,7 +147,7 @@ class Workgroup:
             tiles.pack(batch, n, vectors, width, part)
             self._over_rows(
                 rows,
-                lambda m, count, valid: tiles.add_to_sums(batch, rows, m, count, valid, n, vectors, width, part),
+                lambda m, count: tiles.add_to_sums(batch, rows, m, count, n, vectors, width, part),
             )
 
         self._over_segments(segment)
@@ -142,12 +162,12 @@ class Workgroup:
             tiles.begin_sums(batch, rows, n, vectors, width, columns[0])
 
         def segment(part: Segment) -> None:
-            def add(m: Index, count: int, valid: Index, n: Index, vectors: int, width: Index) -> None:
-                tiles.add_to_sums(batch, rows, m, count, valid, n, vectors, width, part, columns[0])
+            def add(m: Index, count: int, n: Index, vectors: int, width: Index) -> None:
+                tiles.add_to_sums(batch, rows, m, count, n, vectors, width, part, columns[0])
 
-            def row_tile(m: Index, count: int, valid: Index) -> None:
-                tiles.lhs.copy(batch, m, count, valid, part)
-                self._over_columns(columns, lambda n, *column: add(m, count, valid, n, *column))
+            def row_tile(m: Index, count: int) -> None:
+                tiles.lhs.copy(batch, m, count, part)
+                self._over_columns(columns, lambda n, *column: add(m, count, n, *column))
 
             if self.plan.lhs.spread:
                 self._over_rows(rows, row_tile)
@@ -170,8 +190,14 @@ class Workgroup:
 
         each(self.kernel, (0, total), block, segment)
 
-    def _over_rows(self, span: Span, body: Callable[[Index, int, Index], None]) -> None:
-        each_row_tile(self.kernel, span, index.product(self.tiles.lhs.row_sizes), self.plan.tile.rows, body)
+    def _over_rows(self, span: Span, body: Callable[[Index, int], None]) -> None:
+        rows, total = self.plan.tile.rows, index.product(self.tiles.lhs.row_sizes)
+        if self.plan.in_parts:
+            each_row_part(self.kernel, span, rows, body)
+        elif isinstance(total, int):
+            each_row_tile(self.kernel, span, total, rows, body)
+        else:
+            each(self.kernel, span, rows, lambda m: body(m, rows))
 
-    def _over_columns(self, span: Span, body: Callable[[Index, int, Index], None]) -> None:
-        each_column_tile(self.kernel, span, self.tiles.sizes[self.plan.contraction.n], self.plan.tile, body)
+    def _over_columns(self, span: Span, body: Callable[[Index, int, Index], None], tile: Tile | None = None) -> None:
+        each_column_tile(self.kernel, span, self.tiles.sizes[self.plan.contraction.n], tile or self.plan.tile, body)

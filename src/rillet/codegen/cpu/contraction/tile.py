@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, vector
+from torch_mlir.dialects import vector
 
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
@@ -36,8 +36,8 @@ from rillet.ir.linear import identity, substitute_all
 
 
 class TileEmitter:
-    """Emits tiles of one kernel. A tile is ``count`` rows from flat row position ``m`` (``valid`` of them exist) by
-    ``vectors`` vectors from column ``n`` (``width`` columns exist).
+    """Emits tiles of one kernel. A tile is ``count`` rows from flat row position ``m`` by ``vectors`` vectors from
+    column ``n`` (``width`` columns exist).
     """
 
     def __init__(self, kernel: KernelBuilder, plan: ContractionPlan):
@@ -81,34 +81,28 @@ class TileEmitter:
         columns: Span,
         m: Index,
         count: int,
-        valid: Index,
         n: Index,
         vectors: int,
         width: Index,
     ) -> None:
         """Compute a tile of a block of rows and columns and store its results."""
-        where = self.lhs.rows_at(m, count, valid)
+        where = self.lhs.rows_at(m, count)
         fetch_tile(self.residuals, [batch | w for w in where], self.c.n, n, vectors * self.lanes)
         masks = column_masks(self.lanes, width, vectors)
         sums = [self.initial(self.at(batch, w, n, j), masks[j]) for w in where for j in range(vectors)]
         if self.groups is not None:
             sums = self.groups.shifted(sums, n, columns[0], vectors)
-        lhs = self.lhs.starts(batch, where, m, valid)
+        lhs = self.lhs.starts(batch, where, m)
         number = index.floordiv(index.sub(m, rows[0]), self.plan.tile.rows)
         ahead = self.rhs.ahead(batch, number, n, vectors)
         whole = Segment.whole(self.lhs.reduction_sizes)
         sums = self._reduce(batch, where, lhs, n, vectors, masks, sums, whole, ahead)
         if self._is_costly(count, vectors):
-            self._store_in_loop(sums, batch, m, count, valid, n, masks)
+            self._store_in_loop(sums, batch, m, count, n, masks)
             return
         for r, w in enumerate(where):
             row = sums[r * vectors : (r + 1) * vectors]
-            if isinstance(valid, int):
-                self.store_row(row, batch, w, n, masks)
-                continue
-            exists = arith.CmpIOp(arith.CmpIPredicate.slt, index.value(r), index.value(valid)).result
-            with self.kernel.when(exists):
-                self.store_row(row, batch, w, n, masks)
+            self.store_row(row, batch, w, n, masks)
 
     def begin_columns(self, batch: Batch, columns: Span, n: Index, vectors: int) -> None:
         """Prepare a block's column tile once, before its row tiles."""
@@ -134,7 +128,6 @@ class TileEmitter:
         rows: Span,
         m: Index,
         count: int,
-        valid: Index,
         n: Index,
         vectors: int,
         width: Index,
@@ -144,8 +137,8 @@ class TileEmitter:
         """Add one segment of the reduction to a tile's sums in scratch."""
         first, shift = index.sub(m, rows[0]), self._shift(n, origin)
         spots = [(index.add(first, r), j, shift) for r in range(count) for j in range(vectors)]
-        where = self.lhs.rows_at(m, count, valid)
-        lhs = self.lhs.starts(batch, where, m, valid)
+        where = self.lhs.rows_at(m, count)
+        lhs = self.lhs.starts(batch, where, m)
         masks = column_masks(self.lanes, width, vectors)
         type_ = ir.VectorType.get([self.lanes], self.sum_type) if self.lanes > 1 else self.sum_type
         nothing = [self._sum.identity_of(type_)] * len(spots)
@@ -344,14 +337,13 @@ class TileEmitter:
         batch: Batch,
         m: Index,
         count: int,
-        valid: Index,
         n: Index,
         masks: Sequence[ir.Value | None],
     ) -> None:
         """Spill the tile to scratch and run the epilogue row by row, so that its code exists once."""
         for number, value in enumerate(sums):
             self._store_sum(*divmod(number, len(masks)), value)
-        with self.kernel.loop(0, count if isinstance(valid, int) else valid) as loop:
+        with self.kernel.loop(0, count) as loop:
             row = coordinates(self.plan.axes.m, index.delinearize(index.add(m, loop.iv), self.lhs.row_sizes))
             self.store_row([self._load_sum(loop.iv, j) for j in range(len(masks))], batch, row, n, masks)
 

@@ -135,7 +135,10 @@ def _row_by_row(direct: ContractionPlan, lanes: int, columns: int) -> Contractio
         lhs=LhsSupply(),
         rhs=dataclasses.replace(direct.rhs, prefetch=False),
         residuals=(),
-        few=(),
+        in_parts=False,
+        fewer=(),
+        together=0,
+        direct=None,
     )
 
 

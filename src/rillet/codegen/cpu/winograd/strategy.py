@@ -204,7 +204,7 @@ class _Block:
                 starts = [self._weights_at(first, index.add(n, j * self.lanes)) for j in range(vectors)]
                 ahead = self._ahead(weights, first, n, columns)
 
-                def row_tile(m: Index, count: int, _: Index) -> None:
+                def row_tile(m: Index, count: int) -> None:
                     spots = [index.add(index.sub(m, tiles[0]), r) for r in range(count)]
                     rows = [index.add(image, index.mul(spot, plan.depth)) for spot in spots]
                     sums = [nothing] * (count * vectors)
