@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import rillet
 
@@ -90,3 +91,22 @@ def test_dynamic_quantization_also_of_zeros(values):
     quantized, scale, zero = model(x)
     assert scale == (1.0 if not x.any() else np.float32(max(*x, 0) - min(*x, 0)) / np.float32(255))
     np.testing.assert_allclose((quantized.astype(np.float32) - zero) * scale, x, atol=scale / 2)
+
+
+@pytest.mark.parametrize("coordinates", ["asymmetric", "half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"])
+@pytest.mark.parametrize(("mode", "rounding"), [("nearest", "round_prefer_floor"), ("nearest", "ceil"), ("linear", "")])
+def test_resize_of_unknown_extents_by_whole_numbers(coordinates, mode, rounding):
+    scales = numpy_helper.from_array(np.array([1, 1, 3, 2], np.float32), "scales")
+    attributes = {"nearest_mode": rounding} if rounding else {}
+    node = helper.make_node(
+        "Resize", ["x", "", "scales"], ["y"], mode=mode, coordinate_transformation_mode=coordinates, **attributes
+    )
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph([node], "r", [tensor("x", 1, [1, 2, "h", "w"])], [tensor("y", 1, None)], [scales])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=10)
+    module, oracle = rillet.compile(proto, threads=1), ReferenceEvaluator(proto)
+    for height, width in ((1, 1), (2, 3), (5, 4)):
+        x = np.random.default_rng(height).standard_normal((1, 2, height, width), dtype=np.float32)
+        np.testing.assert_allclose(module(x), oracle.run(None, {"x": x})[0], rtol=1e-5, atol=1e-6)
+    assert module(np.zeros((1, 2, 0, 4), np.float32)).shape == (1, 2, 0, 8)
+    assert not any(entry["name"].startswith("gather") for entry in module.entries)

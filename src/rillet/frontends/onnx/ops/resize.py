@@ -20,6 +20,7 @@ from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
+from rillet.frontends.onnx.whole_scales import Tap, resized, taps_of
 from rillet.ir.builders import Extent
 
 _F64 = "float64"
@@ -174,10 +175,21 @@ def _lift(value: Number) -> Scalar:
     return value if isinstance(value, Scalar) else constant(value, _F64)
 
 
+def _coordinates(node: Node) -> str:
+    default = "half_pixel" if node.op_type == "Resize" and node.opset >= 11 else "asymmetric"
+    return node.attr("coordinate_transformation_mode", default)
+
+
+def _whole_taps(node: Node, a: _Axis, rounding: str | None) -> tuple[Tap, ...]:
+    """What each result reads of an axis of unknown extent that is resized by a whole number; empty for any other."""
+    if isinstance(a.size, int) or isinstance(a.scale, Scalar) or a.scale != int(a.scale):
+        return ()
+    return taps_of(_coordinates(node), int(a.scale), rounding)
+
+
 def _source_coordinate(node: Node, a: _Axis, y: Scalar) -> Scalar:
     """Where output position ``y`` (float64) lies in the input, as ``coordinate_transformation_mode`` says."""
-    default = "half_pixel" if node.op_type == "Resize" and node.opset >= 11 else "asymmetric"
-    mode = node.attr("coordinate_transformation_mode", default)
+    mode = _coordinates(node)
     scale = _lift(a.scale)
     size, length = _coordinate(scalar_of(a.size)), _coordinate(scalar_of(a.out))
     width = scale * size  # of which ``length`` is the whole part
@@ -225,6 +237,8 @@ def _nearest(node: Node, x: Tensor, a: _Axis) -> Tensor:
     }
     if mode not in rounding:
         raise InvalidNode(f"nearest_mode '{mode}' is not one of {', '.join(rounding)}")
+    if taps := _whole_taps(node, a, mode):
+        return resized(b, x, a.axis, taps)
     source, extent = b.value(x), scalar_of(a.size)
 
     def body(indices: list[Scalar]) -> Scalar:
@@ -249,6 +263,8 @@ def _weighted(node: Node, x: Tensor, a: _Axis, mode: str) -> Tensor:
     b = node.b
     support, spread = (1 if mode == "linear" else 2), 1.0
     antialias = bool(node.attr("antialias", 0))
+    if mode == "linear" and not antialias and (whole := _whole_taps(node, a, None)):
+        return resized(b, x, a.axis, whole)
     if antialias:
         if isinstance(a.scale, Scalar):
             return _antialiased(node, x, a, a.scale, mode)
