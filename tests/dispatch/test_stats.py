@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from onnx import TensorProto, helper
 from torch_mlir import ir
 
+from rillet import targets
 from rillet.dispatch import stats
+from rillet.driver.lowering import lower_until
+from rillet.frontends.registry import open_model
 from rillet.ir import Program
+from rillet.ir.attributes import MACS
 
 MODULE = """
 module {{
@@ -146,3 +151,16 @@ def _module(function: tuple[dict[str, str], str, str]) -> str:
         result=result,
         body=body,
     )
+
+
+@pytest.mark.parametrize(("of", "macs"), [("real", 5_120), ("complex", 10_240)])
+def test_work_of_a_fourier_transform(of: str, macs: int) -> None:
+    parts = 1 if of == "real" else 2
+    node = helper.make_node("DFT", ["x"], ["y"], axis=1)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 256, parts])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 256, 2])
+    model = helper.make_model(
+        helper.make_graph([node], "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+    program = lower_until(open_model(model), "dispatch", target=targets.get("x86-64-v2"))
+    assert ir.IntegerAttr(program.module.operation.attributes[MACS]).value == macs

@@ -3,7 +3,8 @@
 A declaration gets ``rillet.macs`` and ``rillet.bytes``; the module gets ``rillet.macs`` (the sum over calls),
 ``rillet.dispatch_count`` and ``rillet.weight_bytes``. A loop's multiply-accumulates count once for each iteration.
 ``rillet.dispatch_count`` is the number of calls in the program's text. What only run time knows counts as 1: dynamic
-extents, and the trip count of a loop without constant bounds. Both branches of an ``scf.if`` count.
+extents, and the trip count of a loop without constant bounds. Both branches of an ``scf.if`` count. Fourier transforms
+count as fast ones.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 from torch_mlir import ir
 
 from rillet.dialects import flow
-from rillet.ir import Program, dtypes
+from rillet.ir import Program, dtypes, fourier
 from rillet.ir.attributes import BYTES, DISPATCH_COUNT, MACS, WEIGHT_BYTES
 from rillet.ir.builders import i64_attr
 from rillet.ir.contraction import is_multiply_add
@@ -67,7 +68,8 @@ def _macs(op: ir.Operation) -> int:
     view = structured(op)
     if view is None or all(view.parallel) or len(view.inits) != 1 or not is_multiply_add(view):
         return 0
-    return _elements(view.extents)
+    transform = fourier.marked(op)
+    return _elements(view.extents) if transform is None else _elements(view.extents[:-2]) * transform.macs
 
 
 def _bytes(function: ir.Operation) -> int:

@@ -156,7 +156,7 @@ def _passes(
         step = scalars.truncdiv(shift_right(size, 1), scalars.maximum(apart, 1))
 
         def one(i: Scalar, x: ir.Value) -> ir.Value:
-            inner = scalars.truncmod(i, apart)
+            inner = i & (apart - 1)  # a power of two
             place = i * 2 - inner
             ends = place, place + apart
             first, second = (
