@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rillet
 import rillet.onnxruntime as ort
+from tests.support.call_counts import called
 
 _WEIGHTS = np.arange(6, dtype=np.float32).reshape(2, 3)
 _X = np.array([[1, -2], [0.5, 4]], np.float32)
@@ -231,3 +232,8 @@ def test_install_replaces_the_package_in_a_process() -> None:
 def test_install_after_the_real_package_is_refused() -> None:
     with pytest.raises(ImportError, match="onnxruntime has been imported already"):
         ort.install()
+
+
+def test_a_call_makes_few_calls_in_python(data: bytes) -> None:
+    session = ort.InferenceSession(data)
+    assert called(lambda: session.run(None, {"x": _X})) <= 20

@@ -16,6 +16,7 @@ import rillet
 from rillet.ir.image import Segment
 from rillet.runtime import Module, load
 from tests.support import bytecode_assembler as a
+from tests.support.call_counts import called
 
 
 @pytest.fixture(params=[1, 2], ids=["sync", "task"])
@@ -31,6 +32,14 @@ def test_call_by_position_and_by_name(add: Module) -> None:
     (result,) = add.run({"x": x, "y": y}).items()
     assert result[0] == "z"
     np.testing.assert_array_equal(result[1], x + y)
+
+
+def test_a_call_makes_few_calls_in_python(add: Module) -> None:
+    """A small model takes a few microseconds, of which each call in Python would be a share."""
+    x = np.zeros(1000, np.float32)
+    feeds = {"x": x, "y": x}
+    assert called(lambda: add(x, x)) <= 6
+    assert called(lambda: add.run(feeds)) <= 8
 
 
 def test_declarations(add: Module) -> None:

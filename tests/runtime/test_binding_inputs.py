@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
@@ -133,6 +134,14 @@ def test_run_names_what_is_wrong(add: Module) -> None:
         add.run({"x": X})
     with pytest.raises(RunError, match="has no input 'w'"):
         add.run({"x": X, "y": X, "w": X})
+    with pytest.raises(RunError, match="has no input 'w'"):
+        add.run({"x": X, "w": X})
+    with pytest.raises(RunError, match="takes a mapping of arrays by input name, not list"):
+        add.run([X, X])  # type: ignore[arg-type]
+
+
+def test_run_takes_any_mapping(add: Module) -> None:
+    np.testing.assert_array_equal(add.run(MappingProxyType({"y": X, "x": X + 1}))["z"], 2 * X + 1)
 
 
 def test_named_dimensions_must_agree(dynamic: Module) -> None:

@@ -45,6 +45,7 @@ class SpecializedModel:
         self._source = source
         self._options = options
         self._error = error
+        self._plain: Module | None = None  # serves every call
         self._variants: OrderedDict[tuple, Module] = OrderedDict()
         self._lock = threading.Lock()
         held = {i.name for i in source.graph.initializer}
@@ -55,6 +56,8 @@ class SpecializedModel:
         """A model that needs no specialization."""
         result = cls(source, (), {}, RunError("no variant"))
         result._variants[((), ())] = module
+        if not result._assembles:
+            result._plain = module
         return result
 
     def call(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
@@ -62,6 +65,8 @@ class SpecializedModel:
 
         Raises RunError, and UnsupportedError when it cannot be compiled for these values.
         """
+        if self._plain is not None and not arrays:
+            return tuple(self._plain.run(named).values())
         feeds = self._feeds(arrays, named)
         try:
             module = self.variant(feeds)

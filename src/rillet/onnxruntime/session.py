@@ -46,6 +46,8 @@ class InferenceSession:
             self._take_module(runtime.load(path_or_bytes, threads=threads))
         else:
             self._take_model(path_or_bytes, threads)
+        self._output_names = [output.name for output in self._outputs]
+        self._required = [value.name for value in self._inputs if not value.type.startswith("optional(")]
 
     def _take_module(self, module: runtime.Module) -> None:
         self._inputs = [argument(spec) for spec in module.inputs]
@@ -83,20 +85,17 @@ class InferenceSession:
 
         Raises RunError when the inputs do not fit the model or it has no such output; ValueError when one is missing.
         """
-        names = [output.name for output in self._outputs]
-        wanted = list(output_names) if output_names else names
-        if unknown := [name for name in wanted if name not in names]:
+        names = self._output_names
+        if unknown := [name for name in output_names or () if name not in names]:
             raise RunError(f"the model has no output '{unknown[0]}'; its outputs are: {', '.join(names)}")
-        missing = [value.name for value in self._inputs if value.name not in input_feed]
-        missing = [name for name in missing if not self._is_optional(name)]
-        if missing:
+        if missing := [name for name in self._required if name not in input_feed]:
             raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(input_feed)}).")
         feeds = {name: v.numpy() if isinstance(v, OrtValue) else v for name, v in input_feed.items()}
-        results = dict(zip(names, self._compute(feeds), strict=True))
-        return [results[name] for name in wanted]
-
-    def _is_optional(self, name: str) -> bool:
-        return any(value.name == name and value.type.startswith("optional(") for value in self._inputs)
+        results = self._compute(feeds)
+        if not output_names:
+            return list(results)
+        by_name = dict(zip(names, results, strict=True))
+        return [by_name[name] for name in output_names]
 
     def run_async(
         self,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numbers
+import operator
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,15 @@ def arrange(specs: Sequence[TensorSpec], arrays: Sequence[Any], named: Mapping[s
     if missing := [name for name in names[len(arrays) :] if name not in named]:
         raise RunError(f"input {_quote(missing)} is missing; the model's inputs are: {', '.join(names)}")
     return (*arrays, *(named[name] for name in names[len(arrays) :]))
+
+
+def picker(specs: Sequence[TensorSpec]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """A function that takes the values of ``specs``, in order, out of a mapping by name. It raises ``KeyError`` where
+    one is missing, and does not see what else there is."""
+    names = [spec.name for spec in specs]
+    if len(names) > 1:
+        return operator.itemgetter(*names)
+    return lambda named: tuple(named[name] for name in names)
 
 
 def prepare(spec: TensorSpec, value: Any) -> np.ndarray:

@@ -19,6 +19,7 @@ from rillet.support.files import path_text, write_atomically
 MOST_THREADS = 1024  # that a call can use
 # The sharing of a module's device (native_sharing_t of the extension).
 _ONE_THREAD, _ALL_CORES, _OWN = range(3)
+_MAPPINGS = dict, Mapping  # to look for a protocol takes longer than to find a class
 # A module file exports one function that callers see.
 _MAIN = 0
 
@@ -49,6 +50,8 @@ class Module:
         self._has_strings = any(spec.dtype == strings.OBJECT for spec in (*self._inputs, *self._arrays))
         self._has_maps = self._outputs != self._arrays
         self._input_count = len(self._inputs)
+        self._pick = inputs.picker(self._inputs)
+        self._output_names = tuple(spec.name for spec in self._outputs)
         self._single = len(self._outputs) == 1
 
     def __call__(self, *arrays: Any, **named: Any) -> np.ndarray | tuple[np.ndarray, ...]:
@@ -59,17 +62,25 @@ class Module:
         objects. Returns the output, or a tuple when the model has several; the arrays are the caller's to keep and to
         change. A sequence of maps (ONNX's ZipMap) is a list of dicts. Raises ``RunError`` naming the input at fault.
         """
-        return self._finished(self._begin(self._invoke, arrays, named))
+        if named or len(arrays) != self._input_count:
+            arrays = inputs.arrange(self._inputs, arrays, named)
+        return self._finished(self._begin(self._invoke, arrays))
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Run the model on inputs by name and return its outputs by name. See ``__call__``."""
-        if not isinstance(feeds, Mapping):
+        if not isinstance(feeds, _MAPPINGS):
             raise RunError(
                 f"run takes a mapping of arrays by input name, not {type(feeds).__name__}; "
                 "call the module itself with arrays in order"
             )
-        results = self._finished(self._begin(self._invoke, (), feeds))
-        return dict(zip((spec.name for spec in self._outputs), (results,) if self._single else results, strict=True))
+        try:
+            arrays = self._pick(feeds) if len(feeds) == self._input_count else None
+        except KeyError:
+            arrays = None
+        if arrays is None:
+            arrays = inputs.arrange(self._inputs, (), feeds)
+        results = self._finished(self._begin(self._invoke, arrays))
+        return dict(zip(self._output_names, (results,) if self._single else results, strict=True))
 
     def submit(self, *arrays: Any, **named: Any) -> Pending:
         """Begin a call and return at once. Inputs are as in ``__call__`` and must not change until the call is done.
@@ -78,14 +89,12 @@ class Module:
         steps depend on its data (loops, shapes) computes here up to that point. Raises ``RunError`` for wrong inputs
         and failed checks of the model; errors of kernels are raised by ``Pending.result``.
         """
-        return Pending(self._begin(self._native.submit, arrays, named), self._finished, self._blamed)
-
-    def _begin(
-        self, call: Callable[[int, tuple[Any, ...]], Any], arrays: tuple[Any, ...], named: Mapping[str, Any]
-    ) -> Any:
-        """The native ``call``'s return value for the inputs, which are arranged and prepared only if they need it."""
         if named or len(arrays) != self._input_count:
             arrays = inputs.arrange(self._inputs, arrays, named)
+        return Pending(self._begin(self._native.submit, arrays), self._finished, self._blamed)
+
+    def _begin(self, call: Callable[[int, tuple[Any, ...]], Any], arrays: tuple[Any, ...]) -> Any:
+        """The native ``call``'s return value for the inputs in order, which are prepared only if they need it."""
         if self._has_strings:
             arrays = strings.split(self._inputs, arrays)
         try:
