@@ -1,0 +1,136 @@
+"""Reductions of elements that a loop in the body finds: many walks in one loop, each as long as it takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rillet import targets
+from rillet.codegen.cpu.compile import compile_kernel
+from tests.support.kernel_harness import Kernel
+
+TARGETS = ["x86-64-v2", "x86-64-v3", "host"]
+
+
+def chain_lengths(rows: int | str, columns: int, seeds: int) -> str:
+    """``result[r, c]``: the sum over ``seeds`` of ``(steps + c) * weight[c]``, where so many steps of halving or of
+    adding one bring ``x[r] + seed`` to 1. The walk does not depend on c."""
+    r = f"tensor<{rows}x{columns}xi32>"
+    note = " {flow.dims = array<i64: 3>}" if rows == "?" else ""
+    n = ", %n: index" if rows == "?" else ""
+    seed = f"tensor<{seeds}xi32>"
+    return f"""
+module {{ func.func @k(%x: tensor<{rows}xi32>{note}, %seeds: {seed}, %w: tensor<{columns}xi32>{n}) -> ({r}{note}) {{
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %e = tensor.empty({"%n" if rows == "?" else ""}) : {r}
+  %init = linalg.fill ins(%zero : i32) outs(%e : {r}) -> {r}
+  %sum = linalg.generic {{
+    indexing_maps = [affine_map<(r, c, s) -> (r)>, affine_map<(r, c, s) -> (s)>, affine_map<(r, c, s) -> (c)>,
+                     affine_map<(r, c, s) -> (r, c)>],
+    iterator_types = ["parallel", "parallel", "reduction"]
+  }} ins(%x, %seeds, %w : tensor<{rows}xi32>, {seed}, tensor<{columns}xi32>) outs(%init : {r}) {{
+  ^bb0(%a: i32, %seed: i32, %weight: i32, %old: i32):
+    %start = arith.addi %a, %seed : i32
+    %end:2 = scf.while (%v = %start, %count = %zero) : (i32, i32) -> (i32, i32) {{
+      %more = arith.cmpi sgt, %v, %one : i32
+      scf.condition(%more) %count, %v : i32, i32
+    }} do {{
+    ^bb1(%count: i32, %v: i32):
+      %odd = arith.andi %v, %one : i32
+      %half = arith.shrui %v, %one : i32
+      %up = arith.addi %v, %one : i32
+      %is_odd = arith.cmpi eq, %odd, %one : i32
+      %next = arith.select %is_odd, %up, %half : i32
+      %longer = arith.addi %count, %one : i32
+      scf.yield %next, %longer : i32, i32
+    }}
+    %c = linalg.index 1 : index
+    %column = arith.index_cast %c : index to i32
+    %both = arith.addi %end#0, %column : i32
+    %share = arith.muli %both, %weight : i32
+    %new = arith.addi %old, %share : i32
+    linalg.yield %new : i32
+  }} -> {r}
+  return %sum : {r}
+}} }}"""
+
+
+def steps(value: int) -> int:
+    count = 0
+    while value > 1:
+        value, count = value + 1 if value % 2 else value // 2, count + 1
+    return count
+
+
+def expected(x: np.ndarray, seeds: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    lengths = np.array([[steps(int(a) + int(s)) for s in seeds] for a in x]).reshape(len(x), len(seeds))
+    columns = np.arange(len(weights))
+    return ((lengths[:, None, :] + columns[:, None]) * weights[:, None]).sum(-1)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("is_static", [True, False])
+@pytest.mark.parametrize(("rows", "seeds"), [(1, 1), (5, 19), (8, 8), (37, 3), (600, 9)])
+def test_walks_of_many_lengths(rows: int, seeds: int, is_static: bool, target: str) -> None:
+    """More rows than a workgroup has, and fewer; static and dynamic. A walk that has ended keeps its state."""
+    random = np.random.default_rng(rows)
+    arrays = [random.integers(0, 1 << b, n).astype(np.int32) for b, n in ((20, rows), (10, seeds), (4, 3))]
+    kernel = Kernel(chain_lengths(rows if is_static else "?", 3, seeds), target)
+    assert kernel.compiled.strategy == "walk"
+    constants = [] if is_static else [rows]
+    (found,) = kernel(arrays, [((rows, 3), np.int32)], constants)
+    np.testing.assert_array_equal(found, expected(*arrays))
+    assert kernel.grid(constants) == (-(-rows // 256), 1, 1)
+
+
+@pytest.mark.parametrize(("target", "together"), [("x86-64-v3", 8), ("cortex-m4", 1), ("riscv32imf", 1)])
+def test_processors_that_run_in_order_walk_one_at_a_time(target: str, together: int) -> None:
+    from torch_mlir import ir
+
+    from rillet.codegen.cpu import strategies
+    from rillet.codegen.recognize.kernel_function import KernelFunction
+    from rillet.ir import thread_context
+
+    with thread_context(), ir.Location.unknown():
+        function = KernelFunction(ir.Module.parse(chain_lengths(64, 3, 5)))
+        assert strategies.choose(function, targets.get(target)).plan.together == together
+
+
+def pointers(note: str) -> str:
+    """The sum of the ends of chains of positions in a table, where an end is a negative number."""
+    return f"""
+module {{ func.func @k(%start: tensor<4x6xi32>, %table: tensor<32xi32>) -> tensor<4xi32> {{
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<4xi32>
+  %init = linalg.fill ins(%zero : i32) outs(%e : tensor<4xi32>) -> tensor<4xi32>
+  %sum = linalg.generic {{
+    indexing_maps = [affine_map<(r, s) -> (r, s)>, affine_map<(r, s) -> (r)>],
+    iterator_types = ["parallel", "reduction"]
+  }} ins(%start : tensor<4x6xi32>) outs(%init : tensor<4xi32>) {{
+  ^bb0(%a: i32, %old: i32):
+    %end = scf.while (%v = %a) : (i32) -> i32 {{
+      %more = arith.cmpi sge, %v, %zero : i32
+      scf.condition(%more) %v : i32
+    }} do {{
+    ^bb1(%v: i32):
+      %at = arith.index_cast %v : i32 to index
+      %next = tensor.extract %table[%at] {note} : tensor<32xi32>
+      scf.yield %next : i32
+    }}
+    %new = arith.addi %old, %end : i32
+    linalg.yield %new : i32
+  }} -> tensor<4xi32>
+  return %sum : tensor<4xi32>
+}} }}"""
+
+
+def test_loops_that_check_what_they_read_go_one_by_one() -> None:
+    """A step beyond the end would read out of bounds, and only reads that are known to be in bounds may be made."""
+    kernel = Kernel(pointers(""))
+    assert kernel.compiled.strategy != "walk"
+    assert compile_kernel(pointers("{rillet.in_bounds}"), targets.get("host")).strategy == "walk"
+    table = np.array([*range(1, 31), -7, -9], np.int32)
+    start = np.arange(24, dtype=np.int32).reshape(4, 6)
+    (found,) = kernel([start, table], [((4,), np.int32)])
+    np.testing.assert_array_equal(found, [-42] * 4)
