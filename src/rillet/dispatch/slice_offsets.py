@@ -14,7 +14,6 @@ from rillet.dispatch.regions.nodes import argument, host_blocks
 from rillet.ir import Program, builders
 from rillet.ir.extents import box
 from rillet.ir.rewrite import replace
-from rillet.ir.structured import DYNAMIC
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,7 @@ def run(program: Program, options: Options) -> None:
 
 def _static(block: ir.Block, members: list[_Scratch], alignment: int, device: int) -> Packing:
     packing = pack(_items(members), alignment)
-    first_alloc = next(op for op in block.operations if _contains(op.operation, members))
-    with ir.InsertionPoint(first_alloc):
+    with ir.InsertionPoint(_within(block, members[0].alloc)):
         arena = _alloc(host.index(packing.total), device)
     for member, offset in zip(members, packing.offsets, strict=True):
         _move(member.alloc, arena, lambda offset=offset: host.index(offset))
@@ -141,11 +140,11 @@ def _signals(op: ir.Operation) -> bool:
     return any(isinstance(result.type, stream.FenceType) for result in op.results)
 
 
-def _contains(op: ir.Operation, members: list[_Scratch]) -> bool:
-    allocs = {m.alloc for m in members}
-    if op in allocs:
-        return True
-    return any(_contains(o.operation, members) for region in op.regions for b in region.blocks for o in b.operations)
+def _within(block: ir.Block, op: ir.Operation) -> ir.Operation:
+    """The operation of ``block`` that is ``op`` or holds it."""
+    while op.block != block:
+        op = op.parent.operation
+    return op
 
 
 class _Clock:

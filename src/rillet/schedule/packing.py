@@ -6,6 +6,8 @@ lower bound or comes close (Pisarchyk and Lee, "Efficient Memory Management for 
 
 from __future__ import annotations
 
+import bisect
+import heapq
 import itertools
 import random
 from collections.abc import Callable, Sequence
@@ -39,6 +41,7 @@ class _Attempt:
 
 
 _NEVER = 1 << 62
+_MOST_CONFLICTS = 100_000  # pairs; each attempt looks at all of them
 _ORDERS: tuple[Callable[[Item], tuple[int, ...]], ...] = (
     lambda item: (-item.size, item.first),
     lambda item: (-item.size * (item.last - item.first + 1), item.first),
@@ -52,12 +55,16 @@ def pack(items: Sequence[Item], alignment: int, attempts: int = 200) -> Packing:
     """Place ``items`` at multiples of ``alignment``, items that live at the same time apart.
 
     Tries fixed greedy orders first, then up to ``attempts`` seeded perturbations of the best one while the total is
-    above the lower bound.
+    above the lower bound. Where very many items live at the same time, they are placed once, in the order of their
+    lives.
     """
     bound = lower_bound(items, alignment)
     if not items:
         return Packing((), 0, 0)
     sizes = [_round_up(item.size, alignment) for item in items]
+    if _conflict_count(items) > _MOST_CONFLICTS:
+        swept = _swept(items, sizes)
+        return Packing(tuple(swept), max(o + s for o, s in zip(swept, sizes, strict=True)), bound)
     conflicts = _conflicts(items)
 
     def attempt(order: list[int], downwards: bool) -> _Attempt:
@@ -122,6 +129,55 @@ def _conflicts(items: Sequence[Item]) -> list[list[int]]:
             conflicts[j].append(i)
         active.append(i)
     return conflicts
+
+
+def _conflict_count(items: Sequence[Item]) -> int:
+    """The number of pairs of items that live at the same time."""
+    count, active = 0, []
+    for item in sorted(items, key=lambda item: item.first):
+        while active and active[0] < item.first:
+            heapq.heappop(active)
+        count += len(active)
+        heapq.heappush(active, item.last)
+    return count
+
+
+def _swept(items: Sequence[Item], sizes: Sequence[int]) -> list[int]:
+    """The offsets of items that are placed as they come to life, each in the smallest gap that it fits, else at the
+    top."""
+    offsets = [0] * len(items)
+    gaps: list[tuple[int, int]] = []  # (low, high), sorted; the last one may reach the top
+    active: list[tuple[int, int]] = []  # (last, item)
+    top = 0
+    for i in sorted(range(len(items)), key=lambda i: (items[i].first, -sizes[i])):
+        while active and active[0][0] < items[i].first:
+            _, dead = heapq.heappop(active)
+            _free(gaps, offsets[dead], offsets[dead] + sizes[dead])
+        fitting = [gap for gap in gaps if gap[1] - gap[0] >= sizes[i]]
+        if fitting:
+            low, high = min(fitting, key=lambda gap: (gap[1] - gap[0], gap))
+            gaps.remove((low, high))
+            if low + sizes[i] < high:
+                bisect.insort(gaps, (low + sizes[i], high))
+        else:
+            low = gaps.pop()[0] if gaps and gaps[-1][1] == top else top
+            top = low + sizes[i]
+        offsets[i] = low
+        heapq.heappush(active, (items[i].last, i))
+    return offsets
+
+
+def _free(gaps: list[tuple[int, int]], low: int, high: int) -> None:
+    """Add a gap, joined with its neighbours."""
+    if low == high:
+        return
+    at = bisect.bisect(gaps, (low, high))
+    if at < len(gaps) and gaps[at][0] == high:
+        high = gaps.pop(at)[1]
+    if at and gaps[at - 1][1] == low:
+        low = gaps.pop(at - 1)[0]
+        at -= 1
+    gaps.insert(at, (low, high))
 
 
 def _place(

@@ -54,8 +54,9 @@ def run(program: Program, options: None) -> None:
     with program.context, ir.Location.unknown():
         for block in blocks(program.main()):
             operations = [view.operation for view in block.operations]
+            free: dict[ir.Value, bool] = {}
             for op in [op for op in operations if _copies(op)]:
-                move = _move(op.results[0])
+                move = _move(op.results[0], free)
                 if move.copies > 1 and _is_one_copy(move):
                     with ir.InsertionPoint(op), op.location:
                         op.results[0].replace_all_uses_with(_moved(move))
@@ -71,19 +72,26 @@ def _is_move(op: ir.Operation) -> bool:
     return _copies(op) or op.name in ("tensor.expand_shape", "tensor.collapse_shape")
 
 
-def _move(value: ir.Value) -> _Move:
-    """``value`` as a rearrangement of the earliest value of its chain."""
+def _move(value: ir.Value, free: dict[ir.Value, bool]) -> _Move:
+    """``value`` as a rearrangement of the earliest value of its chain. ``free``: what is known of ``_is_free``, since a
+    value may be cut into a thousand slices."""
     op = defining(value)
     if op is None or not _is_move(op) or DYNAMIC in (*shape_of(value), *shape_of(op.operands[0])):
         return _Move.of(value)
     source = op.operands[0]
-    maker = defining(source)
-    # Where other operations read an intermediate value, it is made anyway; each of its halves may still be made at
-    # once.
-    between = users(source)
-    alone = len(between) == 1 or all(user.name == "tensor.extract_slice" for user in between)
-    before = _move(source) if alone and maker is not None and not is_flexible(source) else _Move.of(source)
+    if source not in free:
+        free[source] = _is_free(source)
+    before = _move(source, free) if free[source] else _Move.of(source)
     return _after(before, op) or _after(_Move.of(source), op) or _Move.of(value)
+
+
+def _is_free(value: ir.Value) -> bool:
+    """Whether an intermediate value need not be made. Where other operations read it, it is made anyway; each of its
+    halves may still be made at once."""
+    if defining(value) is None or is_flexible(value):
+        return False
+    between = users(value)
+    return len(between) == 1 or all(user.name == "tensor.extract_slice" for user in between)
 
 
 def _is_one_copy(move: _Move) -> bool:
