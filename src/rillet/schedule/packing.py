@@ -133,7 +133,8 @@ def _conflicts(items: Sequence[Item]) -> list[list[int]]:
 
 def _conflict_count(items: Sequence[Item]) -> int:
     """The number of pairs of items that live at the same time."""
-    count, active = 0, []
+    count = 0
+    active: list[int] = []
     for item in sorted(items, key=lambda item: item.first):
         while active and active[0] < item.first:
             heapq.heappop(active)

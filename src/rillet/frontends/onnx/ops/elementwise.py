@@ -7,13 +7,16 @@ from functools import reduce
 
 from rillet.frontends.building import e8m0, element_types, scalars
 from rillet.frontends.building.conversions import convert
-from rillet.frontends.building.element_types import is_float
+from rillet.frontends.building.element_types import compute_dtype, is_float
 from rillet.frontends.building.scalars import Scalar, maximum, minimum, select
 from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node, dtype_name
 from rillet.frontends.onnx.registry import op
 from rillet.ir import dtypes
+
+# The most operands of one loop of a variadic operation.
+_AT_A_TIME = 16
 
 _UNARY: dict[str, Callable[[Scalar], Scalar]] = {
     "Abs": scalars.absolute,
@@ -180,15 +183,25 @@ def variadic(node: Node, *tensors: Tensor) -> Tensor:
     Raises InvalidNode when there are none.
     """
 
-    def body(*values: Scalar) -> Scalar:
-        if node.op_type in ("Max", "Min"):
-            return reduce(maximum if node.op_type == "Max" else minimum, values)
-        total = reduce(lambda x, y: x + y, values)
-        return total / len(values) if node.op_type == "Mean" else total
-
     if not tensors:
         raise InvalidNode("it has no inputs")
-    return node.b.map(body, *tensors)
+    join = {"Max": maximum, "Min": minimum}.get(node.op_type, Scalar.__add__)
+
+    def body(*values: Scalar) -> Scalar:
+        return reduce(join, values)
+
+    def last(*values: Scalar) -> Scalar:
+        return body(*values) / len(tensors) if node.op_type == "Mean" else body(*values)
+
+    if len(tensors) <= _AT_A_TIME:
+        return node.b.map(last, *tensors)
+    # A kernel's code grows with its operands. In between nothing is rounded to less than one loop would keep.
+    dtype = tensors[0].dtype
+    total, *rest = (node.b.cast(t, compute_dtype(dtype)) for t in tensors)
+    for start in range(0, len(rest), _AT_A_TIME - 1):
+        some = rest[start : start + _AT_A_TIME - 1]
+        total = node.b.map(last if start + len(some) == len(rest) else body, total, *some)
+    return node.b.cast(total, dtype)
 
 
 @op("Where")
