@@ -27,6 +27,7 @@ from rillet.codegen.cpu.object_code import object_file
 from rillet.codegen.cpu.object_code.link import link_embedded_elf, table_ir
 from rillet.codegen.cpu.object_code.llvm import emit_object
 from rillet.codegen.cpu.object_code.sizes import Sizes
+from rillet.codegen.cpu.object_code.zig import zig
 from rillet.driver.export import static_build
 from rillet.driver.options import CompileOptions
 from rillet.errors import CompileError
@@ -105,7 +106,7 @@ def _shared_library(built: Build, table: bytes, *, strip: bool) -> int:
             paths.append(f"{number}.o")
             (folder / paths[-1]).write_bytes(blob)
         flags = ["-shared", "--eh-frame-hdr", "--build-id", *(["-s"] if strip else [])]
-        objects.zig(["ld.lld", *flags, *paths, "-o", "library.so"], "linking a shared library", folder)
+        zig(["ld.lld", *flags, *paths, "-o", "library.so"], "linking a shared library", folder)
         return (folder / "library.so").stat().st_size
 
 

@@ -13,10 +13,12 @@ import rillet
 from rillet.cli import main
 from rillet.codegen.cpu.object_code import elf, llvm, mve, object_file
 from rillet.codegen.cpu.object_code.stack import stack_bytes
+from rillet.driver.module_file import compile_to_bytes
 from rillet.errors import CompileError, RunError
+from rillet.frontends.registry import open_model
 from rillet.targets import get
 from tests.support import export_graphs as graphs
-from tests.support.targets import with_machine
+from tests.support.targets import with_deployment, with_machine
 
 
 def compiled(model: onnx.ModelProto | None = None, target: str = "cortex-m4") -> rillet.export.CrossModule:
@@ -190,11 +192,13 @@ def test_soft_float_triple_is_noticed() -> None:
 
 
 def test_library_call_is_named() -> None:
+    """Without a C compiler for the target there are no helpers."""
     node = onnx.helper.make_node("Mul", ["x", "x"], ["y"], name="square")
     double = onnx.TensorProto.DOUBLE
     model = graphs.model([node], [graphs.value("x", double, [4])], [graphs.value("y", double, [4])])
-    with pytest.raises(CompileError, match="calls __aeabi_dmul, which no kernel may"):
-        compiled(model)
+    target = with_deployment(get("cortex-m4"), c_flags=(), has_loader=True, position_independent=True)
+    with pytest.raises(CompileError, match=r"^node 'square': kernel @.*calls __aeabi_dmul, which no kernel may"):
+        compile_to_bytes(open_model(model), targets=[target])
 
 
 def test_wrong_vector_conversion_is_refused() -> None:

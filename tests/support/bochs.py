@@ -25,6 +25,7 @@ import pytest
 
 from rillet.codegen.cache import default_directory
 from rillet.codegen.cpu.object_code.link import link_embedded_elf
+from rillet.codegen.cpu.object_code.zig import zig
 from rillet.codegen.result import CompiledKernel
 from rillet.export import objects, runtime_library
 from rillet.ir import dtypes
@@ -143,10 +144,10 @@ def _program() -> bytes:
         for source in _SOURCES:
             warnings = ["-Wall", "-Wextra", "-Werror"] if source.suffix == ".c" else []
             command = ["cc", *flags, *warnings, "-c", str(source), "-o", f"{source.stem}.o"]
-            objects.zig(command, f"compiling {source.name}", folder)
+            zig(command, f"compiling {source.name}", folder)
         script = ["-T", str(_PLATFORM / "bochs.ld"), "--oformat", "binary", "--gc-sections", "-static"]
         inputs = [*(f"{source.stem}.o" for source in _SOURCES), "runtime.a"]
-        objects.zig(["ld.lld", *script, *inputs, "-o", "program.bin"], "linking for Bochs", folder)
+        zig(["ld.lld", *script, *inputs, "-o", "program.bin"], "linking for Bochs", folder)
         return (folder / "program.bin").read_bytes()
 
 

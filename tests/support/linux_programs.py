@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from rillet.codegen.cache import default_directory
+from rillet.codegen.cpu.object_code.zig import zig
 from rillet.export import CrossModule, Exported, objects, runtime_library
 from rillet.targets import Target
 from tests.support.paths import RUNTIME
@@ -58,7 +59,7 @@ def runner(target: Target) -> Path:
     if target.machine.pointer_bits == 64:  # narrower processors need helpers of the compiler
         flags.append("-nostdlib")
     flags += [f"-D{d}" for d in configuration.definitions] + ["-I", str(runtime_library.root() / "include")]
-    objects.zig(["cc", *flags, *sources, "runtime.a", "-o", "rlt-run"], "building rlt-run", folder)
+    zig(["cc", *flags, *sources, "runtime.a", "-o", "rlt-run"], "building rlt-run", folder)
     return folder / "rlt-run"
 
 
@@ -99,7 +100,7 @@ def link(target: Target, module: CrossModule, exported: Exported) -> Path:
     flags += [f"-D{d}" for d in runtime_library.STATIC.definitions]
     sources = ["program.c", f"{name}.c", str(PLATFORM / "start.c"), str(PLATFORM / "system.c")]
     libraries = [f"lib{name}_kernels.a", "librillet_runtime.a"]
-    objects.zig(["cc", *flags, *sources, *libraries, "-o", "program"], "linking", folder)
+    zig(["cc", *flags, *sources, *libraries, "-o", "program"], "linking", folder)
     return folder / "program"
 
 

@@ -24,13 +24,21 @@ def compile_library(
     options: CodegenOptions,
     *,
     knobs: Mapping[str, Knobs] | None = None,
+    sources: Mapping[str, str] | None = None,
     jobs: int | None = None,
     cache_directory: Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[KernelLibrary, list[CompiledKernel]]:
     """Compiles as ``compile_parts`` does and links: the library, and the parts."""
     compiled = compile_parts(
-        kernel_texts, target, options, knobs=knobs, jobs=jobs, cache_directory=cache_directory, progress=progress
+        kernel_texts,
+        target,
+        options,
+        knobs=knobs,
+        sources=sources,
+        jobs=jobs,
+        cache_directory=cache_directory,
+        progress=progress,
     )
     return backend_of(target).link(compiled, target), compiled
 
@@ -41,6 +49,7 @@ def compile_parts(
     options: CodegenOptions,
     *,
     knobs: Mapping[str, Knobs] | None = None,
+    sources: Mapping[str, str] | None = None,
     jobs: int | None = None,
     cache_directory: Path | None = None,
     progress: Progress | None = None,
@@ -48,8 +57,9 @@ def compile_parts(
     """Compile ``kernels``, pairs of (name, module text), in order.
 
     ``knobs``: choices that overrule the cost model's, by the kernel's name. Where a kernel cannot be compiled with
-    them, a ``RuntimeWarning`` says so and the cost model's are used. ``jobs``: the number of worker processes (default:
-    one for each core). ``cache_directory``: None means no cache. Raises ``CompileError`` naming the kernel that failed.
+    them, a ``RuntimeWarning`` says so and the cost model's are used. ``sources``: the nodes that each kernel computes,
+    by its name. ``jobs``: the number of worker processes (default: one for each core). ``cache_directory``: None means
+    no cache. Raises ``CompileError`` naming the kernel that failed, and its nodes.
     """
     chosen = knobs or {}
     work = [
@@ -61,7 +71,7 @@ def compile_parts(
         if not isinstance(outcome, CompileError):
             return
         if job.options == options:
-            raise outcome
+            raise _blamed((sources or {}).get(job.name, ""), outcome)
         warnings.warn(
             f"kernel {job.name} cannot be compiled as tuned and is compiled as the cost model has it: {outcome}",
             RuntimeWarning,
@@ -75,6 +85,12 @@ def compile_parts(
         again = compile_jobs(untuned, pool, cache_directory=cache_directory, check=check)
     made = {**dict(enumerate(outcomes)), **dict(zip(failed, again, strict=True))}
     return [outcome for outcome in made.values() if isinstance(outcome, CompiledKernel)]
+
+
+def _blamed(nodes: str, error: CompileError) -> CompileError:
+    if not nodes:
+        return error
+    return CompileError(f"{'one of the nodes' if ',' in nodes else 'node'} '{nodes}': {error}")
 
 
 def compile_jobs(

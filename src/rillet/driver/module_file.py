@@ -53,14 +53,21 @@ def compile_image(
     if options.tuning:
         options.tuning.warn_unless_used(parts, every)
     libraries = []
+    named = [name for those in image.entries for name in those]
+    sources = {name: facts.sources for name, facts in zip(named, image.facts, strict=True)}
     for kernels, (those, names) in enumerate(zip(sets, image.entries, strict=True)):
         own = [(name, text) for name, text in parts if name in names]
-        libraries += [_compile_for(target, own, kernels, options, progress) for target in those]
+        libraries += [_compile_for(target, own, sources, kernels, options, progress) for target in those]
     return image, libraries
 
 
 def _compile_for(
-    target: Target, parts: Sequence[tuple[str, str]], kernels: int, options: CompileOptions, progress: Progress | None
+    target: Target,
+    parts: Sequence[tuple[str, str]],
+    sources: Mapping[str, str],
+    kernels: int,
+    options: CompileOptions,
+    progress: Progress | None,
 ) -> CompiledLibrary:
     codegen_options = CodegenOptions(
         optimize_for_size=options.optimize_for_size, keep_intermediates=options.dump_ir is not None
@@ -72,6 +79,7 @@ def _compile_for(
             target,
             codegen_options,
             knobs=knobs,
+            sources=sources,
             jobs=options.jobs,
             cache_directory=options.cache,
             progress=report,

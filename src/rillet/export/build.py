@@ -22,7 +22,7 @@ from rillet.export.results import refuse_strings, replace_maps
 from rillet.ir import Program
 from rillet.ir.attributes import DIMS, NAME
 from rillet.ir.image import Image, TensorSpec
-from rillet.ir.kernels import kernel_texts
+from rillet.ir.kernels import entry_facts, kernel_texts
 from rillet.support.progress_bar import bar
 from rillet.targets import Target
 from rillet.vm import encode
@@ -74,11 +74,13 @@ def build(
     stages = pipeline.options_for(target, optimize_for_size=optimize_for_size)
     pipeline.run(program, stages, until="dispatch", trace=trace)
     parts = [_renamed(name, text, target) for name, text in kernel_texts(program)]
+    sources = {name: facts.sources for (name, _), facts in zip(parts, entry_facts(program), strict=True)}
     with bar(f"compiling for {target.name}", progress) as report:
         compiled = compile_parts(
             parts,
             target,
             CodegenOptions(optimize_for_size=optimize_for_size, keep_intermediates=trace.directory is not None),
+            sources=sources,
             jobs=jobs,
             cache_directory=cache,
             progress=report,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rillet.codegen.cpu.object_code import object_file
 from rillet.errors import CompileError
+from rillet.export import objects
 from rillet.export.build import Build
 from rillet.export.convert_to_emitc import Memory
 from rillet.export.objects import Compiled
@@ -45,13 +46,18 @@ def measure_c(build: Build, program: Compiled | None) -> Figures:
     return Figures(
         arena=build.lowered.arena_bytes,
         arena_lower_bound=stats["arena_lower_bound"],
-        kernels=sum(object_file.sizes(k.object).flash for k in build.kernels),
+        kernels=kernel_flash(build),
         constants=stats["constant_bytes"],
         code=program.sizes.flash if program else None,
         stack=program.stack + kernel_stack(build) if program and build.target.deployment.stack_bound else None,
         macs=stats.get("macs", 0),
         dispatches=len(build.lowered.dispatches),
     )
+
+
+def kernel_flash(build: Build) -> int:
+    """Bytes of the kernels, and of the helpers that they call."""
+    return sum(object_file.sizes(blob).flash for _, blob in objects.kernel_members(build.kernels, build.target))
 
 
 def kernel_stack(build: Build) -> int:

@@ -49,7 +49,7 @@ def c_mode(build: Build, name: str) -> Parts:
     header = c_source.header(build, name, build.lowered.arena_bytes, functions)
     source = c_source.source(build, name)
     figures = measure_c(build, objects.compile_c(source, header, f"{name}.h", build.target))
-    members = [(f"{k.name}.o", k.object) for k in build.kernels]
+    members = objects.kernel_members(build.kernels, build.target)
     if figures.constants:
         constants = objects.constants_object(build.image, f"{name}_constants", build.target)
         members.append((f"{name}_constants.o", constants))

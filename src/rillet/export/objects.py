@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,11 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from rillet.codegen.cpu.machine import CpuTarget
-from rillet.codegen.cpu.object_code import object_file
+from rillet.codegen.cpu.object_code import helpers, object_file
 from rillet.codegen.cpu.object_code.llvm import emit_object
 from rillet.codegen.cpu.object_code.sizes import Sizes
 from rillet.codegen.cpu.object_code.stack import stack_bytes
-from rillet.errors import CompileError
+from rillet.codegen.cpu.object_code.zig import zig
+from rillet.codegen.cpu.result import CpuKernel
 from rillet.ir.image import Image
 from rillet.support.temporary_folder import scratch_folder
 
@@ -69,6 +68,12 @@ def constant_bytes(image: Image) -> bytes:
         raw = np.ascontiguousarray(little).reshape(-1).view(np.uint8).tobytes()
         content[offset : offset + len(raw)] = raw
     return bytes(content)
+
+
+def kernel_members(kernels: Sequence[CpuKernel], target: CpuTarget) -> list[tuple[str, bytes]]:
+    """The objects (name, content) of the kernels, and of the helpers that they call."""
+    called = {symbol for k in kernels for symbol in object_file.undefined_symbols(k.object)}
+    return [*((f"{k.name}.o", k.object) for k in kernels), *helpers.objects(called, target)]
 
 
 def archive(members: Sequence[tuple[str, bytes]]) -> bytes:
@@ -174,12 +179,3 @@ def _write_libraries(libraries: Sequence[bytes], folder: Path) -> list[str]:
     for name, content in zip(names, libraries, strict=True):
         (folder / name).write_bytes(content)
     return names
-
-
-def zig(arguments: Sequence[str], what: str, folder: Path | None = None) -> None:
-    """Run a tool of the zig distribution, in ``folder``. Raises ``CompileError`` when it fails, with ``what`` failed
-    and its output."""
-    command = [sys.executable, "-m", "ziglang", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode != 0:
-        raise CompileError(f"{what} failed: {done.stderr.strip()[:2000]}")

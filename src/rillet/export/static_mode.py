@@ -16,7 +16,7 @@ from rillet.export import objects, runtime_library, session_memory, structure_si
 from rillet.export import source as c_source
 from rillet.export.build import Build
 from rillet.export.convert_to_emitc import Memory
-from rillet.export.figures import Figures, kernel_stack, pieces_of, require_address_space
+from rillet.export.figures import Figures, kernel_flash, kernel_stack, pieces_of, require_address_space
 from rillet.export.modes import Parts
 from rillet.export.source import ARENA, Parameter, abi_check, parameters, signature
 from rillet.ir.image import LibraryFormat
@@ -43,7 +43,7 @@ def static_mode(build: Build, name: str) -> Parts:
     text = source(build, name, len(module))
     runtime = runtime_library.build(build.target, runtime_library.STATIC, build.cache)
     table = kernel_table(build, name)
-    members = [(f"{k.name}.o", k.object) for k in build.kernels]
+    members = objects.kernel_members(build.kernels, build.target)
     members += [
         (f"{name}_table.o", table),
         (f"{name}_module.o", objects.data_object(module, f"{name}_module", build.target)),
@@ -53,7 +53,7 @@ def static_mode(build: Build, name: str) -> Parts:
     figures = Figures(
         arena=arena,
         arena_lower_bound=build.image.stats["arena_lower_bound"],
-        kernels=sum(object_file.sizes(k.object).flash for k in build.kernels) + object_file.sizes(table).flash,
+        kernels=kernel_flash(build) + object_file.sizes(table).flash,
         constants=build.image.stats["constant_bytes"],
         code=object_file.sizes(linked.program).flash + len(module) - build.image.stats["constant_bytes"],
         stack=_stack_bytes(build, linked, f"{name}_run") if build.target.deployment.stack_bound else None,

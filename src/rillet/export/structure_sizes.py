@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rillet.codegen import cache
 from rillet.codegen.cpu.machine import CpuTarget
-from rillet.export import objects, runtime_library
+from rillet.codegen.cpu.object_code.zig import zig
+from rillet.export import runtime_library
 from rillet.support.temporary_folder import scratch_folder
 
 # C expressions: in sizes of bytes, as the sources named in _SOURCE see them.
@@ -63,7 +64,7 @@ def _compiled(flags: list[str], target: CpuTarget) -> dict[str, int]:
     with scratch_folder("sizes") as folder:
         (folder / "sizes.c").write_text("\n".join(lines) + "\n", "utf-8")
         command = ["cc", *flags, "-S", "sizes.c", "-o", "sizes.s"]
-        objects.zig(command, f"measuring the runtime for {target.name}", folder)
+        zig(command, f"measuring the runtime for {target.name}", folder)
         assembly = (folder / "sizes.s").read_text("utf-8")
     values = _VALUE.findall(assembly[assembly.index("\nsizes:") :])
     return dict(zip(_EXPRESSIONS, map(int, values[: len(_EXPRESSIONS)]), strict=True))

@@ -7,7 +7,7 @@ from torch_mlir import ir
 from rillet.codegen.cpu import strategies
 from rillet.codegen.cpu.legalize import legalize
 from rillet.codegen.cpu.machine import SCRATCH_BYTES, CpuTarget
-from rillet.codegen.cpu.object_code import llvm, object_file
+from rillet.codegen.cpu.object_code import helpers, llvm, object_file
 from rillet.codegen.cpu.object_code.stack import stack_bytes
 from rillet.codegen.cpu.result import CpuKernel
 from rillet.codegen.cpu.rewrites import rewritten
@@ -41,7 +41,8 @@ def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None 
     )
     want_assembly = options.keep_intermediates or target.deployment.stack_bound
     blob, assembly = llvm.emit(lowered, target, object_options, assembly=want_assembly)
-    missing = object_file.undefined_symbols(blob)
+    called = object_file.undefined_symbols(blob)
+    missing = sorted(set(called) - helpers.names(target))
     if missing:
         raise CompileError(
             f"kernel @{function.name}: the code for {target.name} calls {', '.join(missing)}, which no kernel may"
@@ -56,8 +57,12 @@ def compile_kernel(text: str, target: CpuTarget, options: CodegenOptions | None 
         listings={"mlir": printed, "ll": lowered, "s": assembly} if options.keep_intermediates else {},
         grid=kernel.static_grid,
         choice=kernel.choice,
-        stack_bytes=stack_bytes(assembly) if target.deployment.stack_bound else 0,
+        stack_bytes=_stack(assembly, calls=bool(called)) if target.deployment.stack_bound else 0,
     )
+
+
+def _stack(assembly: str, *, calls: bool) -> int:
+    return stack_bytes(assembly) + (helpers.STACK_BYTES if calls else 0)
 
 
 def _parsed(text: str) -> ir.Module:

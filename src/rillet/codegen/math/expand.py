@@ -128,6 +128,8 @@ def _replacement(op: ir.Operation, arithmetic: Arithmetic) -> list[ir.Value] | N
         return [rounding.integer_power(*operands).value]
     if op.name == "math.fma" and not arithmetic.fma:
         return [_fma_without_instruction(operands, arithmetic)]
+    if op.name in ("arith.maximumf", "arith.minimumf") and operands[0].width == 64 and not arithmetic.f64:
+        return [_extremum(op.name == "arith.maximumf", *operands).value]
     if op.name == "arith.extf":
         return _extend(op, operands[0], arithmetic)
     if op.name == "arith.truncf":
@@ -159,6 +161,14 @@ def _fma_without_instruction(operands: list[E], arithmetic: Arithmetic) -> ir.Va
         return (a * b + c).value
     f64 = ir.F64Type.get()
     return (a.extend(f64) * b.extend(f64) + c.extend(f64)).truncate(a.element).value
+
+
+def _extremum(is_maximum: bool, a: E, b: E) -> E:
+    """NaN when either is; +0 counts as larger than -0. LLVM has no way to do it in a library's f64."""
+    larger = (a > b if is_maximum else a < b).where(a, b)
+    bits = a.bits() & b.bits() if is_maximum else a.bits() | b.bits()  # those of both unless they are zeros
+    either = a.equals(b).where(bits.as_float(a.element), larger)
+    return a.is_nan().where(a, b.is_nan().where(b, either))
 
 
 def _extend(op: ir.Operation, x: E, arithmetic: Arithmetic) -> list[ir.Value] | None:

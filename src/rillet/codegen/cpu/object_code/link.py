@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rillet.codegen.cpu.machine import CpuTarget
+from rillet.codegen.cpu.object_code import helpers, object_file
 from rillet.codegen.cpu.object_code.llvm import emit_object
 from rillet.codegen.cpu.result import CpuKernel
 from rillet.errors import CompileError
@@ -45,7 +46,9 @@ def link_embedded_elf(kernel_texts: Sequence[CpuKernel], target: CpuTarget) -> b
     table = emit_object(table_ir(kernel_texts, target), target)
     with scratch_folder("link") as folder:
         names = []
-        for ordinal, blob in enumerate([table, *(e.object for e in kernel_texts)]):
+        called = {symbol for e in kernel_texts for symbol in object_file.undefined_symbols(e.object)}
+        helping = [blob for _, blob in helpers.objects(called, target)]
+        for ordinal, blob in enumerate([table, *(e.object for e in kernel_texts), *helping]):
             names.append(f"{ordinal}.o")  # relative: the folder's path may hold a response file's syntax
             (folder / names[-1]).write_bytes(blob)
         (folder / "objects.rsp").write_text("\n".join(names))  # thousands of objects would not fit a command line
