@@ -45,7 +45,7 @@ def passes(options: DispatchOptions) -> list[Pass]:
     regions = Limits(scratch=options.chain_bytes, compact=not options.roomy, transforms=transforms)
     return [
         Pass("widen-at-uses", "dispatch", widen_at_uses.run, widen_at_uses.Options()),
-        Pass("widen-factors", "dispatch", widen_factors.run, widen_factors.Options()),
+        Pass("widen-factors", "dispatch", widen_factors.run, widen_factors.Options(cached=options.chain_bytes)),
         Pass("pack-rhs", "dispatch", pack_rhs.run, rhs),
         Pass("pack-block-weights", "dispatch", pack_block_weights.run, block_weights),
         Pass("resolve-dims", "dispatch", resolve_dims.run),

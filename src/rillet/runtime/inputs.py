@@ -35,10 +35,10 @@ def arrange(specs: Sequence[TensorSpec], arrays: Sequence[Any], named: Mapping[s
 def picker(specs: Sequence[TensorSpec]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
     """A function that takes the values of ``specs``, in order, out of a mapping by name. It raises ``KeyError`` where
     one is missing, and does not see what else there is."""
-    names = [spec.name for spec in specs]
-    if len(names) > 1:
-        return operator.itemgetter(*names)
-    return lambda named: tuple(named[name] for name in names)
+    if not specs:
+        return lambda _: ()
+    first, *others = [spec.name for spec in specs]
+    return operator.itemgetter(first, *others) if others else lambda named: (named[first],)
 
 
 def prepare(spec: TensorSpec, value: Any) -> np.ndarray:

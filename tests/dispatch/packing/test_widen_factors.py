@@ -176,6 +176,11 @@ def recurrent(op: str, gates: int, **attributes: object) -> Callable[[np.dtype],
     return lambda dtype: model([single], {"x": [7, 2, 16], "h": [1, 2, 24]}, rounded, dtype)
 
 
+def test_constants_that_a_loop_reads_from_a_cache_are_widened() -> None:
+    program = widened(recurrent("LSTM", 4)(Types["f16"]))
+    assert sorted(factor_types(program)) == [("f32", "f16"), ("f32", "f32")]
+
+
 @pytest.mark.parametrize(
     "build",
     [recurrent("LSTM", 4), recurrent("GRU", 3), recurrent("GRU", 3, linear_before_reset=1), recurrent("RNN", 1)],

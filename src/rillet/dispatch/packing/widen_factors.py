@@ -5,7 +5,8 @@ column, and to extend it takes several instructions each time. So whoever makes 
 extends its elements, and memory holds them wide.
 
 Constants that become panels stay narrow, since panels are widened in registers (``codegen/cpu/contraction``) and files
-and memory traffic stay small. Others are few, and are widened during compilation.
+and memory traffic stay small. Others are few, and are widened during compilation. So are constants that a loop reads
+again and again from a cache, where narrow ones would save nothing.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape", "tensor.reshape")
 
 @dataclass(frozen=True)
 class Options:
-    """``uses``: how often an element must be a factor, at least. ``columns``: constants with more of them stay
-    narrow."""
+    """``uses``: how often an element must be a factor, at least. Constants of more than ``columns`` columns stay
+    narrow, in loops those of more than ``cached`` bytes once widened."""
 
     uses: int = 8
     columns: int = 16
+    cached: int = 0
 
 
 def run(program: Program, options: Options) -> None:
@@ -48,7 +50,7 @@ def run(program: Program, options: Options) -> None:
                     continue
                 array = constants.array_of(program, view.inputs[number])
                 if array is not None:
-                    if number == roles.rhs and _becomes_panels(view, roles, options):
+                    if number == roles.rhs and _stays_narrow(view, roles, array.size, wide, options):
                         continue
                     with ir.InsertionPoint(view.op), view.op.location:
                         _use(view, number, _folded(program, view.inputs[number], array, wide, folded))
@@ -67,9 +69,21 @@ def _extended_to(view: Structured, number: int) -> ir.Type | None:
     return owners[0].results[0].type
 
 
-def _becomes_panels(view: Structured, roles: Contraction, options: Options) -> bool:
-    """Whether an rhs has columns enough to be packed."""
-    return len(roles.n) == 1 and view.extents[roles.n[0]] > options.columns
+def _stays_narrow(view: Structured, roles: Contraction, size: int, wide: ir.Type, options: Options) -> bool:
+    """Whether a constant rhs has columns enough to be packed, and no loop reads it from a cache."""
+    if len(roles.n) != 1 or view.extents[roles.n[0]] <= options.columns:
+        return False
+    return not _is_repeated(view.op) or size * dtypes.storage_bytes(wide) > options.cached
+
+
+def _is_repeated(op: ir.Operation) -> bool:
+    """Whether an operation is in a loop."""
+    around = op.parent
+    while around is not None and around.operation.name != "func.func":
+        if around.operation.name in ("scf.for", "scf.while"):
+            return True
+        around = around.operation.parent
+    return False
 
 
 def _uses(view: Structured, roles: Contraction, number: int) -> int:
