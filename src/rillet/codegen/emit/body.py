@@ -94,9 +94,9 @@ class Inliner:
         elif op.name == "tensor.extract":
             assert self.read is not None, "the body reads a captured tensor but no reader was given"
             source, *indices = op.operands
-            self.values[op.results[0]] = self.read(
-                source, [self.value(i) for i in indices], IN_BOUNDS not in op.attributes
-            )
+            checked = IN_BOUNDS not in op.attributes
+            places = [self.value(i) if checked else self._place(i) for i in indices]
+            self.values[op.results[0]] = self.read(source, places, checked)
         elif op.name == "tensor.dim":
             axis = ir.IntegerAttr(ir.OpResult(op.operands[1]).owner.attributes["value"]).value
             self.values[op.results[0]] = index.value(self.kernel.extents(op.operands[0])[axis])
@@ -104,6 +104,11 @@ class Inliner:
             self._structured(op)
         else:
             self._elementwise(op)
+
+    def _place(self, source: ir.Value) -> Coordinate:
+        """An index as a coordinate, so that lanes along neighbours are known to be neighbours."""
+        op = defining(source, "linalg.index")
+        return self.value(source) if op is None else self.coordinates[index_loop(op)]
 
     def _coordinate(self, c: Coordinate) -> ir.Value:
         return index.value(c) if is_uniform(c) else to_vector(c, self.lanes)

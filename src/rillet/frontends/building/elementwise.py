@@ -91,7 +91,7 @@ class Elementwise(StructuredOps):
                 continue
             position = linalg.IndexOp(axis).result
             indices.append(position if flag is False else arith.select(flag, builders.index(0), position))
-        return load(builders.extract(source, indices), dtype)
+        return load(builders.extract(source, indices, in_bounds=True), dtype)
 
     def drop_unit_dims(self, tensor: Tensor, kept: Sequence[int]) -> Tensor:
         """The tensor without the dimensions not in ``kept``, all of which must be 1."""

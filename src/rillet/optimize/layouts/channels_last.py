@@ -28,7 +28,7 @@ from rillet.ir.rewrite import (
     sweep_constants,
 )
 from rillet.ir.shapes import runs, transpose
-from rillet.ir.structured import Structured, captures, dims_in, inverse, rename
+from rillet.ir.structured import Structured, captures, dims_in, inverse, rename, walk
 from rillet.optimize.layouts.layouts import (
     Layout,
     Layouts,
@@ -38,6 +38,7 @@ from rillet.optimize.layouts.layouts import (
     identity,
     image_layout,
     is_flexible,
+    only_extracted,
     rank_of,
 )
 
@@ -173,10 +174,20 @@ class _Rewriter:
             operands.append(self.get(value, layout))
             maps.append(rename([map_[axis] for axis in layout], new))
         # Before the new generic, which captures them.
-        captured = {v: self.get(v, identity(rank_of(v))) for v in captures(op) if v in self.current}
+        extracted = only_extracted(op)
+        captured = {
+            v: self.held(v)[0] if v in extracted else self.get(v, identity(rank_of(v)))
+            for v in captures(op)
+            if v in self.current
+        }
         types = [v.type for v in operands[len(view.inputs) :]]
         rebuilt = rebuild_generic(op, operands, types, maps, [view.parallel[d] for d in order])
         renumber_index(rebuilt, new)
+        for extract in [inner for inner in walk(rebuilt) if inner.name == "tensor.extract"]:
+            source, *indices = extract.operands
+            if source in captured and source in extracted:
+                for number, axis in enumerate(self.held(source)[1]):
+                    extract.operands[1 + number] = indices[axis]
         remap(rebuilt, captured)
         for old, result in zip(op.results, rebuilt.results, strict=True):
             self.current[old] = (result, self.layouts.of(old))

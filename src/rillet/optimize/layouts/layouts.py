@@ -17,7 +17,7 @@ from rillet.ir.constants import global_name
 from rillet.ir.contraction import Contraction, contraction
 from rillet.ir.extents import reassociation
 from rillet.ir.rewrite import defining, users
-from rillet.ir.structured import Map, Structured, copy_permutation, dims_in, structured
+from rillet.ir.structured import Map, Structured, captures, copy_permutation, dims_in, index_loop, structured, walk
 
 Layout = tuple[int, ...]
 
@@ -128,7 +128,8 @@ class Layouts:
         return rule(op, self.chosen[moved[0]]) if moved else None
 
     def _generic_result(self, view: Structured, number: int) -> Layout | None:
-        moved = [(v, m) for v, m in zip(view.inputs, view.maps, strict=False) if v in self.chosen]
+        read = [*zip(view.inputs, view.maps, strict=False), *_extracted(view.op)]
+        moved = [(v, m) for v, m in read if v in self.chosen]
         target = view.init_maps[number]
         if not moved or not all(isinstance(e, int) for e in target):
             return None
@@ -190,6 +191,31 @@ class Layouts:
         readers = [self.views.get(user) for user in users(op.results[0])]
         products = [contraction(reader) if reader is not None else None for reader in readers]
         return not all(roles is not None and not roles.is_convolution for roles in products)
+
+
+def only_extracted(op: ir.Operation) -> set[ir.Value]:
+    """The tensors that the body of ``op`` captures only to extract elements: in any layout, by indices in its order."""
+    inner = list(walk(op))
+    sources = {o.operands[0] for o in inner if o.name == "tensor.extract"}
+    others = {v for o in inner for v in list(o.operands)[1 if o.name == "tensor.extract" else 0 :]}
+    return {v for v in captures(op) if v in sources and v not in others}
+
+
+def _extracted(op: ir.Operation) -> list[tuple[ir.Value, Map]]:
+    """The captured tensors read at the loops' own positions, or at 0 where only run time tells that they broadcast."""
+    found: list[tuple[ir.Value, Map]] = []
+    for inner in walk(op):
+        if inner.name == "tensor.extract":
+            loops = [_own_loop(index) for index in list(inner.operands)[1:]]
+            if all(loop is not None for loop in loops):
+                found.append((inner.operands[0], tuple(loop for loop in loops if loop is not None)))
+    return found
+
+
+def _own_loop(index: ir.Value) -> int | None:
+    choice = defining(index, "arith.select")
+    op = defining(index if choice is None else choice.operands[2], "linalg.index")
+    return None if op is None else index_loop(op)
 
 
 def _places(exprs: Sequence[object]) -> dict[int, int]:
