@@ -77,7 +77,7 @@ def _activations(node: Node, defaults: Sequence[str], directions: int) -> list[l
 
 
 @dataclass(frozen=True)
-class _Inputs:
+class Inputs:
     """The operands all three ops share, time first. ``x`` is [steps, batch, inputs]."""
 
     x: Tensor
@@ -103,11 +103,16 @@ class _Inputs:
         return self.x.shape[1]
 
 
-def _inputs(node: Node, gates: int) -> _Inputs:
+def _inputs(node: Node, gates: int) -> Inputs:
     """The shared operands, their dimensions made to agree with one another."""
-    b, e = node.b, node.b.extents
     x, weights, recurrence = node.inputs[:3]
     assert x is not None and weights is not None and recurrence is not None
+    return inputs_of(node, gates, x, weights, recurrence)
+
+
+def inputs_of(node: Node, gates: int, x: Tensor, weights: Tensor, recurrence: Tensor) -> Inputs:
+    """The same of operands that the node may have in another form; those from B on are the node's."""
+    b, e = node.b, node.b.extents
     for name, tensor in (("X", x), ("W", weights), ("R", recurrence)):
         if tensor.rank != 3:
             raise InvalidNode(f"{name} has rank {tensor.rank}, not 3")
@@ -137,7 +142,7 @@ def _inputs(node: Node, gates: int) -> _Inputs:
         _check_lengths(node, lengths, x.shape[0])
     if lengths is not None and lengths.array is not None and (lengths.array == x.shape[0]).all():
         lengths = None
-    return _Inputs(x, weights, recurrence, bias, lengths, node.input(5), directions, size)
+    return Inputs(x, weights, recurrence, bias, lengths, node.input(5), directions, size)
 
 
 def _check_lengths(node: Node, lengths: Tensor, steps: Extent) -> None:
@@ -158,17 +163,17 @@ def _time_first(node: Node, tensor: Tensor) -> Tensor:
     return node.b.transpose(tensor, [1, 0, 2]) if node.attr("layout", 0) else tensor
 
 
-def _direction(node: Node, tensor: Tensor, index: int) -> Tensor:
+def direction_of(node: Node, tensor: Tensor, index: int) -> Tensor:
     """The part of a parameter or state that belongs to one direction."""
     part = node.b.slice_axis(tensor, 0, index, 1)
     return node.b.reshape(part, part.shape[1:])
 
 
-def _bias_part(node: Node, inputs: _Inputs, direction: int, half: int, gates: int) -> Tensor | None:
+def _bias_part(node: Node, inputs: Inputs, direction: int, half: int, gates: int) -> Tensor | None:
     """The input (0) or recurrence (1) half of one direction's bias, [gates * size]."""
     if inputs.bias is None:
         return None
-    whole = _direction(node, inputs.bias, direction)
+    whole = direction_of(node, inputs.bias, direction)
     rows = node.b.extents.mul(gates, inputs.size)
     return node.b.slice_axis(whole, 0, node.b.extents.mul(half, rows), rows)
 
@@ -177,7 +182,13 @@ def _project(node: Node, x: Tensor, weights: Tensor, bias: Sequence[Tensor | Non
     """x * weights^T + biases, as it is computed; constant weights are transposed beforehand."""
     b = node.b
     product = multiply(node, x, b.transpose(weights, [1, 0]), element_types.compute_dtype(x.dtype))
-    given = [(t, [x.rank - 1]) for t in bias if t is not None]
+    return with_biases(node, product, bias)
+
+
+def with_biases(node: Node, product: Tensor, bias: Sequence[Tensor | None]) -> Tensor:
+    """The product plus those of the vectors that there are, along its last dimension."""
+    b = node.b
+    given = [(t, [product.rank - 1]) for t in bias if t is not None]
     if not given:
         return product
     full = (product, range(product.rank))
@@ -218,7 +229,7 @@ def _elementwise(
 
 
 def _run(
-    node: Node, inputs: _Inputs, direction: int, projected: Tensor, states: list[Tensor], step: _Step
+    node: Node, inputs: Inputs, direction: int, projected: Tensor, states: list[Tensor], step: _Step
 ) -> list[Tensor]:
     """Loop over the steps of one direction: the first state at each [steps, batch, size], then the last states."""
     b, e = node.b, node.b.extents
@@ -271,15 +282,15 @@ def _mask(
     return results[0][0], [r[1] for r in results]
 
 
-def _initial(node: Node, inputs: _Inputs, state: Tensor | None, direction: int) -> Tensor:
+def _initial(node: Node, inputs: Inputs, state: Tensor | None, direction: int) -> Tensor:
     shape = [inputs.batch, inputs.size]
     if state is None:
         return node.b.fill(0.0, inputs.compute_dtype, shape)
     whole = node.b.refine(_time_first(node, state), [inputs.directions, *shape])
-    return node.b.cast(_direction(node, whole, direction), inputs.compute_dtype)
+    return node.b.cast(direction_of(node, whole, direction), inputs.compute_dtype)
 
 
-def _finish(node: Node, inputs: _Inputs, runs: Sequence[list[Tensor]]) -> list[Tensor]:
+def _finish(node: Node, inputs: Inputs, runs: Sequence[list[Tensor]]) -> list[Tensor]:
     """Stack the directions: Y [steps, directions, batch, size] and each last state [directions, batch, size]."""
     b = node.b
     stacked = [b.concat([b.unsqueeze(r[0], [1]) for r in runs], 1)]
@@ -299,6 +310,29 @@ def lstm(node: Node, *_: Tensor | None) -> list[Tensor]:
     """
     b = node.b
     inputs = _inputs(node, 4)
+
+    def project(d: int, biases: Sequence[Tensor | None]) -> Tensor:
+        return _project(node, inputs.x, direction_of(node, inputs.weights, d), biases)
+
+    def recur(d: int) -> Callable[[Tensor], Tensor]:
+        recurrence = b.transpose(direction_of(node, inputs.recurrence, d), [1, 0])
+        return lambda hidden: multiply(node, hidden, recurrence)
+
+    return lstm_of(node, inputs, project, recur)
+
+
+def lstm_of(
+    node: Node,
+    inputs: Inputs,
+    project: Callable[[int, Sequence[Tensor | None]], Tensor],
+    recur: Callable[[int], Callable[[Tensor], Tensor]],
+) -> list[Tensor]:
+    """An LSTM whose products the caller makes.
+
+    ``project`` gives x Wᵀ with the biases added, [steps, batch, 4 * size], of a direction; ``recur`` what makes H Rᵀ,
+    [batch, 4 * size], of its hidden state.
+    """
+    b = node.b
     peephole = node.input(7)
     if peephole is not None:
         peephole = b.refine(peephole, [inputs.directions, b.extents.mul(3, inputs.size)])
@@ -309,12 +343,11 @@ def lstm(node: Node, *_: Tensor | None) -> list[Tensor]:
     runs = []
     for d in range(inputs.directions):
         f, g, h = activations[d]
-        biases = [_bias_part(node, inputs, d, half, 4) for half in (0, 1)]
-        projected = _project(node, inputs.x, _direction(node, inputs.weights, d), biases)
-        recurrence = b.transpose(_direction(node, inputs.recurrence, d), [1, 0])
+        projected = project(d, [_bias_part(node, inputs, d, half, 4) for half in (0, 1)])
+        recurrent_of = recur(d)
         peepholes: list[tuple[Tensor, list[Expr]]] = []
         if peephole is not None:
-            grouped = b.reshape(_direction(node, peephole, d), [3, inputs.size])
+            grouped = b.reshape(direction_of(node, peephole, d), [3, inputs.size])
             peepholes = [(grouped, [p, column]) for p in range(3)]
 
         def step(
@@ -323,11 +356,11 @@ def lstm(node: Node, *_: Tensor | None) -> list[Tensor]:
             f: Activation = f,
             g: Activation = g,
             h: Activation = h,
-            recurrence: Tensor = recurrence,
+            recurrent_of: Callable[[Tensor], Tensor] = recurrent_of,
             peepholes: Sequence[tuple[Tensor, list[Expr]]] = tuple(peepholes),
         ) -> list[Tensor]:
             hidden, cell = states
-            recurrent = multiply(node, hidden, recurrence)
+            recurrent = recurrent_of(hidden)
 
             def body(*v: Scalar) -> list[Scalar]:
                 x, r, c, p = v[:4], v[4:8], v[8], v[9:]
@@ -371,8 +404,8 @@ def gru(node: Node, *_: Tensor | None) -> list[Tensor]:
     for d in range(inputs.directions):
         f, g = activations[d]
         input_bias, recurrence_bias = (_bias_part(node, inputs, d, half, 3) for half in (0, 1))
-        projected = _project(node, inputs.x, _direction(node, inputs.weights, d), [input_bias])
-        recurrence = _direction(node, inputs.recurrence, d)
+        projected = _project(node, inputs.x, direction_of(node, inputs.weights, d), [input_bias])
+        recurrence = direction_of(node, inputs.recurrence, d)
 
         def step(
             gates: Tensor,
@@ -429,8 +462,8 @@ def rnn(node: Node, *_: Tensor | None) -> list[Tensor]:
     runs = []
     for d in range(inputs.directions):
         biases = [_bias_part(node, inputs, d, half, 1) for half in (0, 1)]
-        projected = _project(node, inputs.x, _direction(node, inputs.weights, d), biases)
-        recurrence = b.transpose(_direction(node, inputs.recurrence, d), [1, 0])
+        projected = _project(node, inputs.x, direction_of(node, inputs.weights, d), biases)
+        recurrence = b.transpose(direction_of(node, inputs.recurrence, d), [1, 0])
 
         def step(
             gates: Tensor, states: list[Tensor], f: Activation = activations[d][0], recurrence: Tensor = recurrence

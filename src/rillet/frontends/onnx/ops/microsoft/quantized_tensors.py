@@ -194,6 +194,13 @@ def matmul_integer_to_float(node: Node, *inputs: Tensor | None) -> Tensor:
 def dynamic_quantize_matmul(node: Node, *inputs: Tensor | None) -> Tensor:
     """MatMulIntegerToFloat of a, which DynamicQuantizeLinear quantizes at run time, and the quantized B."""
     a, b, b_scale, b_zero, bias = _operands(node, inputs, "a B b_scale* b_zero_point?* bias?")
+    return dynamically_quantized_product(node, a, b, b_scale, b_zero, bias)
+
+
+def dynamically_quantized_product(
+    node: Node, a: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor | None, bias: Tensor | None = None
+) -> Tensor:
+    """a @ ((b - b_zero) * b_scale) + bias of floats, after ``a`` was quantized to 8 bits over its range."""
     quantized, a_scale, a_zero = dynamic_quantize_linear(node, a)
     total = multiply(node, shifted(node, quantized, a_zero, None), shifted(node, b, b_zero, b.rank - 1), "int32")
     return _scaled(node, total, a_scale, b_scale, bias)
