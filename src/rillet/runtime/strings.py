@@ -62,17 +62,28 @@ def _pack(spec: TensorSpec, value: Any) -> tuple[np.ndarray, np.ndarray]:
     array = np.asarray(value)
     if array.dtype.kind not in "UOT" and array.size:
         raise RunError(f"input '{spec.name}': expected strings, got {array.dtype}")
-    texts = array.astype(object).reshape(-1)
-    encoded = []
+    texts = array.astype(object).reshape(-1).tolist()
+    try:
+        data = "".join(texts).encode("utf-8")
+    except (TypeError, UnicodeEncodeError):
+        raise _unusable(spec, texts) from None
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    if lengths.sum() != len(data):  # some characters are more than one byte
+        lengths = np.fromiter((len(text.encode("utf-8")) for text in texts), np.int64, len(texts))
+    ends = np.cumsum(lengths).reshape(array.shape)
+    return ends, np.frombuffer(data, np.uint8)
+
+
+def _unusable(spec: TensorSpec, texts: Sequence[Any]) -> RunError:
+    """The error for the first element that is no text, or none that UTF-8 has."""
     for number, text in enumerate(texts):
         if not isinstance(text, str):
-            raise RunError(f"input '{spec.name}': element {number} is of type {type(text).__name__}, not a string")
+            return RunError(f"input '{spec.name}': element {number} is of type {type(text).__name__}, not a string")
         try:
-            encoded.append(text.encode("utf-8"))
+            text.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise RunError(f"input '{spec.name}': element {number} cannot be encoded in UTF-8: {error}") from None
-    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64).reshape(array.shape)
-    return ends, np.frombuffer(b"".join(encoded), np.uint8)
+            return RunError(f"input '{spec.name}': element {number} cannot be encoded in UTF-8: {error}")
+    raise AssertionError(texts)
 
 
 def _unpack(ends: np.ndarray, data: np.ndarray) -> np.ndarray:

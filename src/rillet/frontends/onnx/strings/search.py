@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,47 +11,60 @@ from torch_mlir import ir
 from rillet.frontends.building.builder import Builder
 from rillet.frontends.building.conversions import convert
 from rillet.frontends.building.loops import for_range, store
-from rillet.frontends.building.scalars import Scalar, constant, minimum, select, truncdiv
+from rillet.frontends.building.scalars import Scalar, constant, select
+from rillet.frontends.building.searching import last_not_above
 from rillet.frontends.building.sorting import argsort
 from rillet.frontends.building.tensor import Tensor
-from rillet.frontends.onnx.strings.ranges import Reader, compare
+from rillet.frontends.onnx.strings.ranges import Reader, compare, same
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_array
 
 
 def find(b: Builder, x: StringTensor, keys: Sequence[str]) -> Tensor:
     """The place of each string in ``keys`` (int64), the last one among equal keys; -1 where it is not there.
 
-    A binary search: the keys are sorted at compile time.
+    The keys are searched by their hashes, which are sorted at compile time; one string is compared.
     """
-    place_of = {key: place for place, key in enumerate(keys)}
-    ordered = sorted(place_of)
-    if not ordered:
+    place_of = {key.encode("utf-8"): place for place, key in enumerate(keys)}
+    if not place_of:
         return b.fill(-1, "int64", x.shape)
+    factor = next(
+        f for f in itertools.count(_FNV_PRIME, 2) if len({_hash(key, f) for key in place_of}) == len(place_of)
+    )
+    ordered = sorted(place_of, key=lambda key: _hash(key, factor))
     source, table = Reader(b, x), Reader(b, from_array(b, np.array(ordered, dtype=object), "keys"))
-    places = b.value(b.constant(np.array([place_of[key] for key in ordered], np.int64), name="places"))
-    last = len(ordered) - 1
+    hashes, places = (
+        b.value(b.constant(np.array(numbers, np.int64), name=name))
+        for name, numbers in (
+            ("hashes", [_hash(k, factor) for k in ordered]),
+            ("places", [place_of[k] for k in ordered]),
+        )
+    )
 
     def one(position: Scalar, result: ir.Value) -> ir.Value:
         wanted = source.range(position)
 
-        def order(at: Scalar) -> Scalar:
-            return compare(table, table.range(minimum(at, last)), source, wanted)
+        def add(at: Scalar, total: ir.Value) -> ir.Value:
+            return (Scalar(total, "int64") * factor + convert(source.byte(at), "int64")).value
 
-        def halve(_: Scalar, low: ir.Value, high: ir.Value) -> list[ir.Value]:
-            lower, upper = Scalar(low, "index"), Scalar(high, "index")
-            middle = truncdiv(lower + upper, 2)
-            before = (lower < upper) & (order(middle) < 0)
-            return [select(before, middle + 1, lower).value, select(before, upper, minimum(middle, upper)).value]
+        total = Scalar(for_range(wanted.first, wanted.last, [constant(0, "int64").value], add)[0], "int64")
+        at = last_not_above(b, hashes, "int64", len(ordered), total)
+        hit = same(table, table.range(at), source, wanted)
+        return store(select(hit, b.element(places, "int64", [at]), -1), "int64", result, [position])
 
-        ends = [constant(0, "index").value, constant(len(ordered), "index").value]
-        found = Scalar(for_range(0, len(ordered).bit_length(), ends, halve)[0], "index")
-        hit = (found <= last) & (order(found) == 0)
-        place = b.element(places, "int64", [minimum(found, last)])
-        return store(select(hit, place, -1), "int64", result, [position])
+    elements = b.extents.product(x.shape)
+    found = for_range(0, elements, [b.empty("int64", [elements])], one)[0]
+    return b.reshape(b.tensor(found, "int64", [elements]), x.shape)
 
-    count = b.extents.product(x.shape)
-    found = for_range(0, count, [b.empty("int64", [count])], one)[0]
-    return b.reshape(b.tensor(found, "int64", [count]), x.shape)
+
+_FNV_PRIME = 1099511628211
+
+
+def _hash(text: bytes, factor: int) -> int:
+    """The bytes as a number to the base ``factor``, in int64."""
+    total = 0
+    for byte in text:
+        total = (total * factor + byte) % (1 << 64)
+    return total - (1 << 64) if total >> 63 else total
 
 
 def ranks(b: Builder, x: StringTensor) -> tuple[Tensor, Tensor]:

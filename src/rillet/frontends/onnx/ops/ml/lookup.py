@@ -8,7 +8,8 @@ import numpy as np
 
 from rillet.frontends.building import element_types
 from rillet.frontends.building.conversions import convert
-from rillet.frontends.building.scalars import Scalar, constant, is_nan, minimum, select
+from rillet.frontends.building.scalars import Scalar, constant, is_nan, select
+from rillet.frontends.building.searching import last_not_above
 from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.strings.search import find
@@ -46,14 +47,9 @@ def _places_of_numbers(node: Node, x: Tensor, given: np.ndarray) -> Tensor:
 
         return b.map(same, x, dtype="int64")
     table, numbers = b.value(b.constant(keys, name="keys")), b.value(b.constant(order, name="places"))
-    last = keys.size - 1
 
     def search(v: Scalar) -> Scalar:
-        """The last key that is not above v is found by steps of falling powers of two."""
-        at = constant(0, "index")
-        for step in reversed(range(last.bit_length())):
-            ahead = minimum(at + (1 << step), last)
-            at = select(b.element(table, x.dtype, [ahead]) <= v, ahead, at)
+        at = last_not_above(b, table, x.dtype, keys.size, v)
         hit = b.element(table, x.dtype, [at]) == v
         return _or_nan(v, select(hit, b.element(numbers, "int64", [at]), -1), nan)
 
