@@ -1,4 +1,4 @@
-"""Fourier transforms whose length only run time knows."""
+"""Fourier transforms whose length only run time knows, or is too long for a kernel."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 import rillet
+from rillet.frontends.building import fourier_long
 
 FORMS: dict[str, tuple[int, dict[str, int]]] = {
     "real": (1, {"onesided": 1}),
@@ -16,9 +17,11 @@ FORMS: dict[str, tuple[int, dict[str, int]]] = {
 }
 
 
-def dft(parts: int, *, length: bool = False, dtype: int = TensorProto.FLOAT, **attributes: int) -> ModelProto:
+def dft(
+    parts: int, *, points: int | str = "t", length: bool = False, dtype: int = TensorProto.FLOAT, **attributes: int
+) -> ModelProto:
     node = helper.make_node("DFT", ["x", "length" if length else "", "axis"], ["y"], **attributes)
-    inputs = [helper.make_tensor_value_info("x", dtype, ["n", "t", parts])]
+    inputs = [helper.make_tensor_value_info("x", dtype, ["n", points, parts])]
     inputs += [helper.make_tensor_value_info("length", TensorProto.INT64, [])] if length else []
     y = helper.make_tensor_value_info("y", dtype, None)
     graph = helper.make_graph([node], "g", inputs, [y], [helper.make_tensor("axis", TensorProto.INT64, [], [1])])
@@ -34,8 +37,10 @@ def defined(x: np.ndarray, length: int | None, *, inverse: int = 0, onesided: in
     return np.stack([kept.real, kept.imag], -1)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("dtype", "error"), [(TensorProto.FLOAT, 6e-8), (TensorProto.DOUBLE, 2e-16)])
+@pytest.mark.parametrize(
+    ("form", "dtype", "error"),
+    [*((form, TensorProto.FLOAT, 6e-8) for form in FORMS), ("inverse", TensorProto.DOUBLE, 2e-16)],
+)
 def test_lengths_of_samples(form: str, dtype: int, error: float) -> None:
     parts, attributes = FORMS[form]
     module = rillet.compile(dft(parts, dtype=dtype, **attributes), threads=1, jobs=1)
@@ -48,12 +53,25 @@ def test_lengths_of_samples(form: str, dtype: int, error: float) -> None:
         assert np.sqrt(np.mean((found - wanted) ** 2)) < error * scale
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_lengths_that_an_input_gives(form: str) -> None:
-    parts, attributes = FORMS[form]
+def test_lengths_that_an_input_gives() -> None:
+    parts, attributes = FORMS["real"]
     module = rillet.compile(dft(parts, length=True, **attributes), threads=1, jobs=1)
     x = np.random.default_rng(0).standard_normal((2, 40, parts)).astype(np.float32)
     for length in (1, 6, 39, 40, 78, 131):
         found, wanted = module(x, np.array(length)), defined(x, length, **attributes)
         assert found.shape == wanted.shape
         np.testing.assert_allclose(found, wanted, atol=3e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(
+    ("form", "points"),
+    [("real", 90), ("inverse", 51), ("to real numbers", 46), ("complex", 131)],  # the last one is a convolution
+)
+def test_lengths_that_no_kernel_takes(form: str, points: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fourier_long, "LONGEST", 20)
+    parts, attributes = FORMS[form]
+    x = np.random.default_rng(points).standard_normal((2, points, parts)).astype(np.float32)
+    found = rillet.compile(dft(parts, points=points, **attributes), threads=1, jobs=1)(x)
+    wanted = defined(x, None, **attributes)
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, atol=3e-6 * np.abs(wanted).max())

@@ -10,10 +10,12 @@ from torch_mlir.dialects import complex as complex_dialect
 
 from rillet.frontends.building import fourier
 from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.fourier_sums import Transform
 from rillet.frontends.building.scalars import Scalar
 from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.mlir.edges import dtype_name
 from rillet.ir import builders
+from rillet.ir.fourier import Source
 from rillet.ir.rewrite import replace
 
 _PARTS = {"complex64": "float32", "complex128": "float64"}
@@ -29,18 +31,18 @@ def fft(b: Builder, op: ir.Operation) -> None:
     inverse = kind in ("IFFT", "IRFFT")
     x = b.unsqueeze(x, [x.rank]) if kind == "RFFT" else _split(b, x)
     if kind != "IRFFT":
-        source: fourier.Source = "real" if kind == "RFFT" else "complex"
+        source: Source = "real" if kind == "RFFT" else "complex"
         kept = lengths[-1] // 2 + 1 if kind == "RFFT" else lengths[-1]
-        x = fourier.transform_rows(b, x, fourier.Transform(lengths[-1], source, "complex", inverse), kept)
+        x = fourier.transform_rows(b, x, Transform(lengths[-1], source, "complex", inverse), kept)
     for axis, length in others:
         order = list(range(x.rank))
         order[axis], order[last] = last, axis
         turned = fourier.transform_rows(
-            b, b.transpose(x, order), fourier.Transform(length, "complex", "complex", inverse), length
+            b, b.transpose(x, order), Transform(length, "complex", "complex", inverse), length
         )
         x = b.transpose(turned, order)
     if kind == "IRFFT":
-        x = fourier.transform_rows(b, x, fourier.Transform(lengths[-1], "half", "real", True), lengths[-1])
+        x = fourier.transform_rows(b, x, Transform(lengths[-1], "half", "real", True), lengths[-1])
         result = b.squeeze(x, [x.rank - 1])
     else:
         result = _joined(b, x)

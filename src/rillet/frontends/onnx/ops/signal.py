@@ -7,6 +7,7 @@ import math
 from rillet.frontends.building import element_types, fourier, scalars
 from rillet.frontends.building.builder import Builder, permutation_inverse
 from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.fourier_sums import Factor, Transform
 from rillet.frontends.building.loops import scalar_of
 from rillet.frontends.building.scalars import Scalar, constant, floor, select
 from rillet.frontends.building.tensor import Tensor
@@ -15,6 +16,7 @@ from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
 from rillet.ir import builders
 from rillet.ir.builders import Extent
+from rillet.ir.fourier import Source
 
 
 @op("DFT", since=17, until=19)
@@ -54,8 +56,8 @@ def _dft(node: Node, x: Tensor, length: Tensor | None, axis: int) -> Tensor:
     rows = _resized(b, rows, -2, half if inverse and onesided else size)
     if parts != 1 or inverse:
         rows = _resized(b, rows, -1, 2)
-    source: fourier.Source = "half" if inverse and onesided else "real" if rows.shape[-1] == 1 else "complex"
-    of = fourier.Transform(size, source, "real" if source == "half" else "complex", inverse)
+    source: Source = "half" if inverse and onesided else "real" if rows.shape[-1] == 1 else "complex"
+    of = Transform(size, source, "real" if source == "half" else "complex", inverse)
     result = fourier.transform_rows(b, rows, of, half if onesided and not inverse else size)
     return b.cast(b.transpose(result, permutation_inverse(order)), x.dtype)
 
@@ -101,7 +103,7 @@ def stft(
     weights = b.reshape(b.broadcast_to(b.unsqueeze(window, [1]), [size, parts]), [numbers])
     flat = b.reshape(signal, [batch, e.mul(length, parts)])
     n, f, _, u = builders.dims(4)
-    taken: fourier.Factor
+    taken: Factor
     if isinstance(hop, int):
         taken = flat, [n, f * (hop * parts) + u]
     else:  # no affine map says where such frames begin
@@ -112,7 +114,7 @@ def stft(
             lambda at: b.element(source, signal.dtype, [at[0], at[1] * every + at[2]]),
         )
         taken = rows, [n, f, u]
-    of = fourier.Transform(size, "real" if parts == 1 else "complex", "complex", False)
+    of = Transform(size, "real" if parts == 1 else "complex", "complex", False)
     result = fourier.transform(b, [taken, (weights, [u])], [batch, frames], of, frequencies, signal.dtype)
     return b.cast(b.reshape(result, [batch, frames, frequencies, 2]), signal.dtype)
 
