@@ -66,7 +66,7 @@ static rlt_status_t check_name(const rlt_module_export_t* declared, rlt_buffer_v
       if (inputs[i]->dims[j] == actual) return RLT_OK;
       return rlt_error_set(error, RLT_INVALID_ARGUMENT,
                            "input '%.*s': dimension %u ('%.*s') is %lld, but dimension %u of input '%.*s' has the same "
-                           "name and is %lld",
+                           "name and is %lld; where they may differ, compile the model with other names for them",
                            64, rlt_module_tensor(declared->inputs, input).name, axis, 24, name, (long long)actual, j,
                            64, other.name, (long long)inputs[i]->dims[j]);
     }

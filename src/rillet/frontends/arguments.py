@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rillet.errors import CompileError, advice
+from rillet.frontends.dimension_names import is_placeholder
 from rillet.frontends.tensor_size import check_size
 
 _EXAMPLE = "{'x': (1, 3, 'h', 'w')}"
@@ -16,7 +17,8 @@ _LEAST_BYTES = 1  # of an element, before the model says which type it has
 
 
 def checked_shapes(inputs: Any) -> dict[str, tuple[int | str | None, ...]]:
-    """``inputs`` as a dict of tuples: sizes, names of dynamic dimensions, and -1 or None for ones without a name.
+    """``inputs`` as a dict of tuples: sizes, names of dynamic dimensions, and -1 or None for ones without a name (also
+    where a placeholder like ``?`` is given).
 
     Raises CompileError for anything else, and for a shape that no tensor can have.
     """
@@ -92,7 +94,7 @@ def _dimension(dim: Any, where: str) -> int | str | None:
         return None
     if isinstance(dim, str):
         if dim and not dim[0].isdigit() and dim.isprintable():
-            return dim
+            return None if is_placeholder(dim) else dim
     elif not isinstance(dim, bool | np.bool_):
         try:
             size = operator.index(dim)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import rillet
-from rillet.errors import CompileError
+from rillet.errors import CompileError, RunError
 
 
 def _identity(type_: str, attributes: str = "") -> str:
@@ -57,6 +57,34 @@ func.func @main(%a: tensor<?x2xf32>) -> tensor<?x2xf32> {
     for rows in (0, 1, 5):
         x = np.full((rows, 2), -1, np.float32)
         np.testing.assert_array_equal(module(x), -x)
+
+
+@pytest.mark.parametrize("name", ["?", "-1", "dyn"])
+def test_placeholders_are_no_names_of_dimensions(name):
+    text = f"""
+func.func @main(%a: tensor<?x?xf32> {{rillet.dims = ["{name}", "{name}"]}}) -> tensor<?x?xf32> {{
+  %0 = stablehlo.abs %a : tensor<?x?xf32>
+  return %0 : tensor<?x?xf32>
+}}"""
+    module = rillet.compile(text, threads=1)
+    assert module.inputs[0].shape == ("argument0_0", "argument0_1")
+    np.testing.assert_array_equal(module(np.full((2, 3), -1, np.float32)), np.ones((2, 3), np.float32))
+    assert rillet.compile(text, inputs={"argument0": (2, -1)}, threads=1).inputs[0].shape == (2, "argument0_1")
+
+
+@pytest.mark.parametrize("element", ["f32", "ui8", "i1"])
+def test_dimensions_of_joined_tensors_are_checked(element):
+    type_ = f"tensor<?x?x{element}>"
+    text = f"""
+func.func @main(%a: {type_}, %b: {type_}) -> {type_} {{
+  %0 = stablehlo.concatenate %a, %b, dim = 0 : ({type_}, {type_}) -> {type_}
+  return %0 : {type_}
+}}"""
+    module = rillet.compile(text, threads=1)
+    a, b = (np.ones((rows, 3), module.inputs[0].dtype) for rows in (2, 4))
+    np.testing.assert_array_equal(module(a, b), np.concatenate([a, b]))
+    with pytest.raises(RunError, match="dimensions 3 and 2 do not agree"):
+        module(a, b[:, :2])
 
 
 def test_a_function_without_results_does_nothing():

@@ -51,3 +51,15 @@ def test_a_part_keeps_the_shapes_of_its_inputs() -> None:
     assert [node.op for node in part.nodes] == ["Sqrt"] and part.outputs == ("y",)
     assert [(spec.name, spec.dims) for spec in part.inputs] == [("u", ("N", 8))]
     assert OnnxModel(_MODEL, {"x": (2, 8)}).part(["t"]).inputs[0].dims == (2, 8)
+
+
+def test_a_dimension_without_a_name_shares_that_of_no_other() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 18]> g (float[A,B] x, float[C] y) => (float[D,E] z) { z = Add(x, y) }'
+    model = parser.parse_model(text)
+    for info, names in zip(model.graph.input, (["?", "?"], ["x_0"]), strict=True):
+        for dim, name in zip(info.type.tensor_type.shape.dim, names, strict=True):
+            dim.dim_param = name
+    assert [spec.dims for spec in open_model(model).inputs] == [("x_0'", "x_1"), ("x_0",)]
+    module = rillet.compile(model, dims={"x_0'": 2}, threads=1)
+    assert [spec.shape for spec in module.inputs] == [(2, "x_1"), ("x_0",)]
+    assert module(np.ones((2, 3), np.float32), np.ones(3, np.float32)).shape == (2, 3)

@@ -48,6 +48,12 @@ class Dimensions(TensorValues):
         read = [builders.extract(value, [i] if tensor.rank else []) for i in range(count)]
         return [convert(Scalar(v, tensor.dtype), "index").value for v in read]
 
+    def scalar(self, tensor: Tensor) -> Scalar:
+        """See ``TensorValues.scalar``; that there is one element is asserted. Raises InvalidNode where there is not."""
+        for extent in tensor.shape:
+            self.agree(extent, 1, "an operand must have {1} element, but a dimension of it is {0}")
+        return super().scalar(tensor)
+
     def _element_index(self, element: ir.Value) -> ir.Value:
         if isinstance(element.type, ir.IndexType):
             return element
@@ -138,8 +144,11 @@ class Dimensions(TensorValues):
         """Assert that unknown extents are 1 or those of ``shape``; known ones are compared where they are used."""
         for tensor in tensors:
             for extent, target in zip(tensor.shape, shape[len(shape) - tensor.rank :], strict=True):
-                if isinstance(extent, ir.Value) and not self.extents.same_if_valid(extent, target) and target != 1:
-                    self._require_broadcast(extent, target)
+                if isinstance(extent, int) or self.extents.same_if_valid(extent, target):
+                    continue
+                if self.extents.first_time(("broadcast to", extent, target)):
+                    unit = self.extents.compare("eq", extent, 1)
+                    self.require("eq", extent, target, "a dimension of {0} does not broadcast to {1}", or_else=unit)
 
     def broadcast_shape(self, shapes: Sequence[Sequence[Extent]]) -> list[Extent]:
         """The common shape under numpy's broadcasting."""

@@ -5,11 +5,12 @@ This is read before any conversion, for afterwards integers no longer say whethe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from torch_mlir import ir
 
 from rillet.errors import CompileError
+from rillet.frontends.dimension_names import is_placeholder, own_name
 from rillet.ir import dtypes
 from rillet.ir.attributes import DIMS, DTYPE, NAME
 
@@ -19,7 +20,7 @@ _ADVICE = "convert it inside the function"
 def annotate(main: ir.Operation) -> None:
     """Put ``rillet.name``, ``rillet.dtype`` and ``rillet.dims`` on each argument and result; other attributes go.
 
-    A dynamic dimension without a name is called NAME_AXIS.
+    A dynamic dimension without a name, or with a placeholder for one, gets a name of its own.
 
     Raises CompileError for a value that is not a ranked tensor, an element type that numpy and ml_dtypes lack, names
     that occur twice, and given attributes that contradict the types.
@@ -31,6 +32,10 @@ def annotate(main: ir.Operation) -> None:
             _edge(kind, ordinal, tensor, {named.name: named.attr for named in attributes})
             for ordinal, (tensor, attributes) in enumerate(zip(types, given, strict=True))
         ]
+        written = {name for edge in edges for name in dimension_names(edge.get(DIMS))}
+        for edge, tensor in zip(edges, types, strict=True):
+            if not tensor.has_static_shape:
+                edge[DIMS] = _dims(ir.StringAttr(edge[NAME]).value, tensor, dimension_names(edge.get(DIMS)), written)
         _check_names(kind, [ir.StringAttr(edge[NAME]).value for edge in edges])
         if edges:
             main.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(edge) for edge in edges])
@@ -62,11 +67,23 @@ def _edge(kind: str, ordinal: int, tensor: ir.Type, given: Mapping[str, ir.Attri
     if DIMS in given:
         _check_dims(what, tensor, given[DIMS])
         edge[DIMS] = given[DIMS]
-    elif not tensor.has_static_shape:
-        name = ir.StringAttr(edge[NAME]).value
-        dims = [f"{name}_{a}" if tensor.is_dynamic_dim(a) else str(d) for a, d in enumerate(tensor.shape)]
-        edge[DIMS] = ir.ArrayAttr.get([ir.StringAttr.get(d) for d in dims])
     return edge
+
+
+def dimension_names(given: ir.Attribute | None) -> list[str]:
+    """The names in ``rillet.dims``, "" for placeholders; none where it is absent."""
+    names = [ir.StringAttr(d).value for d in ir.ArrayAttr(given)] if given is not None else []
+    return ["" if is_placeholder(name) else name for name in names]
+
+
+def _dims(name: str, tensor: ir.RankedTensorType, given: Sequence[str], written: Collection[str]) -> ir.Attribute:
+    """``rillet.dims`` of a dynamic tensor: sizes as text, and a name for each dimension without one."""
+    names = given or [""] * tensor.rank
+    dims = [
+        (names[a] or own_name(name, a, written)) if tensor.is_dynamic_dim(a) else str(d)
+        for a, d in enumerate(tensor.shape)
+    ]
+    return ir.ArrayAttr.get([ir.StringAttr.get(d) for d in dims])
 
 
 def _check_dtype(what: str, tensor: ir.RankedTensorType, given: ir.Attribute) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from torch_mlir import ir
 
+from rillet.frontends.dimension_names import own_name
 from rillet.frontends.frontend import InputSpec, OpUse, Survey
-from rillet.frontends.mlir.edges import dtype_name
+from rillet.frontends.mlir.edges import dimension_names, dtype_name
 from rillet.frontends.mlir.entry import entry
 from rillet.frontends.mlir.external_constants import stored_bytes
 from rillet.ir.attributes import DIMS, DTYPE, NAME
@@ -30,9 +31,9 @@ def inputs(module: ir.Module) -> tuple[InputSpec, ...]:
     """The arguments of the entry. Raises CompileError when there is none."""
     main = entry(module)
     type_ = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-    return tuple(
-        _input(ordinal, argument, _edge(main, "arg_attrs", ordinal)) for ordinal, argument in enumerate(type_.inputs)
-    )
+    edges = [_edge(main, "arg_attrs", ordinal) for ordinal in range(len(type_.inputs))]
+    written = {name for edge in edges for name in dimension_names(edge.get(DIMS))}
+    return tuple(_input(n, *pair, written) for n, pair in enumerate(zip(type_.inputs, edges, strict=True)))
 
 
 def survey(module: ir.Module) -> Survey:
@@ -58,13 +59,13 @@ def survey(module: ir.Module) -> Survey:
     )
 
 
-def _input(ordinal: int, type_: ir.Type, given: dict[str, ir.Attribute]) -> InputSpec:
+def _input(ordinal: int, type_: ir.Type, given: dict[str, ir.Attribute], written: Collection[str]) -> InputSpec:
     name = _text(given, NAME) or f"argument{ordinal}"
     if not isinstance(type_, ir.RankedTensorType):  # refused when it is imported
         return InputSpec(name, str(type_), ())
-    names = [ir.StringAttr(d).value for d in ir.ArrayAttr(given[DIMS])] if DIMS in given else []
+    names = dimension_names(given.get(DIMS))
     dims = [
-        (names[axis] if axis < len(names) else f"{name}_{axis}")
+        (names[axis] if axis < len(names) else "") or own_name(name, axis, written)
         if type_.is_dynamic_dim(axis)
         else type_.get_dim_size(axis)
         for axis in range(type_.rank)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rillet.errors import CompileError, UnsupportedError, UnsupportedNode, advice
+from rillet.frontends.dimension_names import is_placeholder, own_name
 from rillet.frontends.errors import UnsupportedFeature
 from rillet.frontends.frontend import InputSpec, Shapes
 from rillet.frontends.onnx.node import dtype_name
@@ -34,7 +35,7 @@ def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Shape
         if name not in known:
             raise CompileError(f"the model has no input '{name}'; its inputs are: {', '.join(sorted(known)) or 'none'}")
     result: list[InputSpec] = []
-    pinned = shared_sizes(graph, overrides)
+    pinned, dims_of = shared_sizes(graph, overrides), declared_dims(graph)
     for info in declared:
         if not info.type.HasField("tensor_type"):
             kind = info.type.WhichOneof("value")
@@ -42,7 +43,7 @@ def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Shape
                 "; leave the step that reads dicts (a DictVectorizer) out of the export" if kind == "map_type" else ""
             )
             raise CompileError(f"input '{info.name}' is a {kind}; only tensors can be inputs{maps}")
-        dims = _dims(info, overrides, pinned)
+        dims = _dims(info, dims_of[info.name], overrides, pinned)
         if info.type.tensor_type.elem_type == _STRING:
             check_size(dims, 8, f"input '{info.name}'")
             parts = string_parts(info.name)
@@ -69,23 +70,37 @@ def string_parts(name: str) -> tuple[str, str]:
     return f"{name}[ends]", f"{name}[bytes]"
 
 
-def _dims(info: onnx.ValueInfoProto, overrides: Shapes, pinned: Mapping[str, int]) -> tuple[int | str, ...]:
+def _dims(
+    info: onnx.ValueInfoProto, declared: Sequence[int | str], overrides: Shapes, pinned: Mapping[str, int]
+) -> tuple[int | str, ...]:
     tensor = info.type.tensor_type
     if not tensor.HasField("shape") and info.name not in overrides:
         how = advice(f"inputs={{'{info.name}': (...)}}", f"--shape {info.name}=...")
         raise CompileError(f"input '{info.name}' has no shape in the model; give one with {how}")
-    declared = declared_dims(info)
     if info.name not in overrides:
         return tuple(pinned.get(d, d) if isinstance(d, str) else d for d in declared)
     return given_dims(info.name, declared if tensor.HasField("shape") else None, overrides[info.name])
 
 
-def declared_dims(info: onnx.ValueInfoProto) -> list[int | str]:
-    """The dimensions that the model has for an input: sizes, and names of those without one."""
-    return [  # exporters write 0 for a dimension that they do not know
-        d.dim_value if d.dim_value > 0 else d.dim_param or f"{info.name}_{axis}"
-        for axis, d in enumerate(info.type.tensor_type.shape.dim)
-    ]
+def declared_dims(graph: onnx.GraphProto) -> dict[str, tuple[int | str, ...]]:
+    """The dimensions that the model has for each input: sizes, and names of those without one.
+
+    Dimensions that the model gives no name, or a placeholder, have one of their own.
+    """
+    written = {name for info in graph.input for name in _written_names(info)}
+    return {
+        info.name: tuple(
+            # Exporters write 0 for a dimension that they do not know.
+            d.dim_value if d.dim_value > 0 else name or own_name(info.name, axis, written)
+            for axis, (d, name) in enumerate(zip(info.type.tensor_type.shape.dim, _written_names(info), strict=True))
+        )
+        for info in graph.input
+    }
+
+
+def _written_names(info: onnx.ValueInfoProto) -> list[str]:
+    """The names that the model has for dimensions of a value, "" where it has none that means anything."""
+    return ["" if is_placeholder(d.dim_param) else d.dim_param for d in info.type.tensor_type.shape.dim]
 
 
 def shared_sizes(graph: onnx.GraphProto, overrides: Shapes) -> dict[str, int]:
@@ -110,9 +125,9 @@ def _given_sizes(graph: onnx.GraphProto, overrides: Shapes) -> dict[str, list[tu
     """(input, size) of every size that the caller gives for a dimension of a name, by that name."""
     result: dict[str, list[tuple[str, int]]] = {}
     for info in graph.input:
-        for d, size in zip(info.type.tensor_type.shape.dim, overrides.get(info.name, ()), strict=False):
-            if d.dim_param and isinstance(size, int) and size >= 0:
-                result.setdefault(d.dim_param, []).append((info.name, size))
+        for name, size in zip(_written_names(info), overrides.get(info.name, ()), strict=False):
+            if name and isinstance(size, int) and size >= 0:
+                result.setdefault(name, []).append((info.name, size))
     return result
 
 
@@ -173,4 +188,4 @@ def warn_of_contradictions(found: Mapping[str, str]) -> None:
 def declared_names(info: onnx.ValueInfoProto, name: str) -> list[str]:
     """The names that the model has for the dimensions of an output's tensor ``name``; "" where it has none."""
     is_bytes = name == string_parts(info.name)[1]
-    return [] if is_bytes else [d.dim_param for d in info.type.tensor_type.shape.dim]
+    return [] if is_bytes else _written_names(info)

@@ -117,6 +117,9 @@ def _check_names(graph: Any) -> None:
 
     lists = {"node": [node.name for node in graph.node]}
     if isinstance(graph, onnx.GraphProto):
+        for info in (*graph.input, *graph.output, *graph.value_info):
+            for dim in info.type.tensor_type.shape.dim:
+                _check_text(dim.dim_param, "dimension")
         lists["input"] = [i.name for i in graph.input]
         lists["output"] = [o.name for o in graph.output]
         lists["initializer"] = [t.name for t in graph.initializer]

@@ -52,18 +52,19 @@ class OnnxModel:
 
     def _inputs(self, shared: Mapping[str, int]) -> tuple[InputSpec, ...]:
         held = {tensor.name for tensor in self.proto.graph.initializer}
+        declared = declared_dims(self.proto.graph)
         return tuple(
-            InputSpec(info.name, type_name(info.type), self._dims(info, shared))
+            InputSpec(info.name, type_name(info.type), self._dims(info.name, declared[info.name], shared))
             for info in self.proto.graph.input
             if info.name not in held or info.name in self.shapes
         )
 
-    def _dims(self, info: onnx.ValueInfoProto, shared: Mapping[str, int]) -> tuple[int | str, ...]:
-        declared, given = declared_dims(info), self.shapes.get(info.name)
+    def _dims(self, name: str, declared: tuple[int | str, ...], shared: Mapping[str, int]) -> tuple[int | str, ...]:
+        given = self.shapes.get(name)
         if given is None:
             return tuple(shared.get(d, d) if isinstance(d, str) else d for d in declared)
         if len(given) != len(declared):  # refused when it is imported, unless the model declares no shape
-            return tuple(declared)
+            return declared
         return tuple(d if g is None or g == -1 else g for d, g in zip(declared, given, strict=True))
 
     def pinned(self, shapes: Shapes, dims: Mapping[str, int]) -> OnnxModel:

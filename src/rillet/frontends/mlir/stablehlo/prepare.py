@@ -26,6 +26,8 @@ def prepare(module: ir.Module) -> None:
         elif op.name == "stablehlo.dynamic_reshape":
             with ir.InsertionPoint(op), op.location:
                 replace(op, [tensor.ReshapeOp(op.results[0].type, *op.operands).result])
+        elif op.name == "stablehlo.concatenate":
+            _concatenate(op)
         elif op.name == "stablehlo.reduce":
             _reduce_nothing(op)
         elif op.name == "stablehlo.get_tuple_element":
@@ -35,6 +37,16 @@ def prepare(module: ir.Module) -> None:
     for op in [o for o in walk(module.operation) if o.name == "stablehlo.tuple"]:
         if next(iter(op.results[0].uses), None) is None:
             op.erase()
+
+
+def _concatenate(op: ir.Operation) -> None:
+    """Tensors of dynamic shapes are joined by an op whose operands are checked to fit each other."""
+    result = ir.RankedTensorType(op.results[0].type)
+    if all(ir.RankedTensorType(v.type).has_static_shape for v in op.operands):
+        return
+    with ir.InsertionPoint(op), op.location:
+        axis = ir.IntegerAttr(op.attributes["dimension"]).value
+        replace(op, [tensor.ConcatOp(result, axis, list(op.operands)).result])
 
 
 def _reduce_nothing(op: ir.Operation) -> None:

@@ -56,8 +56,10 @@ def _diagonal(node: Node, term: str, tensor: Tensor) -> tuple[str, Tensor]:
     if distinct == term:
         return term, tensor
     b = node.b
-    source = b.value(tensor)
     shape = [tensor.shape[term.index(c)] for c in distinct]
+    for letter, extent in zip(term, tensor.shape, strict=True):
+        b.agree(extent, tensor.shape[term.index(letter)], f"dimensions '{letter}' of one operand are {{0}} and {{1}}")
+    source = b.value(tensor)
     picked = b.indexed(
         tensor.dtype, shape, lambda at: b.element(source, tensor.dtype, [at[distinct.index(c)] for c in term])
     )

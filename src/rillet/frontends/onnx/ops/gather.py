@@ -104,6 +104,9 @@ def gather_nd(node: Node, data: Tensor, indices: Tensor) -> Tensor:
         raise InvalidNode(
             f"indices of {depth} dimensions do not fit data of rank {data.rank} with {batch} batch dimensions"
         )
+    if batch:
+        rest: list[Extent | None] = [None] * (indices.rank - batch)
+        indices = b.refine(indices, [*data.shape[:batch], *rest], "indices")
     source, positions = b.value(data), b.value(indices)
     lead = indices.rank - 1
     shape = [*indices.shape[:-1], *data.shape[batch + depth :]]

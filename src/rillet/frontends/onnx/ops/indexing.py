@@ -77,7 +77,7 @@ def reverse_sequence(node: Node, x: Tensor, lengths: Tensor) -> Tensor:
     time, batch = node.attr("time_axis", 0), node.attr("batch_axis", 1)
     if {time, batch} != {0, 1}:
         raise InvalidNode(f"time_axis {time} and batch_axis {batch} must be 0 and 1")
-    source, counts = b.value(x), b.value(lengths)
+    source, counts = b.value(x), b.value(b.refine(lengths, [x.shape[batch]], "sequence_lens"))
 
     def body(at: list[Scalar]) -> Scalar:
         length = convert(b.element(counts, lengths.dtype, [at[batch]]), "index")
@@ -103,6 +103,7 @@ def col2im(node: Node, x: Tensor, image_shape: Tensor, block_shape: Tensor) -> T
         span = e.sub(e.add(image[axis], pads[axis] + pads[rank + axis]), window)
         counts.append(e.add(e.floordiv(span, strides[axis]), 1))
     channels = e.floordiv(x.shape[1], e.product(block))
+    x = b.refine(x, [None, e.mul(channels, e.product(block)), e.product(counts)], "input")
     columns = b.reshape(x, [x.shape[0], channels, *block, *counts])
     source = b.value(columns)
     shape = [x.shape[0], channels, *image]
@@ -136,7 +137,7 @@ def max_unpool(node: Node, x: Tensor, indices: Tensor, output_shape: Tensor | No
         span = e.mul(e.sub(x.shape[2 + axis], 1), strides[axis])
         shape.append(e.add(span, kernel[axis] - pads[axis] - pads[rank + axis]))
     total = e.product(shape)
-    source, places = b.value(x), b.value(indices)
+    source, places = b.value(x), b.value(b.refine(indices, x.shape, "I"))
 
     def body(at: list[Scalar], result: ir.Value) -> ir.Value:
         place = convert(b.element(places, indices.dtype, at), "index")

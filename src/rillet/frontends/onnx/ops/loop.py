@@ -407,6 +407,8 @@ def scan_batched(node: Node, lengths: Tensor | None = None, *inputs: Tensor) -> 
     if lengths is not None:
         raise UnsupportedFeature("sequence_lens", "convert the model to opset 9 or newer")
     batch = inputs[0].shape[0]
+    for tensor in inputs[1:]:
+        batch = b.agree(batch, tensor.shape[0], "its inputs have batches of {0} and {1}")
     directions = node.attr("directions", None)
 
     def one(n: ir.Value, _: Sequence[Any]) -> list[Any]:
@@ -446,6 +448,8 @@ def _scan(
     axes = [node.axis(a, t.rank) for a, t in zip(input_axes or [0] * scanned, sequences, strict=True)]
     directions = input_directions or [0] * scanned
     count = sequences[0].shape[axes[0]]
+    for tensor, axis in zip(sequences, axes, strict=True):
+        count = b.agree(count, tensor.shape[axis], "its scan inputs have lengths of {0} and {1}")
 
     def arguments(i: ir.Value | int, state: Sequence[Any]) -> list[Any]:
         elements = []
@@ -454,7 +458,14 @@ def _scan(
             elements.append(b.squeeze(b.slice_axis(sequence, axis, at, 1), [axis]))
         return [*state, *elements]
 
-    body = lambda i, state: node.run_graph(graph, arguments(i, state))  # noqa: E731
+    def body(i: ir.Value | int, state: Sequence[Any]) -> list[Any]:
+        """What the graph gives; the state keeps its shape, as ONNX wants."""
+        after = node.run_graph(graph, arguments(i, state))
+        kept = [
+            b.refine(new, old.shape, info.name) for new, old, info in zip(after, initial, graph.output, strict=False)
+        ]
+        return [*kept, *after[len(initial) :]]
+
     results = _Builder(node, body, count, None, initial, has_condition=False).build()
     finished, outputs = results[: len(initial)], results[len(initial) :]
     for number, output in enumerate(outputs):

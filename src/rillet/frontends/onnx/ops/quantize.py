@@ -166,7 +166,7 @@ def shifted(node: Node, x: Tensor, zero_point: Tensor | None, axis: int | None) 
     if zero_point.rank <= 1:
         following = x.rank - 1 - axis if axis is not None and zero_point.rank == 1 else 0
         zero_point = b.reshape(zero_point, [*zero_point.shape, *[1] * following])
-    return b.map(lambda v, z: convert(v, "int32") - convert(z, "int32"), x, zero_point, dtype="int32")
+    return b.map(lambda v, z: convert(v, "int32") - convert(z, "int32"), x, zero_point, dtype="int32", shape=x.shape)
 
 
 @op("MatMulInteger", since=10)
@@ -233,4 +233,4 @@ def requantize(node: Node, total: Tensor, a_scale: Tensor, b_scale: Tensor, y_sc
         scaled = convert(v, "float32") * (convert(a, "float32") * convert(w, "float32") / convert(y, "float32"))
         return saturate(roundeven(scaled) + convert(z, "float32"), y_zero.dtype)
 
-    return node.b.map(body, total, a_scale, b_scale, y_scale, y_zero, dtype=y_zero.dtype)
+    return node.b.map(body, total, a_scale, b_scale, y_scale, y_zero, dtype=y_zero.dtype, shape=total.shape)

@@ -24,6 +24,8 @@ from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
+from rillet.frontends.onnx.windows import window_of
+from rillet.ir.builders import Extent
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "cubic": "cubic", "nearest": "nearest"}
 
@@ -42,6 +44,8 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
     rank = x.rank - 2
     if grid.rank != x.rank or (isinstance(grid.shape[-1], int) and grid.shape[-1] != rank):
         raise InvalidNode(f"a grid of rank {grid.rank} does not fit an input of rank {x.rank}")
+    inner: list[Extent | None] = [None] * rank
+    grid = b.refine(grid, [x.shape[0], *inner, rank], "grid")
     corners = bool(node.attr("align_corners", 0))
     shape = [x.shape[0], x.shape[1], *grid.shape[1:-1]]
     nothing = b.extents.compare("eq", b.extents.product(shape), 0)
@@ -239,14 +243,18 @@ def deform_conv(
     kernel = node.attr("kernel_shape", None) or weights.shape[2:]
     if not all(isinstance(k, int) for k in kernel):
         raise UnsupportedFeature("a kernel whose size is not known at compile time", "give kernel_shape")
-    pads = node.attr("pads", None) or [0] * 4
-    strides = node.attr("strides", None) or [1, 1]
-    dilations = node.attr("dilations", None) or [1, 1]
+    weights = b.refine(weights, [*weights.shape[:2], *kernel], "W")
+    window = window_of(node, x.shape[2:], kernel)
+    pads, strides, dilations, out = window.low, window.strides, window.dilations, window.out
     taps = kernel[0] * kernel[1]
-    out = offset.shape[2:]
     per_offset_group = e.floordiv(x.shape[1], offset_group)
+    b.agree(x.shape[1], e.mul(per_offset_group, offset_group), f"{{0}} channels do not divide into {offset_group}")
+    offset = b.refine(offset, [x.shape[0], offset_group * taps * 2, *out], "offset")
     moves = b.value(b.reshape(offset, [x.shape[0], offset_group, taps, 2, *out]))
-    weighting = b.value(b.reshape(mask, [x.shape[0], offset_group, taps, *out])) if mask is not None else None
+    weighting = None
+    if mask is not None:
+        mask = b.refine(mask, [x.shape[0], offset_group * taps, *out], "mask")
+        weighting = b.value(b.reshape(mask, [x.shape[0], offset_group, taps, *out]))
     source = b.value(x)
     compute = element_types.compute_dtype(x.dtype)
     extents = [scalar_of(d) for d in x.shape[2:]]
@@ -257,7 +265,7 @@ def deform_conv(
         within = [tap // kernel[1], tap % kernel[1]]
         coordinates = []
         for axis in range(2):
-            fixed = place[axis] * strides[axis] + within[axis] * dilations[axis] - pads[axis]
+            fixed = place[axis] * strides[axis] + within[axis] * dilations[axis] - scalar_of(pads[axis])
             move = convert(b.element(moves, offset.dtype, [n, block, tap, axis, *place]), compute)
             coordinates.append(convert(convert(fixed, "int64"), compute) + move)
 

@@ -22,8 +22,10 @@ def _update_each(node: Node, tensors: Sequence[Tensor], states: int, body: _Upda
     count = len(tensors) // (2 + states)
     groups = [tensors[i * count : (i + 1) * count] for i in range(2 + states)]
     updated = [
-        node.b.map_many(body, *members, dtypes=[members[0].dtype] * (1 + states))
-        for members in zip(*groups, strict=True)
+        node.b.map_many(
+            body, x, *(node.b.refine(t, x.shape, "of a tensor's state") for t in rest), dtypes=[x.dtype] * (1 + states)
+        )
+        for x, *rest in zip(*groups, strict=True)
     ]
     return [results[kind] for kind in range(1 + states) for results in updated]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from rillet.errors import CompileError
 from rillet.frontends.errors import InvalidNode
 from rillet.frontends.onnx.functions import body_of
 from rillet.frontends.onnx.node_use import NodeUse
+from rillet.frontends.onnx.operand_shapes import checked_operands
 from rillet.frontends.onnx.scope import Value
 from rillet.frontends.onnx.validate import check_expanded
 
@@ -18,6 +20,7 @@ def expand_function_body(use: NodeUse) -> Sequence[Value | None] | None:
     if body is None:
         return None
     check_expanded(use.proto, use.domain, use.opset, use.inputs)
+    use = dataclasses.replace(use, inputs=checked_operands(use))
     try:
         return use.walk.call(*body, use)
     except CompileError as error:  # it names a node that the model does not have
