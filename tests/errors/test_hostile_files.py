@@ -71,18 +71,57 @@ def test_external_data_elsewhere(tmp_path: Path, location: str) -> None:
     _refused(_external(location), "outside the model's folder", tmp_path)
 
 
-def test_external_data_through_a_symbolic_link(tmp_path: Path) -> None:
+def test_external_data_through_links_that_leave_the_folder(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
     (tmp_path / "data").write_bytes(bytes(16))
-    (tmp_path / "link").symlink_to(tmp_path / "data")
-    _refused(_external("link"), "reached through a symbolic link", tmp_path)
-    (tmp_path / "folder").symlink_to("/etc")
-    _refused(_external("folder/passwd"), "reached through a symbolic link", tmp_path)
+    (home / "link").symlink_to(tmp_path / "data")
+    _refused(_external("link"), "a link that leads to '.*/data', outside the model's folder", home)
+    (home / "hop").symlink_to("link")
+    _refused(_external("hop"), "outside the model's folder", home)
+    (home / "folder").symlink_to("/etc")
+    _refused(_external("folder/passwd"), "a link that leads to '.*/passwd', outside", home)
+    (home / "loop").symlink_to("loop")
+    _refused(_external("loop"), "which does not exist", home)
+    # A folder whose name begins like the model's is another one.
+    (tmp_path / "home2").mkdir()
+    (tmp_path / "home2" / "data").write_bytes(bytes(16))
+    (home / "near").symlink_to(tmp_path / "home2" / "data")
+    _refused(_external("near"), "outside the model's folder", home)
 
 
-def test_external_data_through_a_hard_link(tmp_path: Path) -> None:
-    (tmp_path / "data").write_bytes(bytes(16))
-    os.link(tmp_path / "data", tmp_path / "link")
-    _refused(_external("link"), "which is a hard link", tmp_path)
+@pytest.mark.parametrize("kind", ["symbolic", "hard"])
+def test_external_data_through_links_in_the_folder(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "data").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    link = tmp_path / "link"
+    link.symlink_to("data") if kind == "symbolic" else os.link(tmp_path / "data", link)
+    onnx.save(_external("link"), tmp_path / "model.onnx")
+    assert import_model(tmp_path / "model.onnx").constants["w"].tolist() == [0, 1, 2, 3]
+
+
+def test_a_model_and_its_data_linked_into_a_store(tmp_path: Path) -> None:
+    """As Hugging Face's cache lays files: links with names, to blobs in another folder."""
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "main" / "onnx"
+    blobs.mkdir()
+    snapshot.mkdir(parents=True)
+    (blobs / "4b2f").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    onnx.save(_external("model.onnx_data"), blobs / "a91c")
+    (snapshot / "model.onnx").symlink_to("../../../blobs/a91c")
+    (snapshot / "model.onnx_data").symlink_to("../../../blobs/4b2f")
+    assert import_model(snapshot / "model.onnx").constants["w"].tolist() == [0, 1, 2, 3]
+    # What the links do not reach stays out of reach.
+    (snapshot / "model.onnx_data").unlink()
+    (snapshot / "model.onnx_data").symlink_to("/etc/passwd")
+    _refused(snapshot / "model.onnx", "a link that leads to '.*passwd', outside the model's folder")
+
+
+def test_data_next_to_what_a_link_leads_to(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    (store / "data").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    onnx.save(_external("data"), store / "model.onnx")
+    (tmp_path / "model.onnx").symlink_to(store / "model.onnx")
+    assert import_model(tmp_path / "model.onnx").constants["w"].tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +152,7 @@ def test_external_spans_that_overlap(tmp_path: Path) -> None:
 def test_external_data_that_is_missing_or_no_file(tmp_path: Path) -> None:
     _refused(_external("nothing"), "which does not exist", tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    _refused(_external("pipe"), "which does not exist", tmp_path)
+    _refused(_external("pipe"), "which is not a regular file", tmp_path)
     _refused(_external("data\n"), "control characters", tmp_path)
 
 

@@ -468,11 +468,8 @@ def test_external_data_outside_the_folder(tmp_path: Path) -> None:
         with pytest.raises(CompileError, match="outside the model's folder"):
             import_model(_external(folder, location))
     os.symlink(target, folder / "link.bin")
-    with pytest.raises(CompileError, match="through a symbolic link"):
+    with pytest.raises(CompileError, match=r"a link that leads to '.*secret\.bin', outside the model's folder"):
         import_model(_external(folder, "link.bin"))
-    os.link(target, folder / "hard.bin")
-    with pytest.raises(CompileError, match="is a hard link"):
-        import_model(_external(folder, "hard.bin"))
     with pytest.raises(CompileError, match="does not exist"):
         import_model(_external(folder, "none.bin"))
 

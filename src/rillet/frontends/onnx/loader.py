@@ -6,7 +6,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -251,19 +251,26 @@ def _external(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 
 def _load_external(model: onnx.ModelProto, path: Path) -> None:
-    """Read external tensors into the model."""
-    folder = path.resolve().parent
+    """Read external tensors into the model.
+
+    Its folder is the one that ``path`` names. Where that is a link, the folder that it leads to counts as well: Hugging
+    Face's cache links the model and its data, each by itself, into one folder of blobs.
+    """
+    folders = list(dict.fromkeys([path.parent.resolve(), path.resolve().parent]))
     read: dict[str, int] = {}
     for tensor in _external(model):
         facts = {entry.key: entry.value for entry in tensor.external_data}
         location = facts.get("location", "")
-        size = _check_location(folder, location, tensor.name)
-        offset, length = _span(tensor, facts, size)
-        read[location] = read.get(location, 0) + length
-        if read[location] > _MAX_SHARING * size:
-            raise CompileError(f"the tensors in external file '{location}' overlap: they have many times its size")
+        source = _located(folders, location, tensor.name)
         try:
-            with open(folder / location, "rb") as file:
+            with open(source, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                offset, length = _span(tensor, facts, size)
+                read[location] = read.get(location, 0) + length
+                if read[location] > _MAX_SHARING * size:
+                    raise CompileError(
+                        f"the tensors in external file '{location}' overlap: they have many times its size"
+                    )
                 file.seek(offset)
                 data = file.read(length)
         except OSError as error:
@@ -292,22 +299,24 @@ def _span(tensor: onnx.TensorProto, facts: dict[str, str], size: int) -> tuple[i
     return offset, length
 
 
-def _check_location(folder: Path, location: str, name: str) -> int:
-    """The size of an external file, which must be a file of its own in the model's folder or below."""
+def _located(folders: Sequence[Path], location: str, name: str) -> Path:
+    """The external file, in one of the model's ``folders`` or below; links may lead from one place in there to another.
+
+    Raises CompileError for anything else.
+    """
     where = f"tensor '{name}' has external data in '{location}'"
     _check_text(location, "external file")
     target = Path(location)
     if not location or target.is_absolute() or ".." in target.parts:
         raise CompileError(f"{where}, outside the model's folder; keep it next to the model")
-    full = folder / target
-    walked = folder
-    for part in target.parts:
-        walked = walked / part
-        if walked.is_symlink():
-            raise CompileError(f"{where}, reached through a symbolic link; put the file itself next to the model")
-    if not full.is_file():
+    found = next((folder / target for folder in folders if (folder / target).exists()), None)
+    if found is None:
         raise CompileError(f"{where}, which does not exist")
-    facts = full.stat()
-    if facts.st_nlink > 1:
-        raise CompileError(f"{where}, which is a hard link; put a copy next to the model")
-    return facts.st_size
+    real = found.resolve()
+    if not any(real.is_relative_to(folder) for folder in folders):
+        raise CompileError(
+            f"{where}, a link that leads to '{real}', outside the model's folder; put the file itself next to the model"
+        )
+    if not real.is_file():
+        raise CompileError(f"{where}, which is not a regular file")
+    return real
