@@ -237,7 +237,13 @@ def test_functions_that_multiply() -> None:
 def test_cycle() -> None:
     model = _model(helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Neg", ["a"], ["b"]))
     model.graph.node.append(helper.make_node("Neg", ["a"], ["y"]))
-    _refused(model, "reads 'b', which no input, initializer or earlier node defines")
+    _refused(model, "graph 'g' has a cycle, in which each node reads the next: Add 'a' → Neg 'b' → Add 'a'")
+    _refused(
+        _model(helper.make_node("Add", ["x", "z"], ["y"])), "reads 'z', which no input, initializer or node defines"
+    )
+    _refused(_model(helper.make_node("Add", ["x", "y"], ["y"], name="own")), "Add 'own' → Add 'own'")
+    chain = [helper.make_node("Neg", [f"t{(i + 1) % 20}"], [f"t{i}"]) for i in range(20)]
+    _refused(_model(*chain), "Neg 't0' → .* → Neg 't7' → 12 more → Neg 't0'")
 
 
 def test_duplicate_names() -> None:

@@ -165,8 +165,7 @@ class GraphImporter:
                 value = scope.find(input_name) if input_name else None
                 if value is None and input_name:
                     raise CompileError(
-                        f"{proto.op_type} '{name}' reads '{input_name}', "
-                        "which no input, initializer or earlier node defines"
+                        f"{proto.op_type} '{name}' reads '{input_name}', which no input, initializer or node defines"
                     )
                 skipped |= isinstance(value, Skipped)
                 inputs.append(None if isinstance(value, Skipped) else value)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rillet.errors import CompileError
+from rillet.frontends.onnx.node_order import is_sorted, sort_nodes
 
 if TYPE_CHECKING:
     import onnx
@@ -26,7 +27,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def load_model(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
-    """The model in ``source``: a path, the bytes of a file, or a ModelProto (returned as it is).
+    """The model in ``source``: a path, the bytes of a file, or a ModelProto (returned as it is, or as a copy).
+
+    Nodes of graphs and functions that are in another order are sorted.
 
     Raises CompileError when it cannot be read, is not an ONNX model, has external data outside its folder, or holds
     tensors, names or a nesting that no valid model has.
@@ -35,7 +38,7 @@ def load_model(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx
 
     if isinstance(source, onnx.ModelProto):
         _check(source, "the given ModelProto")
-        return source
+        return _sorted(source)
     if isinstance(source, bytes | bytearray | memoryview):
         model = _parse(bytes(source), "the given bytes")
         if next(_external(model), None) is not None:
@@ -44,7 +47,21 @@ def load_model(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx
         path = Path(source)
         model = _parse(_read(path), f"'{path}'")
         _load_external(model, path)
+    for graph in _graphs(model):
+        if not is_sorted(graph):
+            sort_nodes(graph)
     return model
+
+
+def _sorted(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The caller's model, or a copy of it in which each node is behind those that it reads."""
+    if all(map(is_sorted, _graphs(model))):
+        return model
+    copy = type(model)()
+    copy.CopyFrom(model)
+    for graph in _graphs(copy):
+        sort_nodes(graph)
+    return copy
 
 
 def _read(path: Path) -> bytes:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rillet.frontends.frontend import InputSpec, Shapes, Survey, Values
 from rillet.frontends.onnx.boundary import declared_dims, shared_sizes
 from rillet.frontends.onnx.loader import load_model
+from rillet.frontends.onnx.node_order import reads
 from rillet.frontends.onnx.survey import survey, type_name
-from rillet.frontends.onnx.verification.submodel import reads, submodel, value_types
+from rillet.frontends.onnx.verification.submodel import submodel, value_types
 from rillet.frontends.pinned_dimensions import given_sizes, sized_shapes
 from rillet.frontends.source_path import checked_path
 from rillet.frontends.verification import Arrays, ComputingNode, Oracle, Rounding

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from rillet.frontends.onnx.node_order import reads
 
 if TYPE_CHECKING:
     import onnx
@@ -52,18 +54,6 @@ def submodel(
     if not held & read:
         del result.graph.sparse_initializer[:]
     return result
-
-
-def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Every name that a node reads: its inputs, and what its subgraphs take from outside."""
-    yield from (name for name in node.input if name)
-    for attribute in node.attribute:
-        for graph in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
-            defined = {i.name for i in graph.input} | {t.name for t in graph.initializer}
-            for inner in graph.node:
-                yield from (name for name in reads(inner) if name not in defined)
-                defined.update(inner.output)
-            yield from (o.name for o in graph.output if o.name not in defined)
 
 
 def value_types(model: onnx.ModelProto, arrays: Mapping[str, Any] | None = None) -> dict[str, onnx.TypeProto]:
