@@ -148,7 +148,7 @@ class Dimensions(TensorValues):
                     continue
                 if self.extents.first_time(("broadcast to", extent, target)):
                     unit = self.extents.compare("eq", extent, 1)
-                    self.require("eq", extent, target, "a dimension of {0} does not broadcast to {1}", or_else=unit)
+                    self.require("eq", extent, target, "dimensions {0} and {1} do not broadcast", or_else=unit)
 
     def broadcast_shape(self, shapes: Sequence[Sequence[Extent]]) -> list[Extent]:
         """The common shape under numpy's broadcasting."""

@@ -135,15 +135,10 @@ def _equal(given: Sequence[tuple[str, int]]) -> bool:
     return len({size for _, size in given}) == 1
 
 
-def check_result(info: onnx.ValueInfoProto, dtype: str, shape: Sequence[object]) -> None:
-    """Raise CompileError when an output is declared with another type than what the graph computes.
-
-    Dimensions that are not known (declared without a size, or no number in ``shape``) may be anything.
-    """
-    if not (wrong := contradiction(info, dtype, shape)):
-        return
-    advice = "leave its shape out" if wrong.startswith("declared as [") else "add a Cast"
-    raise CompileError(f"output '{info.name}' is {wrong}: correct the declaration, or {advice}")
+def check_type(info: onnx.ValueInfoProto, dtype: str) -> None:
+    """Raise CompileError when an output is declared with another element type than what the graph computes."""
+    if wrong := _other_type(info, dtype):
+        raise CompileError(f"output '{info.name}' is {wrong}: correct the declaration, or add a Cast")
 
 
 def contradiction(info: onnx.ValueInfoProto, dtype: str, shape: Sequence[object]) -> str:
@@ -151,38 +146,46 @@ def contradiction(info: onnx.ValueInfoProto, dtype: str, shape: Sequence[object]
 
     Dimensions that are not known (declared without a size, or no number in ``shape``) may be anything.
     """
+    return _other_shape(info, shape) or _other_type(info, dtype)
+
+
+def _other_shape(info: onnx.ValueInfoProto, shape: Sequence[object]) -> str:
     tensor = info.type.tensor_type
     # Exporters write 0 for a dimension that they do not know.
     sizes = [d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim]
     agree = len(sizes) == len(shape) and not any(
         d and isinstance(n, int) and d != n for d, n in zip(sizes, shape, strict=True)
     )
-    if tensor.HasField("shape") and not agree:
-        declared = listed([d.dim_value or d.dim_param for d in tensor.shape.dim])
-        computed = listed([n if isinstance(n, int) else "?" for n in shape])
-        return f"declared as {declared}, but the graph computes {computed}"
-    code = tensor.elem_type
-    if code and code != dtypes.by_name[dtype].code:
-        name = dtypes.by_code[code].name if code in dtypes.by_code else f"type {code}"
-        return f"declared as {name}, but the graph computes {dtype}"
-    return ""
+    if agree or not tensor.HasField("shape"):
+        return ""
+    declared = listed([d.dim_value or d.dim_param for d in tensor.shape.dim])
+    return f"declared as {declared}, but the graph computes {listed([n if isinstance(n, int) else '?' for n in shape])}"
 
 
-def warn_of_contradictions(found: Mapping[str, str]) -> None:
-    """Warn of values between nodes whose declarations (``value_info``) contradict what is computed, by name.
+def _other_type(info: onnx.ValueInfoProto, dtype: str) -> str:
+    code = info.type.tensor_type.elem_type
+    if not code or code == dtypes.by_name[dtype].code:
+        return ""
+    name = dtypes.by_code[code].name if code in dtypes.by_code else f"type {code}"
+    return f"declared as {name}, but the graph computes {dtype}"
+
+
+def warn_of_contradictions(values: Mapping[str, str], outputs: Mapping[str, str]) -> None:
+    """Warn of values and outputs whose declarations contradict what is computed, by name.
 
     Nothing is computed from such a declaration, so it is no error; tools that edit a model often leave them behind.
     """
-    if not found:
-        return
+    advice = "Delete value_info from the model, or let onnx.shape_inference write it anew"
+    if values:
+        _warn("the model's value_info is wrong, and not used", values, advice)
+    if outputs:
+        _warn("outputs have other shapes than the model declares", outputs, "They are given as computed")
+
+
+def _warn(what: str, found: Mapping[str, str], advice: str) -> None:
     shown = [f"'{name}' is {wrong}" for name, wrong in list(found.items())[:_SHOWN]]
     more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    warnings.warn(
-        f"the model's value_info is wrong, and not used: {'; '.join(shown)}{more}. "
-        "Delete value_info from the model, or let onnx.shape_inference write it anew",
-        RuntimeWarning,
-        stacklevel=2,
-    )
+    warnings.warn(f"{what}: {'; '.join(shown)}{more}. {advice}", RuntimeWarning, stacklevel=2)
 
 
 def declared_names(info: onnx.ValueInfoProto, name: str) -> list[str]:

@@ -20,7 +20,7 @@ from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.frontend import InputSpec, Shapes, Values
 from rillet.frontends.onnx import functions
 from rillet.frontends.onnx.boundary import (
-    check_result,
+    check_type,
     contradiction,
     declared_names,
     graph_inputs,
@@ -83,7 +83,8 @@ class GraphImporter:
         self._opsets = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import} or {"": 1}
         self._unsupported: list[UnsupportedNode] = []
         self._counter = 0
-        self._contradictions: dict[str, str] = {}
+        self._contradictions: dict[str, str] = {}  # of values between nodes
+        self._other_outputs: dict[str, str] = {}
 
     def run(self) -> Program:
         """Import the whole model. Raises UnsupportedError, which lists every node that cannot be compiled.
@@ -100,7 +101,7 @@ class GraphImporter:
                 raise
             raise CompileError(f"{error}; {hint}") from error
         finally:
-            warn_of_contradictions(self._contradictions)
+            warn_of_contradictions(self._contradictions, self._other_outputs)
 
     # --- the function @main ---
 
@@ -147,10 +148,17 @@ class GraphImporter:
 
     def _results(self, info: onnx.ValueInfoProto, value: Value) -> list[Result]:
         """The results of @main that stand for an output of the graph."""
-        if isinstance(value, Tensor):
-            check_result(info, value.dtype, value.shape)
         assert not isinstance(value, Skipped)  # then there is an unsupported node
-        return [Result(name, t, declared_names(info, name)) for name, t in flatten(self.b, info.name, value)]
+        named = True
+        if isinstance(value, Tensor):
+            check_type(info, value.dtype)
+            if wrong := contradiction(info, value.dtype, value.shape):
+                self._other_outputs[info.name] = wrong
+                named = value.rank == len(info.type.tensor_type.shape.dim)
+        return [
+            Result(name, t, declared_names(info, name) if named else ())
+            for name, t in flatten(self.b, info.name, value)
+        ]
 
     # --- nodes ---
 
