@@ -116,7 +116,8 @@ def test_random_inputs_are_seeded(artifact, capsys):
 def test_inspect_and_targets_give_facts(artifact, capsys):
     assert main(["inspect", str(artifact), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["inputs"][0] == {"name": "argument0", "dtype": "float32", "shape": [2, 3]}
+    argument = {"name": "argument0", "dtype": "float32", "shape": [2, 3], "has_default": False}
+    assert facts["inputs"][0] == argument
     assert facts["libraries"][0]["selected"]
     assert main(["targets", "--json"]) == 0
     assert "x86-64-v3" in [t["name"] for t in json.loads(capsys.readouterr().out)]

@@ -133,3 +133,17 @@ def test_verify() -> None:
         for feeds in ({"x": X}, {"x": X, "w": w(4)}):
             report = verify(model(), feeds=feeds)
             assert not report.missing and not any(finding.departs for finding in report.outputs)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_interface_of_onnx_runtime(compiled: bool, tmp_path: Path) -> None:
+    from rillet import onnxruntime
+
+    onnx.save(model(), tmp_path / "m.onnx")
+    if compiled:
+        rillet.compile(model(), threads=1).save(tmp_path / "m.rlm")
+    session = onnxruntime.InferenceSession(tmp_path / ("m.rlm" if compiled else "m.onnx"))
+    assert [value.name for value in session.get_inputs()] == ["x"]
+    assert [(value.name, value.shape) for value in session.get_overridable_initializers()] == [("w", [1])]
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], X * 2)
+    np.testing.assert_array_equal(session.run(["y"], {"x": X, "w": w(6)})[0], X * 6)

@@ -258,6 +258,12 @@ def test_duplicate_names() -> None:
     _refused(_model(helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Abs", ["x"], ["y"])), "is defined already")
 
 
+def test_a_name_of_a_dimension_that_is_no_text() -> None:
+    data = _model(helper.make_node("Neg", ["x"], ["y"]))
+    data.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "qqqq"
+    _refused(data.SerializeToString().replace(b"qqqq", b"qq\xff\xfe"), "a dimension named .*, which is not UTF-8")
+
+
 @pytest.mark.parametrize("name", ["a\0b", "a\nb", "\x1b[31m"])
 def test_names_with_control_characters(name: str) -> None:
     _refused(_model(helper.make_node("Neg", ["x"], ["y"], name=name)), "control characters")

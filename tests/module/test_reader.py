@@ -11,7 +11,7 @@ from rillet.module.reader import DeviceEntry
 
 def test_what_was_written_is_read_back() -> None:
     spec = TensorSpec("x", 10, (-1, 3), ("N", ""))
-    scalar = TensorSpec("é", 7, (), ())
+    scalar = TensorSpec("é", 7, (), (), default=0)
     functions = (Function("__init", "", "", 0, 0, (8, 0, 0)), Function("main", "r", "rr", 7, 3, (0, 65535)))
     imports = (Import("hal.execute", "rr*", ""), Import("hal.constant", "i", "r"))
     exports = (Export("main", 1, (spec,), (spec, scalar)),)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 import struct
 import zlib
@@ -7,9 +8,10 @@ import zlib
 import numpy as np
 import pytest
 
-from rillet.errors import CompileError
+from rillet.errors import CompileError, LoadError
 from rillet.ir.image import Export, Function, Image, Import, Segment, TensorSpec
 from rillet.module import CompiledLibrary, module_file, write_module
+from rillet.runtime import load
 
 SPEC = TensorSpec("x", 1, (-1, 3), ("N", ""))
 MAIN = Function("main", "r", "r", 0, 1, (8, 0, 1, 0))
@@ -29,6 +31,17 @@ def written(*args: object) -> bytes:
     sink = io.BytesIO()
     write_module(*args, sink)  # type: ignore[arg-type]
     return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("dims", "default", "message"), [((3,), 1, "no such default"), ((-1,), 0, "a default of unknown shape")]
+)
+def test_a_default_that_cannot_be_is_refused_when_loaded(dims: tuple[int, ...], default: int, message: str) -> None:
+    spec = TensorSpec("x", 1, dims, ("",), default)
+    segments = (Segment(12, ((0, np.zeros(3, np.float32)),)),)
+    broken = dataclasses.replace(image(*segments), exports=(Export("main", 0, (spec,), (SPEC,)),))
+    with pytest.raises(LoadError, match=rf"the file is corrupt: {message} \(x\)"):
+        load(written(broken, [library()]))
 
 
 def test_header_and_checksums() -> None:

@@ -56,6 +56,7 @@ typedef struct rlt_module_tensor_t {
   const char* name;
   rlt_module_vector_t dims;       // rlt_module_dim
   rlt_module_vector_t dim_names;  // rlt_module_string; empty, or one for each dimension, "" when it has none
+  uint32_t default_value;         // of an input that calls may leave out: 1 + the index of a constant; else 0
   uint8_t dtype;                  // rlt_element_type_t
 } rlt_module_tensor_t;
 

@@ -88,6 +88,10 @@ rlt_status_t rlt_session_wrap(rlt_session_t* session, rlt_element_type_t element
                               const int64_t* dims, const void* data, uint64_t length, rlt_error_t* error,
                               rlt_buffer_view_t** out_view);
 
+// Makes a view of the default of an input that a call may leave out. *out_view is NULL where the input has none.
+rlt_status_t rlt_session_default_input(rlt_session_t* session, uint32_t export_ordinal, uint32_t input,
+                                       rlt_error_t* error, rlt_buffer_view_t** out_view);
+
 // Calls an export. Inputs are checked against its declaration: number, element type, rank, fixed dimensions, and that
 // dimensions of one name agree; the message names the input. On success the caller owns the outputs, which share no
 // memory with the inputs, the module or each other; on failure they are NULL. Where a kernel fails on its data

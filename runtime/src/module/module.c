@@ -21,9 +21,9 @@
 #define TABLE(name, type) {NAME(name), FB_TABLE, 0, &type}
 #define TABLE_TYPE(name, fields) {NAME(name), fields, sizeof(fields) / sizeof(fields[0])}
 
-enum { TENSOR_NAME, TENSOR_DTYPE, TENSOR_DIMS, TENSOR_DIM_NAMES };
+enum { TENSOR_NAME, TENSOR_DTYPE, TENSOR_DIMS, TENSOR_DIM_NAMES, TENSOR_DEFAULT };
 static const fb_field_t k_tensor_fields[] = {STRING("name"), SCALAR("dtype", 1), SCALARS("dims", 8),
-                                             STRINGS("dim_names")};
+                                             STRINGS("dim_names"), SCALAR("default_value", 4)};
 static const fb_table_t k_tensor = TABLE_TYPE("TensorSpec", k_tensor_fields);
 
 enum {
@@ -209,6 +209,7 @@ rlt_module_tensor_t rlt_module_tensor(rlt_module_vector_t tensors, uint32_t inde
       .name = rlt_fb_string(table, TENSOR_NAME),
       .dims = get_vector(table, TENSOR_DIMS),
       .dim_names = get_vector(table, TENSOR_DIM_NAMES),
+      .default_value = (uint32_t)rlt_fb_scalar(table, TENSOR_DEFAULT, 4),
       .dtype = (uint8_t)rlt_fb_scalar(table, TENSOR_DTYPE, 1),
   };
 }
@@ -247,7 +248,7 @@ static rlt_status_t check_segment(const rlt_module_view_t* module, const uint8_t
   return RLT_OK;
 }
 
-static rlt_status_t check_tensors(rlt_module_vector_t tensors, rlt_error_t* error) {
+static rlt_status_t check_tensors(const rlt_module_view_t* module, rlt_module_vector_t tensors, rlt_error_t* error) {
   for (uint32_t i = 0; i < tensors.count; ++i) {
     rlt_module_tensor_t tensor = rlt_module_tensor(tensors, i);
     if (rlt_element_type_size(tensor.dtype) == 0) return corrupt(error, "unknown element type", tensor.name);
@@ -256,8 +257,11 @@ static rlt_status_t check_tensors(rlt_module_vector_t tensors, rlt_error_t* erro
       return corrupt(error, "not one name for each dimension", tensor.name);
     }
     for (uint32_t axis = 0; axis < tensor.dims.count; ++axis) {
-      if (rlt_module_dim(tensor.dims, axis) < -1) return corrupt(error, "a dimension below -1", tensor.name);
+      const int64_t dim = rlt_module_dim(tensor.dims, axis);
+      if (dim < -1) return corrupt(error, "a dimension below -1", tensor.name);
+      if (dim == -1 && tensor.default_value) return corrupt(error, "a default of unknown shape", tensor.name);
     }
+    if (tensor.default_value > module->constants.count) return corrupt(error, "no such default", tensor.name);
   }
   return RLT_OK;
 }
@@ -272,8 +276,8 @@ static rlt_status_t check_functions(const rlt_module_view_t* module, rlt_error_t
   for (uint32_t i = 0; i < module->exports.count; ++i) {
     rlt_module_export_t export = rlt_module_export(module, i);
     if (export.function >= module->functions.count) return corrupt(error, "no such function", export.name);
-    RLT_RETURN_IF_ERROR(check_tensors(export.inputs, error));
-    RLT_RETURN_IF_ERROR(check_tensors(export.outputs, error));
+    RLT_RETURN_IF_ERROR(check_tensors(module, export.inputs, error));
+    RLT_RETURN_IF_ERROR(check_tensors(module, export.outputs, error));
   }
   return RLT_OK;
 }

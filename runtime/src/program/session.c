@@ -169,3 +169,25 @@ rlt_status_t rlt_session_wrap(rlt_session_t* session, rlt_element_type_t element
   rlt_buffer_release(buffer);
   return status;
 }
+
+rlt_status_t rlt_session_default_input(rlt_session_t* session, uint32_t export_ordinal, uint32_t input,
+                                       rlt_error_t* error, rlt_buffer_view_t** out_view) {
+  *out_view = NULL;
+  if (!session) return rlt_session_null_error("session", error);
+  const bool exported = export_ordinal < session->module.exports.count;
+  const rlt_module_export_t declared =
+      exported ? rlt_module_export(&session->module, export_ordinal) : (rlt_module_export_t){.name = ""};
+  if (input >= declared.inputs.count) {
+    return rlt_error_set(error, RLT_NOT_FOUND, "there is no input %u of export %u", input, export_ordinal);
+  }
+  const rlt_module_tensor_t tensor = rlt_module_tensor(declared.inputs, input);
+  if (!tensor.default_value) return RLT_OK;
+  int64_t dims[RLT_VIEW_MAX_RANK];
+  if (tensor.dims.count > RLT_VIEW_MAX_RANK) {
+    return rlt_error_set(error, RLT_INVALID_ARGUMENT, "input '%.*s' has %u dimensions", 64, tensor.name,
+                         tensor.dims.count);
+  }
+  for (uint32_t i = 0; i < tensor.dims.count; ++i) dims[i] = rlt_module_dim(tensor.dims, i);
+  return rlt_buffer_view_create(session->constants[tensor.default_value - 1], tensor.dtype, tensor.dims.count, dims,
+                                session->allocator, error, out_view);
+}

@@ -41,14 +41,15 @@ static PyObject* dims(rlt_module_vector_t vector) {
   return finish(list, complete);
 }
 
-// (name, dtype name, [dims], [dimension names])
+// (name, dtype name, [dims], [dimension names], whether it has a default)
 static PyObject* tensors(rlt_module_vector_t vector) {
   PyObject* list = PyList_New(0);
   bool complete = list != NULL;
   for (uint32_t i = 0; complete && i < vector.count; ++i) {
     const rlt_module_tensor_t tensor = rlt_module_tensor(vector, i);
-    complete = append(list, Py_BuildValue("(NsNN)", text(tensor.name), rlt_element_type_name(tensor.dtype),
-                                          dims(tensor.dims), strings(tensor.dim_names)));
+    complete = append(list, Py_BuildValue("(NsNNN)", text(tensor.name), rlt_element_type_name(tensor.dtype),
+                                          dims(tensor.dims), strings(tensor.dim_names),
+                                          PyBool_FromLong(tensor.default_value != 0)));
   }
   return finish(list, complete);
 }

@@ -101,13 +101,27 @@ PyObject* native_arrays_of_views(native_module_t* module, rlt_buffer_view_t** vi
   return arrays;
 }
 
-// Views of all inputs, as far as that is possible.
+// Makes a view of the default of an input that was left out. 1: done. 0: it has none. -1: an exception is set.
+static int view_default(native_module_t* module, uint32_t export_ordinal, uint32_t input,
+                        rlt_buffer_view_t** out_view) {
+  rlt_error_t error = {0};
+  if (rlt_session_default_input(module->session, export_ordinal, input, &error, out_view) == RLT_OK) {
+    return *out_view != NULL;
+  }
+  native_raise(module->state->run_error, &error);
+  return -1;
+}
+
+// Views of all inputs, as far as that is possible; None stands for a default.
 static int view_all(native_module_t* module, PyObject* arrays, PyObject* dtypes, native_request_t* request) {
   const rlt_module_view_t* view = rlt_session_module(module->session);
   const rlt_module_export_t declared = rlt_module_export(view, request->export_ordinal);
   for (uint32_t i = 0; i < declared.inputs.count; ++i) {
-    const int usable = view_array(module, PyTuple_GetItem(arrays, i), PyTuple_GetItem(dtypes, i),
-                                  rlt_module_tensor(declared.inputs, i).dtype, &request->views[i]);
+    PyObject* array = PyTuple_GetItem(arrays, i);
+    const int usable = array == Py_None
+                           ? view_default(module, request->export_ordinal, i, &request->views[i])
+                           : view_array(module, array, PyTuple_GetItem(dtypes, i),
+                                        rlt_module_tensor(declared.inputs, i).dtype, &request->views[i]);
     if (usable != 1) return usable;
     ++request->input_count;
   }

@@ -45,6 +45,7 @@ class Report:
     unsupported: tuple[UnsupportedNode, ...]
     opsets: Mapping[str, int]
     inputs: Mapping[str, Sequence[int | str]]
+    defaults: Sequence[str]  # inputs that calls may leave out
     outputs: Sequence[str]
     dynamic_dimensions: tuple[str, ...]
     control_flow: Mapping[str, int]
@@ -109,6 +110,7 @@ def _facts(model: Model, unsupported: Sequence[UnsupportedNode]) -> dict[str, An
         "unsupported": tuple(unsupported),
         "opsets": survey.versions,
         "inputs": inputs,
+        "defaults": [spec.name for spec in model.inputs if spec.has_default],
         "outputs": list(survey.outputs),
         "dynamic_dimensions": tuple(dict.fromkeys(d for dims in inputs.values() for d in dims if isinstance(d, str))),
         "control_flow": survey.control_flow,

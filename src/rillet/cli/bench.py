@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +56,10 @@ def handle(options: argparse.Namespace) -> int:
             f"leave out --threads {options.threads}"
         )
     module = open_module(options)
-    inputs = list(read_inputs(module, options).values())
+    feeds = read_inputs(module, options)
+    inputs = [feeds.get(spec.name) for spec in module.inputs]  # None: the input's default
     if not options.json:
-        print("".join(f"{line}\n" for line in assumed(module, inputs, options)), end="")
+        print("".join(f"{line}\n" for line in assumed(module, feeds, options)), end="")
     if options.profile:
         return show_profile(module, inputs, options)
     module(*inputs)
@@ -69,7 +70,7 @@ def handle(options: argparse.Namespace) -> int:
         "min_us": min(times) * 1e6,
         "median_us": statistics.median(times) * 1e6,
         "gmacs_per_second": None if macs is None else macs / min(times) / 1e9,
-        "inputs": {spec.name: list(array.shape) for spec, array in zip(module.inputs, inputs, strict=True)},
+        "inputs": {name: list(array.shape) for name, array in feeds.items()},
         "stats": module.stats,
     }
     if options.json:
@@ -81,24 +82,24 @@ def handle(options: argparse.Namespace) -> int:
     return 0
 
 
-def assumed(module: Module, inputs: Sequence[np.ndarray], options: argparse.Namespace) -> list[str]:
+def assumed(module: Module, feeds: Mapping[str, np.ndarray], options: argparse.Namespace) -> list[str]:
     """A line for each input that is not given and has dynamic dimensions whose size no option gives."""
     given = {text.partition("=")[0] for text in options.input}
     told = {text.partition("=")[0] for text in options.size}
     told |= {d for spec in module.inputs if spec.name in given for d in spec.shape if isinstance(d, str)}
     lines = []
-    for spec, array in zip(module.inputs, inputs, strict=True):
+    for spec in module.inputs:
         open_ = [d for d in spec.shape if d not in told and (isinstance(d, str) or d < 0)]
         if spec.name not in given and open_:
             how = [f"--size {d}=..." for d in dict.fromkeys(open_) if d != -1]
             lines.append(
-                f"input '{spec.name}' {[*spec.shape]}: measured at {[*array.shape]}; times of other sizes: "
+                f"input '{spec.name}' {[*spec.shape]}: measured at {[*feeds[spec.name].shape]}; times of other sizes: "
                 f"{' '.join([*how, 'or' if how else '', f'--input {spec.name}=FILE.npy']).strip()}"
             )
     return lines
 
 
-def show_profile(module: Module, inputs: list[np.ndarray], options: argparse.Namespace) -> int:
+def show_profile(module: Module, inputs: Sequence[np.ndarray | None], options: argparse.Namespace) -> int:
     """Profile a module and print its kernels, longest first."""
     watched = load(module.to_bytes(), threads=1, profile=True)
     runs = profile.record(watched, inputs, calls=10)

@@ -41,7 +41,7 @@ def _text(report: Report) -> str:
         mark = f"  NOT SUPPORTED ({op.unsupported})" if op.unsupported else ""
         lines.append(f"{op.op:28} {op.opset or '':>5} {op.count:>6}  {', '.join(op.dtypes)}{mark}")
     for name, dims in report.inputs.items():
-        lines.append(f"input {name}: {list(dims)}")
+        lines.append(f"input {name}: {list(dims)}{' (has a default)' if name in report.defaults else ''}")
     lines.append(f"dynamic dimensions: {', '.join(report.dynamic_dimensions) or 'none'}")
     flow = ", ".join(f"{op} ({count})" for op, count in report.control_flow.items())
     lines.append(f"control flow: {flow or 'none'}")

@@ -36,7 +36,8 @@ def handle(options: argparse.Namespace) -> int:
     for kind in ("inputs", "outputs"):
         print(f"{kind}:")
         for spec in facts[kind]:
-            print(f"  {spec['name']}: {spec['dtype']} {spec['shape']}")
+            default = " (has a default)" if spec["has_default"] else ""
+            print(f"  {spec['name']}: {spec['dtype']} {spec['shape']}{default}")
     print("libraries, best first:")
     for variant in facts["libraries"]:
         mark = "  <- this machine" if variant["selected"] else ""
@@ -53,4 +54,5 @@ def handle(options: argparse.Namespace) -> int:
 
 
 def _spec(spec: Any) -> dict[str, Any]:
-    return {"name": spec.name, "dtype": spec.type_name, "shape": list(spec.shape)}
+    shape = list(spec.shape)
+    return {"name": spec.name, "dtype": spec.type_name, "shape": shape, "has_default": spec.has_default}

@@ -41,7 +41,7 @@ class KernelTime(Rates):
     share: float
 
 
-def record(module: Module, inputs: Sequence[np.ndarray], calls: int) -> list[list[Event]]:
+def record(module: Module, inputs: Sequence[np.ndarray | None], calls: int) -> list[list[Event]]:
     """The events of each of ``calls`` calls of a module loaded with ``profile=True``; the first call does not count."""
     module(*inputs)
     module.take_profile()

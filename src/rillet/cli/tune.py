@@ -115,8 +115,10 @@ def parse_duration(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
-def _inputs(module: Module, options: argparse.Namespace) -> list[np.ndarray]:
-    """The arrays to measure with: those given, else random ones, with dynamic dimensions as ``--size`` says."""
+def _inputs(module: Module, options: argparse.Namespace) -> list[np.ndarray | None]:
+    """The arrays to measure with: those given, else random ones, with dynamic dimensions as ``--size`` says. None
+    stands for a default.
+    """
     sizes, given = parse_sizes("--size", options.size), read_arrays(options.input)
     told = {**named_sizes(module.inputs, given), **sizes}
     for spec in module.inputs:
@@ -127,7 +129,8 @@ def _inputs(module: Module, options: argparse.Namespace) -> list[np.ndarray]:
                 f"input '{spec.name}' has a dynamic dimension, and times depend on it: say what to measure at, "
                 f"with {how}--input {spec.name}=FILE.npy"
             )
-    return list(sample_inputs(module.inputs, given, sizes, options.seed).values())
+    feeds = sample_inputs(module.inputs, given, sizes, options.seed)
+    return [feeds.get(spec.name) for spec in module.inputs]
 
 
 class _Display:

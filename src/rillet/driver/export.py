@@ -22,7 +22,7 @@ from rillet.export.build import Build, build
 from rillet.export.module import CrossModule
 from rillet.frontends.frontend import Model
 from rillet.frontends.registry import open_model
-from rillet.ir import turn
+from rillet.ir import defaults, turn
 from rillet.module import write_module
 from rillet.targets import Target
 
@@ -85,6 +85,7 @@ def static_build(
         raise CompileError(f"a program for devices {names} cannot be exported: compile it for one device")
     trace = pipeline.Trace(options.dump_ir)
     program = import_model(model, trace, values)
+    defaults.hold(program)  # calls of firmware pass every input
     return build(
         program,
         target,

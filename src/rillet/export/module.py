@@ -103,4 +103,5 @@ class CrossModule:
 
 
 def _spec(spec: Spec) -> TensorSpec:
-    return tensor_spec(spec.name, dtypes.by_code[spec.dtype].name, spec.dims, spec.dim_names)
+    name = dtypes.by_code[spec.dtype].name
+    return tensor_spec(spec.name, name, spec.dims, spec.dim_names, spec.default is not None)

@@ -24,12 +24,14 @@ Values: TypeAlias = Mapping[str, np.ndarray]
 class InputSpec:
     """An input of a model: ``dtype`` is numpy's, ml_dtypes' or "string"; a dimension is its size or its name.
 
-    A dynamic dimension without a name of its own is called ``INPUT_AXIS``.
+    A dynamic dimension without a name of its own is called ``INPUT_AXIS``. Calls may leave out an input that
+    ``has_default``; these come last.
     """
 
     name: str
     dtype: str
     dims: tuple[int | str, ...]
+    has_default: bool = False
 
     def accepts(self, shape: Sequence[int]) -> bool:
         """Whether an array of this shape can be given for it."""

@@ -18,12 +18,16 @@ class LibraryFormat(IntEnum):
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output. ``dims`` holds -1 for dynamic extents; ``dim_names`` their names, "" for none."""
+    """An input or output. ``dims`` holds -1 for dynamic extents; ``dim_names`` their names, "" for none.
+
+    ``default``: the number of the segment with the value of an input that calls may leave out.
+    """
 
     name: str
     dtype: int  # element type code
     dims: tuple[int, ...]
     dim_names: tuple[str, ...]
+    default: int | None = None
 
 
 @dataclass(frozen=True)

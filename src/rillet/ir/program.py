@@ -56,10 +56,14 @@ class Constants:
 
 @dataclass
 class Program:
-    """A model between the frontend and the module file."""
+    """A model between the frontend and the module file.
+
+    ``defaults``: the values, by name, of inputs that calls may leave out.
+    """
 
     module: ir.Module
     constants: Constants = field(default_factory=Constants)
+    defaults: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def context(self) -> ir.Context:

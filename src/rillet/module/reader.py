@@ -133,7 +133,9 @@ def _export(t: _Table) -> Export:
 
 
 def _spec(t: _Table) -> TensorSpec:
-    return TensorSpec(t.text(0), t.number(1, number_types.Uint8Flags), t.scalars(2, "<i8"), t.texts(3))
+    default = t.number(4, number_types.Uint32Flags)
+    dtype, dims, names = t.number(1, number_types.Uint8Flags), t.scalars(2, "<i8"), t.texts(3)
+    return TensorSpec(t.text(0), dtype, dims, names, default - 1 if default else None)
 
 
 def _place(t: _Table) -> Place:

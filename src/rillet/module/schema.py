@@ -114,7 +114,9 @@ def _tensor(b: flatbuffers.Builder, spec: TensorSpec) -> int:
     name = b.CreateString(spec.name)
     dims = b.CreateNumpyVector(np.array(spec.dims, dtype="<i8"))
     names = _strings(b, spec.dim_names)
-    return _table(b, [("offset", name), ("uint8", spec.dtype), ("offset", dims), ("offset", names)])
+    default = 0 if spec.default is None else 1 + spec.default
+    fields = [("offset", name), ("uint8", spec.dtype), ("offset", dims), ("offset", names), ("uint32", default)]
+    return _table(b, fields)
 
 
 def _segment(b: flatbuffers.Builder, place: Place) -> int:

@@ -50,9 +50,9 @@ class InferenceSession:
         self._required = [value.name for value in self._inputs if not value.type.startswith("optional(")]
 
     def _take_module(self, module: runtime.Module) -> None:
-        self._inputs = [argument(spec) for spec in module.inputs]
+        self._inputs = [argument(spec) for spec in module.inputs if not spec.has_default]
         self._outputs = [argument(spec) for spec in module.outputs]
-        self._overridable: list[NodeArg] = []
+        self._overridable = [argument(spec) for spec in module.inputs if spec.has_default]
         self._metadata = ModelMetadata()
         self._compute: _Compute = lambda feeds: tuple(module.run(feeds).values())
 

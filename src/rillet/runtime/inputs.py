@@ -19,17 +19,22 @@ _EXTENSION, _OTHER = 2, 4  # types of ml_dtypes, which are floats or small integ
 
 
 def arrange(specs: Sequence[TensorSpec], arrays: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-    """One value for each of ``specs``, in order, from positional and named ones. Raises ``RunError``."""
+    """One value for each of ``specs``, in order, from positional and named ones; None for a default.
+
+    Raises ``RunError``.
+    """
     names = [spec.name for spec in specs]
+    defaults = {spec.name: None for spec in specs if spec.has_default}
     if len(arrays) > len(specs):
         raise RunError(f"the model takes {_count(len(specs))} ({', '.join(names)}), got {len(arrays)}")
     if unknown := [name for name in named if name not in names]:
         raise RunError(f"the model has no input {_quote(unknown)}; its inputs are: {', '.join(names) or '(none)'}")
     if twice := [name for name in names[: len(arrays)] if name in named]:
         raise RunError(f"input {_quote(twice)} was given both by position and by name")
-    if missing := [name for name in names[len(arrays) :] if name not in named]:
+    given = {**defaults, **named}
+    if missing := [name for name in names[len(arrays) :] if name not in given]:
         raise RunError(f"input {_quote(missing)} is missing; the model's inputs are: {', '.join(names)}")
-    return (*arrays, *(named[name] for name in names[len(arrays) :]))
+    return (*arrays, *(given[name] for name in names[len(arrays) :]))
 
 
 def picker(specs: Sequence[TensorSpec]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
@@ -41,12 +46,15 @@ def picker(specs: Sequence[TensorSpec]) -> Callable[[Mapping[str, Any]], tuple[A
     return operator.itemgetter(first, *others) if others else lambda named: (named[first],)
 
 
-def prepare(spec: TensorSpec, value: Any) -> np.ndarray:
+def prepare(spec: TensorSpec, value: Any) -> np.ndarray | None:
     """An aligned, contiguous, native array of ``spec.carrier`` with the content of ``value``; no copy if it is one.
+    None stands for a default.
 
     The element type must be that of ``spec`` (another byte order is converted). Shapes are the runtime's to check.
     Raises ``RunError``.
     """
+    if value is None and spec.has_default:
+        return None
     array = _asarray(spec, value) if _is_typed(value) else _from_python(spec, value)
     if array.dtype != spec.dtype:
         if array.dtype.newbyteorder("=") != spec.dtype:

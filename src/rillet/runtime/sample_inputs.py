@@ -18,7 +18,8 @@ def sample_inputs(
     sizes: Mapping[str, int] | None = None,
     seed: int = 0,
 ) -> dict[str, np.ndarray]:
-    """One array for each input: the one in ``given``, else a random one from ``seed``.
+    """One array for each input: the one in ``given``, else a random one from ``seed``. Inputs with a default that are
+    not given are left out.
 
     A dynamic dimension of a random array has its size in ``sizes`` by name. Without one, it has the size in a given
     array whose input has a dimension of this name, or else 1. Raises ``RunError`` for a name in ``given`` or ``sizes``
@@ -33,6 +34,7 @@ def sample_inputs(
     return {
         spec.name: given[spec.name] if spec.name in given else random_input(sized(spec, known), generator)
         for spec in specs
+        if spec.name in given or not spec.has_default
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,12 +17,13 @@ _CARRIERS: dict[int, np.dtype] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
 class TensorSpec:
     """One input or output. ``shape``: a number, the name of a dynamic dimension, or -1 for one without a name.
 
-    Tensors of strings have dtype ``object``.
+    Tensors of strings have dtype ``object``. Calls may leave out an input that ``has_default``.
     """
 
     name: str
     dtype: np.dtype
     shape: tuple[int | str, ...]
+    has_default: bool = field(default=False, kw_only=True)
 
     @property
     def carrier(self) -> np.dtype:
@@ -38,7 +39,7 @@ class TensorSpec:
 
     def __str__(self) -> str:
         dims = ", ".join("?" if dim == -1 else str(dim) for dim in self.shape)
-        return f"{self.name}: {self.type_name}[{dims}]"
+        return f"{self.name}: {self.type_name}[{dims}]{' (has a default)' if self.has_default else ''}"
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,12 @@ class MapsSpec(TensorSpec):
         return f"map({self.key_type}, {self.dtype})"
 
 
-def tensor_spec(name: str, dtype: str, dims: Sequence[int], dim_names: Sequence[str]) -> TensorSpec:
+def tensor_spec(name: str, dtype: str, dims: Sequence[int], dim_names: Sequence[str], has_default: bool) -> TensorSpec:
     """The spec for a declaration in a module file. Raises ``LoadError`` when ``dtype`` needs a package that is
     missing."""
     names = dim_names or [""] * len(dims)
     shape = tuple(dim if dim >= 0 else (text or -1) for dim, text in zip(dims, names, strict=True))
-    return TensorSpec(name, _numpy_type(name, dtype), shape)
+    return TensorSpec(name, _numpy_type(name, dtype), shape, has_default=has_default)
 
 
 def _numpy_type(name: str, dtype: str) -> np.dtype:

@@ -31,7 +31,9 @@ class Clock:
         return seconds * (1 + self.calls(seconds))
 
 
-def kernel_times(modules: Sequence[Module], inputs: Sequence[np.ndarray], clock: Clock) -> list[dict[str, float]]:
+def kernel_times(
+    modules: Sequence[Module], inputs: Sequence[np.ndarray | None], clock: Clock
+) -> list[dict[str, float]]:
     """For each module (loaded with ``profile=True``), each kernel's seconds in one call: each dispatch at its fastest.
 
     The modules take turns call by call, so that other load on the machine affects all of them alike.
@@ -54,7 +56,7 @@ def kernel_times(modules: Sequence[Module], inputs: Sequence[np.ndarray], clock:
     return [_by_kernel(events) for events in fastest]
 
 
-def call_times(modules: Sequence[Module], inputs: Sequence[np.ndarray], clock: Clock) -> list[float]:
+def call_times(modules: Sequence[Module], inputs: Sequence[np.ndarray | None], clock: Clock) -> list[float]:
     """Each module's fastest call in seconds; the modules take turns."""
     best = [float("inf")] * len(modules)
     started = time.perf_counter()
@@ -69,7 +71,7 @@ def call_times(modules: Sequence[Module], inputs: Sequence[np.ndarray], clock: C
     return best
 
 
-def outputs(module: Module, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+def outputs(module: Module, inputs: Sequence[np.ndarray | None]) -> tuple[np.ndarray, ...]:
     """The module's outputs."""
     result = module(*inputs)
     return result if isinstance(result, tuple) else (result,)

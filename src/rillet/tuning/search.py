@@ -122,7 +122,7 @@ class Search:
         image: Image,
         kernel_texts: Sequence[tuple[str, str]],
         target: Target,
-        inputs: Callable[[runtime.Module], Sequence[np.ndarray]],
+        inputs: Callable[[runtime.Module], Sequence[np.ndarray | None]],
         *,
         known: Record | None = None,
         cache: Path | None = None,

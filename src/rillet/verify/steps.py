@@ -13,16 +13,23 @@ is never excused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from rillet.frontends.frontend import InputSpec
 from rillet.frontends.verification import Arrays, ComputingNode, OracleError, Rounding, VerifiableModel
+from rillet.runtime import TensorSpec
 from rillet.verify.difference import TOLERANCES, Difference, difference
 
 FOLLOWS = "its node computes from its inputs what the oracle does; the inputs differ by a step of quantization before"
+
+
+def given(specs: Sequence[InputSpec] | Sequence[TensorSpec], values: Arrays) -> dict[str, np.ndarray]:
+    """The values of inputs; those with a default may be missing."""
+    return {spec.name: values[spec.name] for spec in specs if spec.name in values or not spec.has_default}
 
 
 class Judge:
@@ -76,7 +83,7 @@ class Judge:
     def _alone(self, node: ComputingNode, name: str, values: Arrays) -> np.ndarray | None:
         """The node's output ``name`` from the first oracle that can compute it."""
         part = self._model.part([name], sorted({n for n in node.reads if n in self._nodes}), values)
-        feeds = {spec.name: values[spec.name] for spec in part.inputs}
+        feeds = given(part.inputs, values)
         for run in part.oracles().values():
             try:
                 return np.asarray(run(feeds, [name])[name])

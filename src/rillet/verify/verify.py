@@ -13,7 +13,7 @@ from rillet.frontends.registry import open_model
 from rillet.frontends.verification import Arrays, ComputingNode, OracleError, VerifiableModel
 from rillet.runtime.sample_inputs import sample_inputs
 from rillet.verify.difference import Difference, difference
-from rillet.verify.steps import Judge
+from rillet.verify.steps import Judge, given
 
 if TYPE_CHECKING:
     from rillet.runtime import Module
@@ -159,8 +159,8 @@ def bisect(model: VerifiableModel, feeds: Arrays, finding: Finding) -> tuple[Ver
         values = {**feeds, **(_first_oracle(model.part(cut), feeds) if cut else {})}
         part = model.part(wanted, cut, values)
         if len(part.nodes) >= len(whole.nodes):
-            return whole, {spec.name: feeds[spec.name] for spec in whole.inputs}
-        own = {spec.name: values[spec.name] for spec in part.inputs}
+            return whole, given(whole.inputs, feeds)
+        own = given(part.inputs, values)
         if any(f.departs for f in _compare(part, _compile(part), own, wanted, {}, Judge(part))):
             return part, own
         depth *= 2
@@ -214,7 +214,7 @@ def _inputs_of(model: VerifiableModel, names: Sequence[str], feeds: Arrays) -> A
     if not wanted:
         return feeds
     _, module, own = _exposed(model, wanted, feeds)
-    return {**feeds, **module.run({spec.name: own[spec.name] for spec in module.inputs})}
+    return {**feeds, **module.run(given(module.inputs, own))}
 
 
 def _compare(
@@ -227,7 +227,7 @@ def _compare(
     known: Arrays | None = None,
 ) -> Iterator[Finding]:
     """Rillet's values and the oracles'; ``known``: values that nodes read, besides those that the module returns."""
-    own = {spec.name: feeds[spec.name] for spec in module.inputs}
+    own = given(module.inputs, feeds)
     actual = module.run(own)
     expected: dict[str, Mapping[str, Any]] = {}
     for oracle, run in model.oracles().items():

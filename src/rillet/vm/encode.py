@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from torch_mlir import ir
 
@@ -28,12 +28,14 @@ def encode(program: Program) -> Image:
         functions = [view.operation for view in program.module.body.operations]
         table = ImportTable()
         encoded = tuple(encode_function(function, table) for function in functions)
+        segments = tuple(_segment(program, ir.DictAttr(a)) for a in ir.ArrayAttr(attributes["stream.segments"]))
+        defaults = {name: number for number, name in enumerate(program.defaults, len(segments))}
+        segments += tuple(Segment(array.nbytes, ((0, array),)) for array in program.defaults.values())
         exports = tuple(
-            Export(f.name, ordinal, _specs(function, "arg_attrs"), _specs(function, "res_attrs"))
+            Export(f.name, ordinal, _specs(function, "arg_attrs", defaults), _specs(function, "res_attrs", {}))
             for ordinal, (f, function) in enumerate(zip(encoded, functions, strict=True))
             if "arg_attrs" in function.attributes or "res_attrs" in function.attributes
         )
-        segments = tuple(_segment(program, ir.DictAttr(a)) for a in ir.ArrayAttr(attributes["stream.segments"]))
         stats = {key: int(ir.IntegerAttr(attributes[name]).value) for key, name in _STATS.items() if name in attributes}
         stats["constant_bytes"] = sum(segment.length for segment in segments)
         stats["bytecode_bytes"] = 2 * sum(len(f.code) for f in encoded)
@@ -63,15 +65,17 @@ def _segment(program: Program, layout: ir.DictAttr) -> Segment:
     return Segment(int(ir.IntegerAttr(layout["length"]).value), parts)
 
 
-def _specs(function: ir.Operation, which: str) -> tuple[TensorSpec, ...]:
-    return tuple(_spec(ir.DictAttr(attribute)) for attribute in ir.ArrayAttr(function.attributes[which]))
+def _specs(function: ir.Operation, which: str, defaults: Mapping[str, int]) -> tuple[TensorSpec, ...]:
+    return tuple(_spec(ir.DictAttr(attribute), defaults) for attribute in ir.ArrayAttr(function.attributes[which]))
 
 
-def _spec(attribute: ir.DictAttr) -> TensorSpec:
+def _spec(attribute: ir.DictAttr, defaults: Mapping[str, int]) -> TensorSpec:
+    name = ir.StringAttr(attribute[NAME]).value
     names: Sequence[str] = [ir.StringAttr(d).value for d in ir.ArrayAttr(attribute[DIMS])]
     return TensorSpec(
-        ir.StringAttr(attribute[NAME]).value,
+        name,
         dtypes.by_name[ir.StringAttr(attribute[DTYPE]).value].code,
-        tuple(int(name) if name.isdecimal() else -1 for name in names),
-        tuple("" if name.isdecimal() or name == "?" else name for name in names),
+        tuple(int(dim) if dim.isdecimal() else -1 for dim in names),
+        tuple("" if dim.isdecimal() or dim == "?" else dim for dim in names),
+        defaults.get(name),
     )

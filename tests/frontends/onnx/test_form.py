@@ -117,5 +117,8 @@ def test_locations_name_the_node() -> None:
 def test_overridden_initializer_is_an_input() -> None:
     nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
     proto = model(nodes, {"x": ("float32", (2,)), "w": ("float32", (2,))}, ["y"], {"w": ones(2)})
-    assert ops_of(import_model(proto)).count("ml_program.global") == 1
     assert ops_of(import_model(proto, inputs={"w": (2,)})).count("ml_program.global") == 0
+    assert not import_model(proto, inputs={"w": (2,)}).defaults
+    assert list(import_model(proto).defaults) == ["w"]
+    proto.ir_version = 3  # where every initializer is an input
+    assert ops_of(import_model(proto)).count("ml_program.global") == 1

@@ -13,23 +13,27 @@ from rillet.frontends.frontend import InputSpec, Shapes
 from rillet.frontends.onnx.node import dtype_name
 from rillet.frontends.pinned_dimensions import given_dims, listed
 from rillet.frontends.tensor_size import check_size
+from rillet.frontends.verification import Arrays
 from rillet.ir import dtypes
 
 if TYPE_CHECKING:
     import onnx
 
 _STRING = 8  # onnx.TensorProto.STRING
-_SHOWN = 3  # contradictions that a warning spells out
+_SHOWN = 3  # contradictions, or names, that a warning spells out
+_WEIGHTS = 1 << 16  # bytes of defaults that are rather weights than settings
 
 
-def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Shapes, opset: int) -> list[InputSpec]:
+def graph_inputs(
+    graph: onnx.GraphProto, held: Collection[str], defaults: Arrays, overrides: Shapes, opset: int
+) -> list[InputSpec]:
     """The inputs of a graph that are not initializers (``held``), with their dtypes and dimensions.
 
     An input of strings becomes two: see ``string_parts``. ``overrides`` replaces the shapes of inputs by name. A size
-    that it gives to a named dimension also holds for the inputs that it leaves out. Raises CompileError, and
-    UnsupportedError for a dtype.
+    that it gives to a named dimension also holds for the inputs that it leaves out. Inputs with ``defaults`` come last
+    and have their dtypes and shapes. Raises CompileError, and UnsupportedError for a dtype.
     """
-    declared = [i for i in graph.input if i.name not in held]
+    declared = [i for i in graph.input if i.name not in held and i.name not in defaults]
     known = {i.name for i in declared}
     for name in overrides:
         if name not in known:
@@ -57,7 +61,7 @@ def graph_inputs(graph: onnx.GraphProto, held: Collection[str], overrides: Shape
             raise UnsupportedError([refused]) from error
         check_size(dims, dtypes.by_name[dtype].bits // 8, f"input '{info.name}'")
         result.append(InputSpec(info.name, dtype, dims))
-    return result
+    return result + [InputSpec(name, a.dtype.name, a.shape, has_default=True) for name, a in defaults.items()]
 
 
 def string_inputs(graph: onnx.GraphProto, held: Collection[str]) -> list[str]:
@@ -186,6 +190,29 @@ def _warn(what: str, found: Mapping[str, str], advice: str) -> None:
     shown = [f"'{name}' is {wrong}" for name, wrong in list(found.items())[:_SHOWN]]
     more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     warnings.warn(f"{what}: {'; '.join(shown)}{more}. {advice}", RuntimeWarning, stacklevel=2)
+
+
+def warn_of_defaults(defaults: Arrays, constant: Sequence[str]) -> None:
+    """Warn of inputs whose default nodes need to know (``constant``), and where replaceable weights cost time."""
+    if constant:
+        warnings.warn(
+            f"calls cannot replace the defaults of {_quoted(constant)}, whose values nodes need to know: take them out "
+            "of the graph's inputs",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    if sum(array.nbytes for array in defaults.values()) >= _WEIGHTS:
+        warnings.warn(
+            f"the initializers {_quoted(list(defaults))} are inputs too: calls may replace them, so that code cannot "
+            "rely on their values and is slower; take them out of the graph's inputs where no call does",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(f"'{name}'" for name in names[:_SHOWN]) + more
 
 
 def declared_names(info: onnx.ValueInfoProto, name: str) -> list[str]:

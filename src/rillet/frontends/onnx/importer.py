@@ -6,7 +6,7 @@ depends on it is skipped, and the walk goes on, so that one error lists all of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,12 +64,16 @@ STEPS: tuple[Callable[[NodeUse], Sequence[Value | None] | None], ...] = (
 
 
 class GraphImporter:
-    """Imports one model into a fresh program. ``shapes`` replace those of its inputs by name."""
+    """Imports one model into a fresh program. ``shapes`` replace those of its inputs by name.
+
+    Initializers in ``optional`` become inputs with a default.
+    """
 
     b: Builder
 
-    def __init__(self, model: onnx.ModelProto, shapes: Shapes, values: Values):
+    def __init__(self, model: onnx.ModelProto, shapes: Shapes, values: Values, optional: Collection[str] = ()):
         self.model = model
+        self._optional = optional
         self.functions: Mapping[tuple[str, str, str], onnx.FunctionProto] = {
             (f.domain, f.name, f.overload): f for f in model.functions
         }
@@ -110,8 +114,10 @@ class GraphImporter:
         scope = Scope(self._opsets, declared=_declared(graph))
         # An initializer that the caller names is an input.
         held = {n: a for n, a in initializers(graph).items() if n not in self._shapes}
-        inputs = graph_inputs(graph, held, self._shapes, self._opsets.get("", 0))
+        defaults = {name: held.pop(name) for name in self._optional}
+        inputs = graph_inputs(graph, held, defaults, self._shapes, self._opsets.get("", 0))
         with main_function(inputs) as main:
+            main.program.defaults.update(defaults)
             self.b = main.b
             for name, array in held.items():
                 scope.values[name] = self._constant(array, name)

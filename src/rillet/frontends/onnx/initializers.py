@@ -12,6 +12,8 @@ from rillet.frontends.tensor_size import check_size
 if TYPE_CHECKING:
     import onnx
 
+_STRING = 8  # onnx.TensorProto.STRING
+_FIRST_OVERRIDABLE = 4  # IR version
 _MAX_DENSE = 1 << 31  # bytes of a sparse initializer once it is dense
 
 
@@ -23,6 +25,17 @@ def initializers(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
     for sparse in graph.sparse_initializer:
         arrays[sparse.values.name] = _dense(sparse)
     return arrays
+
+
+def overridable(model: onnx.ModelProto) -> list[str]:
+    """The initializers that a call may replace: those of numbers that are inputs too, in the order of the inputs.
+
+    Files of IR version 3 had to list every initializer as an input; there that means nothing.
+    """
+    if model.ir_version < _FIRST_OVERRIDABLE:
+        return []
+    dense = {tensor.name for tensor in model.graph.initializer if tensor.data_type != _STRING}
+    return [info.name for info in model.graph.input if info.name in dense]
 
 
 def _dense(sparse: onnx.SparseTensorProto) -> np.ndarray:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from rillet.errors import UnsupportedError
+from rillet.frontends.building.element_types import is_float
 from rillet.frontends.frontend import InputSpec, Shapes, Survey, Values
-from rillet.frontends.onnx.boundary import declared_dims, shared_sizes
+from rillet.frontends.onnx.boundary import declared_dims, shared_sizes, warn_of_defaults
+from rillet.frontends.onnx.initializers import overridable
 from rillet.frontends.onnx.loader import load_model
 from rillet.frontends.onnx.node_order import reads
-from rillet.frontends.onnx.survey import survey, type_name
+from rillet.frontends.onnx.survey import survey, tensor_type_name, type_name
 from rillet.frontends.onnx.verification.submodel import submodel, value_types
 from rillet.frontends.pinned_dimensions import given_sizes, sized_shapes
 from rillet.frontends.source_path import checked_path
@@ -40,7 +44,10 @@ class OnnxFrontend:
 
 
 class OnnxModel:
-    """A model that has been read; ``shapes`` replace those of its inputs. Naming an initializer makes it an input."""
+    """A model that has been read; ``shapes`` replace those of its inputs. Naming an initializer makes it an input.
+
+    An initializer that the model lists as an input, too, is an input with a default (not so in IR version 3).
+    """
 
     def __init__(self, proto: onnx.ModelProto, shapes: Shapes | None = None):
         self.proto = proto
@@ -48,8 +55,17 @@ class OnnxModel:
 
     @property
     def inputs(self) -> tuple[InputSpec, ...]:
-        """The graph's inputs, without those that have initializers."""
-        return self._inputs(shared_sizes(self.proto.graph, self.shapes))
+        """The graph's inputs; behind them, those with a default."""
+        found = self._inputs(shared_sizes(self.proto.graph, self.shapes))
+        shapes = {t.name: (t.data_type, tuple(t.dims)) for t in self.proto.graph.initializer}
+        return found + tuple(
+            InputSpec(name, tensor_type_name(shapes[name][0]), shapes[name][1], has_default=True)
+            for name in self._optional
+        )
+
+    @property
+    def _optional(self) -> list[str]:
+        return [name for name in overridable(self.proto) if name not in self.shapes]
 
     def _inputs(self, shared: Mapping[str, int]) -> tuple[InputSpec, ...]:
         held = {tensor.name for tensor in self.proto.graph.initializer}
@@ -84,12 +100,24 @@ class OnnxModel:
         """Import the graph.
 
         Dimensions of one name have one size at run time; pinning one pins those of the inputs left out. Inputs in
-        ``values`` stay arguments of @main but are not read. Raises CompileError and UnsupportedError; warns
-        (RuntimeWarning) of values whose declared types contradict what the nodes compute.
+        ``values`` stay arguments of @main but are not read. Inputs with a default that nodes need to know become
+        constants. Raises CompileError and UnsupportedError; warns (RuntimeWarning) of such inputs, and of values whose
+        declared types contradict what the nodes compute.
         """
+        optional = self._optional
+        floats = {t.name for t in self.proto.graph.initializer if is_float(tensor_type_name(t.data_type))}
+        *tries, last = dict.fromkeys(map(tuple, (optional, [name for name in optional if name in floats], ())))
+        for kept in tries:
+            with suppress(UnsupportedError):
+                return self._imported(values, kept)
+        return self._imported(values, last)
+
+    def _imported(self, values: Values | None, optional: Sequence[str]) -> Program:
         from rillet.frontends.onnx.importer import GraphImporter
 
-        return GraphImporter(self.proto, self.shapes, values or {}).run()
+        program = GraphImporter(self.proto, self.shapes, values or {}, optional).run()
+        warn_of_defaults(program.defaults, [name for name in self._optional if name not in optional])
+        return program
 
     # --- what `rillet verify` needs (VerifiableModel) ---
 

@@ -21,7 +21,7 @@ def survey(model: onnx.ModelProto) -> Survey:
     """The model's ops, opsets, control flow, functions, and the bytes of its initializers."""
     opsets = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import}
     types = {name: type_name(t) for name, t in value_types(model).items()}
-    types.update({t.name: _tensor_type_name(t.data_type) for t in model.graph.initializer})
+    types.update({t.name: tensor_type_name(t.data_type) for t in model.graph.initializer})
     nodes = list(_nodes(model))
     return Survey(
         ops=tuple(_uses(nodes, types, opsets)),
@@ -61,10 +61,11 @@ def _op_name(domain: str, op_type: str) -> str:
 
 def type_name(type_: onnx.TypeProto) -> str:
     """The element type of a tensor, as numpy or ml_dtypes name it; "string" for strings."""
-    return _tensor_type_name(type_.tensor_type.elem_type)
+    return tensor_type_name(type_.tensor_type.elem_type)
 
 
-def _tensor_type_name(code: int) -> str:
+def tensor_type_name(code: int) -> str:
+    """``type_name`` of ONNX's code of an element type."""
     from rillet.ir import dtypes
 
     if code == _STRING:
