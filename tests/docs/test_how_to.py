@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import gnu_tools
 from tests.support.paths import ROOT
 
 _PAGES = sorted(p for p in (ROOT / "docs" / "how-to").glob("*.md") if p.name != "README.md")
@@ -33,6 +34,8 @@ def _script(page: Path) -> str:
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda p: p.stem)
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    for command in re.findall(r"<!-- needs: (.*) -->", page.read_text()):
+        gnu_tools.require_command(*command.split())
     done = subprocess.run([sys.executable, "-c", _script(page)], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 

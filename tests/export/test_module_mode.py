@@ -16,6 +16,7 @@ from rillet.frontends.registry import open_model
 from rillet.targets import Deployment, Target, get, host
 from tests.support import export_graphs as graphs
 from tests.support import linux_programs as linux
+from tests.support.targets import with_deployment
 
 NETWORKS = ("mnist_cnn", "ds_cnn", "resnet_8", "mobilenet_v1_025", "fc_autoencoder")
 TARGETS = ("host", "aarch64", "riscv64gcv")
@@ -53,6 +54,21 @@ def test_blocks_and_control_flow(target: str, tmp_path: Path) -> None:
     check(graphs.inverted_residual(), [image], target_of(target), tmp_path)
     sequence = random.standard_normal((5, 2, 3)).astype(np.float32)
     check(graphs.lstm(), [sequence], target_of(target), tmp_path)
+
+
+def test_without_a_kernel_the_compiler_says_what_the_processor_has(tmp_path: Path) -> None:
+    """A runtime for bare metal counts on the extensions that it is compiled for, and on no others."""
+    target, x = get("riscv64gcv"), np.arange(12, dtype=np.float32).reshape(3, 4)
+    flags = [f for f in target.deployment.c_flags if not f.startswith("-mcpu")] + ["-U__linux__"]
+    path = tmp_path / "model.rlm"
+    rillet.compile(graphs.dense(), target=target.name).save(path)
+    with_vectors = with_deployment(target, c_flags=(*flags, "-mcpu=baseline_rv64+v"))
+    (y,) = linux.run(with_vectors, path, [x], [np.zeros((3, 4), np.float32)])
+    np.testing.assert_allclose(y, rillet.compile(graphs.dense())(x), rtol=1e-5)
+    (tmp_path / "x.bin").write_bytes(x.tobytes())
+    without = with_deployment(target, c_flags=(*flags, "-mcpu=baseline_rv64"))
+    done = linux.call(without, path, tmp_path / "y.bin", tmp_path / "x.bin")
+    assert done.returncode == 1 and "this CPU lacks v" in done.stderr, done.stderr
 
 
 def test_processors_with_32_bits(tmp_path: Path) -> None:

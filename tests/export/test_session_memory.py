@@ -52,6 +52,33 @@ def attention() -> onnx.ModelProto:
     return graphs.model(nodes, inputs, [graphs.value("y", FLOAT, [4, 40, 16])])
 
 
+def trees() -> onnx.ModelProto:
+    """One tree of two leaves."""
+    node = onnx.helper.make_node(
+        "TreeEnsembleRegressor",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        nodes_treeids=[0, 0, 0],
+        nodes_nodeids=[0, 1, 2],
+        nodes_featureids=[1, 0, 0],
+        nodes_values=[0.5, 0.0, 0.0],
+        nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"],
+        nodes_truenodeids=[1, 0, 0],
+        nodes_falsenodeids=[2, 0, 0],
+        nodes_missing_value_tracks_true=[0, 0, 0],
+        nodes_hitrates=[1.0, 1.0, 1.0],
+        target_treeids=[0, 0],
+        target_nodeids=[1, 2],
+        target_ids=[0, 0],
+        target_weights=[1.0, 2.0],
+    )
+    model = graphs.model([node], [graphs.value("x", FLOAT, [5, 3])], [graphs.value("y", FLOAT, [5, 1])])
+    model.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 3))
+    return model
+
+
 def many_tensors() -> onnx.ModelProto:
     """More inputs and outputs than the runtime keeps on its stack."""
     names = range(40)
@@ -68,6 +95,8 @@ MODELS = {
     "rowwise": normalized("Softmax"),
     "elementwise": one("Transpose", [30, 70], [70, 30]),
     "fallback": one("CumSum", [3, 9], [3, 9], {"axis": np.array(1)}),
+    "fourier": one("DFT", [2, 480, 1], [2, 480, 2], axis=1),
+    "walk": trees(),
     "network": graphs.inverted_residual(),
     "recurrence": graphs.lstm(),
     "loop": graphs.loop(),

@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,8 +148,8 @@ def zig(*arguments: object) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def link(module: CrossModule, exported: Exported) -> Path:
-    """Build firmware that runs the model once."""
+def link(module: CrossModule, exported: Exported, using: Callable[..., Path] | None = None) -> Path:
+    """Build firmware that runs the model once. ``using``: what builds it in place of ``build``."""
     folder, name = exported.directory, exported.name
     specs = [*((s, True) for s in module.inputs), *((s, False) for s in module.outputs)]
     sizes = [int(np.prod(s.shape, dtype=int)) * s.dtype.itemsize for s, _ in specs]
@@ -164,7 +165,7 @@ def link(module: CrossModule, exported: Exported) -> Path:
         name=name, arrays=arrays, reads=reads, writes=writes, arguments=arguments
     )
     (folder / "firmware.c").write_text(text)
-    return build(module.targets[0], folder, name, "firmware.c", f"{name}.c")
+    return (using or build)(module.targets[0], folder, name, "firmware.c", f"{name}.c")
 
 
 def build(target_name: str, folder: Path, name: str, *own: str) -> Path:

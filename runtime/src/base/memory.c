@@ -1,4 +1,4 @@
-// The four functions that C compilers call unasked, for systems without a C library. A program's own take precedence.
+// The functions that C compilers call unasked, for systems without a C library. A program's own take precedence.
 #include "base/strings.h"
 
 #define WEAK __attribute__((weak, visibility("default")))
@@ -32,3 +32,30 @@ WEAK int memcmp(const void* a, const void* b, size_t length) {
   }
   return 0;
 }
+
+#ifdef __arm__
+
+// Clang calls these for Arm. The numbers are alignments.
+#define COPY(name) \
+  WEAK void name(void* destination, const void* source, size_t length) { memcpy(destination, source, length); }
+#define MOVE(name) \
+  WEAK void name(void* destination, const void* source, size_t length) { memmove(destination, source, length); }
+#define SET(name) \
+  WEAK void name(void* destination, size_t length, int value) { memset(destination, value, length); }
+#define CLEAR(name) \
+  WEAK void name(void* destination, size_t length) { memset(destination, 0, length); }
+
+COPY(__aeabi_memcpy)
+COPY(__aeabi_memcpy4)
+COPY(__aeabi_memcpy8)
+MOVE(__aeabi_memmove)
+MOVE(__aeabi_memmove4)
+MOVE(__aeabi_memmove8)
+SET(__aeabi_memset)
+SET(__aeabi_memset4)
+SET(__aeabi_memset8)
+CLEAR(__aeabi_memclr)
+CLEAR(__aeabi_memclr4)
+CLEAR(__aeabi_memclr8)
+
+#endif

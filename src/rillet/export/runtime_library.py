@@ -115,8 +115,8 @@ def flags(target: CpuTarget, configuration: Configuration) -> list[str]:
     found += ["-I", str(root() / "include"), "-I", str(root() / "src")]
     if target.deployment.position_independent:
         found.append("-fPIC")
-    if configuration is MODULE and not target.deployment.freestanding:
-        found.append("-DRLT_HAVE_AUXV")  # the processor's features decide which kernels are loaded
+    if target.machine.arch == "arm":
+        found.append("-fshort-enums")  # as GNU C has it; functions take and give enumerations in registers only
     return found
 
 

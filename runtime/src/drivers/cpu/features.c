@@ -1,16 +1,19 @@
-// Processor identification: CPUID on x86, the auxiliary vector on AArch64 and RISC-V Linux.
+// Processor identification: CPUID on x86; on AArch64 and RISC-V the auxiliary vector of Linux, and what the compiler was
+// told.
 #include "rillet/cpu/features.h"
 
 #include "base/strings.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#elif (defined(__aarch64__) || defined(__riscv)) && defined(__linux__) && !defined(RLT_FREESTANDING)
-#define RLT_HAVE_AUXV
+#elif defined(__aarch64__) || defined(__riscv)
+#ifdef __linux__
+// Without a C library the program may bring the function along.
+__attribute__((weak)) unsigned long getauxval(unsigned long kind);
+static uint64_t auxiliary(unsigned long kind) { return getauxval ? getauxval(kind) : 0; }
+#else
+static uint64_t auxiliary(unsigned long kind) { return (void)kind, 0; }
 #endif
-
-#ifdef RLT_HAVE_AUXV  // Linux; without a C library the program brings the function along
-unsigned long getauxval(unsigned long kind);
 enum { AT_HWCAP = 16, AT_HWCAP2 = 26 };
 #endif
 
@@ -157,17 +160,23 @@ static const feature_row_t feature_rows[] = {
     {"sme", HWCAP2, 0, 23, 0},
 };
 
+enum {
+#ifdef __ARM_FEATURE_DOTPROD
+  DOTPROD = 1 << 20,
+#else
+  DOTPROD = 0,
+#endif
+  COMPILED = 0x3 | DOTPROD  // the base architecture has the first two
+};
+
 rlt_cpu_features_t rlt_cpu_features_detect(void) {
   rlt_cpu_features_t features;
   memset(&features, 0, sizeof(features));
-  features.words[HWCAP][0] = 0x3;  // the base architecture has both
-#ifdef RLT_HAVE_AUXV
-  const unsigned long words[2] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
+  const uint64_t words[2] = {auxiliary(AT_HWCAP) | COMPILED, auxiliary(AT_HWCAP2)};
   for (int i = 0; i < 2; ++i) {
     features.words[i][0] = (uint32_t)words[i];
-    features.words[i][1] = (uint32_t)((uint64_t)words[i] >> 32);
+    features.words[i][1] = (uint32_t)(words[i] >> 32);
   }
-#endif
   return features;
 }
 
@@ -182,12 +191,33 @@ static const feature_row_t feature_rows[] = {
     {"zvl128b", 0, 0, 'v' - 'a', 0},  // registers of the extension V have at least 128 bits
 };
 
+// The runtime itself may use what it is compiled for.
+enum {
+  COMPILED = 0
+#ifdef __riscv_atomic
+             | 1 << ('a' - 'a')
+#endif
+#ifdef __riscv_compressed
+             | 1 << ('c' - 'a')
+#endif
+#ifdef __riscv_mul
+             | 1 << ('m' - 'a')
+#endif
+#if defined(__riscv_flen) && __riscv_flen >= 32
+             | 1 << ('f' - 'a')
+#endif
+#if defined(__riscv_flen) && __riscv_flen >= 64
+             | 1 << ('d' - 'a')
+#endif
+#ifdef __riscv_v
+             | 1 << ('v' - 'a')
+#endif
+};
+
 rlt_cpu_features_t rlt_cpu_features_detect(void) {
   rlt_cpu_features_t features;
   memset(&features, 0, sizeof(features));
-#ifdef RLT_HAVE_AUXV
-  features.words[0][0] = (uint32_t)getauxval(AT_HWCAP);
-#endif
+  features.words[0][0] = (uint32_t)auxiliary(AT_HWCAP) | COMPILED;
   return features;
 }
 
