@@ -139,7 +139,8 @@ def test_one_hot_encoder() -> None:
         ("Scaler", {"scale": [1.0, 2.0], "offset": [0.0]}, "scale has 2 numbers for 3 features"),
         ("Normalizer", {"norm": "L3"}, "norm 'L3' is not one of MAX, L1, L2"),
         ("Imputer", {"imputed_value_int64s": [1]}, "'imputed_value_floats' is missing, and the input is float32"),
-        ("FeatureVectorizer", {"inputdimensions": [1, 2]}, "2 numbers for 1 inputs"),
+        ("FeatureVectorizer", {"inputdimensions": [1, 2]}, r"inputdimensions \[1, 2\] are not the widths of 1 inputs"),
+        ("FeatureVectorizer", {"inputdimensions": [-1]}, r"inputdimensions \[-1\] are not the widths"),
         ("LabelEncoder", {"keys_floats": [1.0, 2.0]}, "keys and values are missing or have different lengths"),
         ("LabelEncoder", {"keys_strings": ["a"], "values_floats": [1.0]}, "must both be strings or both numbers"),
         ("OneHotEncoder", {"cats_strings": ["a"]}, "the categories must be strings for an input of strings"),
@@ -150,6 +151,25 @@ def test_contradictions_are_refused(op_type: str, attributes: dict[str, Any], me
     graph.add(op_type, "x", **attributes)
     with pytest.raises(CompileError, match=message):
         rillet.compile(graph.model(), jobs=1)
+
+
+def test_a_number_is_no_row() -> None:
+    graph = MlGraph({"x": np.array(1.0, np.float32)})
+    graph.add("Scaler", "x", scale=[2.0], offset=[0.0])
+    with pytest.raises(CompileError, match="its input is a single number; the op takes rows"):
+        rillet.compile(graph.model(), jobs=1)
+
+
+def test_unknown_numbers_of_features() -> None:
+    """Inputs are cut or filled at run time."""
+    graph = MlGraph({"x": ROWS})
+    graph.add("FeatureVectorizer", ["x", "x"], inputdimensions=[2, 5])
+    graph.add("Scaler", "x", scale=[2.5, 3.0, 4.0], offset=[0.5, 0.0, -1.0])
+    model = graph.model()
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "F"
+    found, expected = rillet.compile(model, jobs=1, threads=1).run(graph.arrays), graph.run_peer()
+    for name, want in expected.items():
+        assert_same(found[name], want)
 
 
 def test_categories_that_do_not_pair_up_are_refused() -> None:

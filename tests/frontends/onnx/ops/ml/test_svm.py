@@ -56,6 +56,7 @@ def test_kernels() -> None:
                 one_class=one_class,
                 **weights,
             )
+    graph.add("SVMClassifier", "x", INT, FLOAT, **{**machine([3, 2], kernel="POLY"), "kernel_params": [0.1, 2.0, 0.5]})
     check(graph)
 
 
@@ -117,7 +118,8 @@ def test_input_types(dtype: str) -> None:
         ({"kernel_params": [1.0]}, "kernel_params has 1 numbers"),
         ({"support_vectors": [1.0] * 7}, "7 numbers, which are not 5 vectors"),
         ({"support_vectors": [1.0] * 15}, "4 features, and its support vectors 3"),
-        ({"vectors_per_class": [5]}, "vectors_per_class has 1 numbers for 2 labels"),
+        ({"vectors_per_class": [5]}, r"vectors_per_class \[5\] are not the numbers of vectors of 2 classes"),
+        ({"vectors_per_class": [6, -1]}, r"\[6, -1\] are not the numbers"),
         ({"coefficients": [1.0] * 4}, "coefficients has 4 numbers; 5 are needed"),
         ({"prob_a": [1.0]}, "prob_b has 0 numbers; 1 are needed"),
     ],

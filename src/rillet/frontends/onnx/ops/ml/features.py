@@ -37,8 +37,8 @@ def feature_vectorizer(node: Node, *inputs: Tensor) -> Tensor:
     one for each input.
     """
     widths = node.attr("inputdimensions", None)
-    if widths is not None and len(widths) != len(inputs):
-        raise InvalidNode(f"inputdimensions has {len(widths)} numbers for {len(inputs)} inputs")
+    if widths is not None and (len(widths) != len(inputs) or min(widths) < 0):
+        raise InvalidNode(f"inputdimensions {widths} are not the widths of {len(inputs)} inputs")
     return node.b.concat([_fitted(node, x, widths[i] if widths else None) for i, x in enumerate(inputs)], 1)
 
 

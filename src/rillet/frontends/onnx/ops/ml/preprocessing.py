@@ -90,8 +90,13 @@ def imputer(node: Node, x: Tensor) -> Tensor:
 
 
 def _per_feature(node: Node, x: Tensor, values: Sequence[float], name: str) -> Tensor:
-    """One number or one for each feature, as a constant that broadcasts. Raises InvalidNode for another number."""
-    features = x.shape[-1] if x.rank else 1
+    """One number or one for each feature, as a constant that broadcasts.
+
+    Raises InvalidNode for another number, and for an x without features.
+    """
+    if not x.rank:
+        raise InvalidNode("its input is a single number; the op takes rows of features")
+    features = x.shape[-1]
     if len(values) != 1 and isinstance(features, int) and len(values) != features:
         raise InvalidNode(f"{name} has {len(values)} numbers for {features} features")
     return node.b.constant(np.asarray(values, x.dtype), name=name)

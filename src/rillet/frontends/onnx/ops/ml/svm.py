@@ -68,8 +68,8 @@ def svm_classifier(node: Node, x: Tensor) -> list[Tensor | StringTensor]:
     if not sum(counts):
         places, scores = _linear(node, rows, len(labels))
         return [labelled(node, places, labels), b.cast(transformed(node, scores, kind), "float32")]
-    if len(counts) != len(labels) or len(labels) < 2:
-        raise InvalidNode(f"vectors_per_class has {len(counts)} numbers for {len(labels)} labels")
+    if len(counts) != len(labels) or len(labels) < 2 or min(counts) < 0:
+        raise InvalidNode(f"vectors_per_class {counts} are not the numbers of vectors of {len(labels)} classes")
     decisions = _decisions(node, kernel_values(node, rows, sum(counts)), counts)
     places = _winners(node, decisions, len(labels))
     second = SecondScore.NEGATION if kind == "NONE" else SecondScore.COMPLEMENT

@@ -65,7 +65,7 @@ def _squared_distances(node: Node, rows: Tensor, vectors: Tensor) -> Tensor:
 
 def _raised(v: Scalar, degree: float) -> Scalar:
     """v to the power of ``degree``: by products where it is a small whole number."""
-    if degree != int(degree) or not 0 < degree <= 8:
+    if not degree.is_integer() or not 0 < degree <= 8:
         return power(v, constant(degree, v.dtype))
     result = v
     for bit in bin(int(degree))[3:]:
