@@ -7,14 +7,18 @@ depends on it is skipped, and the walk goes on, so that one error lists all of t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch_mlir import ir
+from torch_mlir.dialects import cf
 
 from rillet.errors import CompileError, RilletError, UnsupportedError, UnsupportedNode
 from rillet.frontends.building.builder import Builder
+from rillet.frontends.building.drafts import erase_given_up
 from rillet.frontends.building.main_function import MainFunction, Result, main_function
+from rillet.frontends.building.scalars import Scalar
 from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
 from rillet.frontends.frontend import InputSpec, Shapes, Values
@@ -29,6 +33,7 @@ from rillet.frontends.onnx.boundary import (
     unequal_sizes,
     warn_of_contradictions,
 )
+from rillet.frontends.onnx.branches import Branches, DivergingBranches, Wanted, tensors
 from rillet.frontends.onnx.initializers import initializers
 from rillet.frontends.onnx.node_use import NodeUse
 from rillet.frontends.onnx.scope import SKIPPED, Scope, Skipped, Value
@@ -45,7 +50,7 @@ from rillet.frontends.onnx.strings.checks import received
 from rillet.frontends.onnx.strings.tensor import StringTensor, from_array
 from rillet.frontends.onnx.unknown_ops import is_known, why_unknown
 from rillet.frontends.tensor_size import check_size
-from rillet.ir import Program, dtypes
+from rillet.ir import Program, dtypes, locations
 
 if TYPE_CHECKING:
     import onnx
@@ -61,6 +66,10 @@ STEPS: tuple[Callable[[NodeUse], Sequence[Value | None] | None], ...] = (
     call_importer,
     expand_function_body,
 )
+
+
+# Conditions behind each of which the rest of the model is imported twice: the work may double with each.
+_MOST_FORKS = 32
 
 
 class GraphImporter:
@@ -87,6 +96,7 @@ class GraphImporter:
         self._opsets = {o.domain if o.domain != "ai.onnx" else "": o.version for o in model.opset_import} or {"": 1}
         self._unsupported: list[UnsupportedNode] = []
         self._counter = 0
+        self._forks = 0
         self._contradictions: dict[str, str] = {}  # of values between nodes
         self._other_outputs: dict[str, str] = {}
 
@@ -126,13 +136,13 @@ class GraphImporter:
                 with ir.Location.name(name):
                     ends, data = (scope.values.pop(part) for part in string_parts(name))
                     scope.values[name] = received(self.b, name, ends, data)  # type: ignore[arg-type]
-            self._import_nodes(graph.node, scope)
-            outputs = [self._output(o.name, scope) for o in graph.output]
+            outputs = [_present(o.name, v) for o, v in zip(graph.output, self._body(graph, scope), strict=True)]
             if self._unsupported:
                 raise UnsupportedError(self._unsupported)
             main.finish(
                 [result for o, value in zip(graph.output, outputs, strict=True) for result in self._results(o, value)]
             )
+            erase_given_up(main.body)
         return main.program
 
     def _bind_inputs(self, main: MainFunction, scope: Scope) -> None:
@@ -145,12 +155,6 @@ class GraphImporter:
 
     def _constant(self, array: np.ndarray, name: str) -> Tensor | StringTensor:
         return from_array(self.b, array, name) if array.dtype == object else self.b.constant(array, name=name)
-
-    def _output(self, name: str, scope: Scope) -> Value:
-        value = scope.find(name)
-        if value is None:
-            raise CompileError(f"the graph's output '{name}' is not computed by any node")
-        return value
 
     def _results(self, info: onnx.ValueInfoProto, value: Value) -> list[Result]:
         """The results of @main that stand for an output of the graph."""
@@ -168,8 +172,13 @@ class GraphImporter:
 
     # --- nodes ---
 
-    def _import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: Scope) -> None:
-        for written in nodes:
+    def _body(self, graph: onnx.GraphProto, scope: Scope) -> list[Value | None]:
+        """Import the nodes of a graph and give the values of its outputs."""
+        return self._import_nodes(graph.node, Wanted.of(graph), scope)
+
+    def _import_nodes(self, nodes: Sequence[onnx.NodeProto], wanted: Wanted, scope: Scope) -> list[Value | None]:
+        """Import nodes in order and give the values that are wanted after them, None for those that are missing."""
+        for position, written in enumerate(nodes):
             proto = functions.resolve(written, scope.attributes)
             self._counter += 1
             name = proto.name or f"{proto.op_type}_{self._counter}"
@@ -183,8 +192,66 @@ class GraphImporter:
                     )
                 skipped |= isinstance(value, Skipped)
                 inputs.append(None if isinstance(value, Skipped) else value)
-            results = self._skip(proto, name, scope) if skipped else self._import_node(proto, name, inputs, scope)
+            try:
+                results = self._skip(proto, name, scope) if skipped else self._import_node(proto, name, inputs, scope)
+            except DivergingBranches as fork:
+                return self._import_both(fork, proto, name, nodes[position + 1 :], wanted, scope)
             self._define(proto, name, results, scope)
+        return [scope.find(name) for name in wanted.names]
+
+    def _import_both(
+        self,
+        fork: DivergingBranches,
+        proto: onnx.NodeProto,
+        name: str,
+        rest: Sequence[onnx.NodeProto],
+        wanted: Wanted,
+        scope: Scope,
+    ) -> list[Value | None]:
+        """Import what follows an If behind each of its branches, whose outputs differ in rank or type.
+
+        Where it does not fit one of them, or its results then have a rank that is not the declared one, a call in which
+        the condition chooses that branch is an error at run time.
+        """
+        fork.draft.give_up()
+        self._forks += 1
+        attributes, counter = functions.attributes_of(proto), self._counter
+        noted = dict(self._contradictions)
+
+        def go_on(branch: str) -> list[Value | None]:
+            self._counter = counter
+            inner = scope.of_subgraph(scope.declared)
+            with ir.Location.name(name):
+                outputs = self.run_graph(attributes[branch], [], scope)
+            self._define(proto, name, outputs, inner)
+            return self._import_nodes(rest, wanted, inner)
+
+        both = Branches(self.b, fork.flag)
+        ways = [partial(go_on, branch) for branch in ("then_branch", "else_branch")]
+        outcomes = [self._attempt(partial(both.build, number, way)) for number, way in enumerate(ways)]
+        taken = wanted.possible(outcomes)
+        if taken == [0, 1] and self._forks <= _MOST_FORKS:
+            return list(both.finish([tensors(outcome) for outcome in outcomes]))
+        both.give_up()
+        self._contradictions = noted
+        if len(taken) != 1 or self._forks > _MOST_FORKS:
+            self._define(proto, name, [self._refuse(proto, name, scope, fork.reason, fork.advice)], scope)
+            return self._import_nodes(rest, wanted, scope)
+        chosen = bool(taken[0] == 0)
+        condition = f"{locations.label(ir.Location.name(name))}: its condition '{proto.input[0]}' must be {chosen} here"
+        cf.assert_(fork.flag if chosen else (~Scalar(fork.flag, "bool")).value, condition)
+        return ways[taken[0]]()
+
+    def _attempt(self, work: Callable[[], list[Value | None]]) -> list[Value | None] | None:
+        """What ``work`` gives, or None where it cannot be compiled, of which no trace is left."""
+        count = len(self._unsupported)
+        try:
+            outcome = work()
+        except (CompileError, UnsupportedFeature, InvalidNode):
+            outcome = None
+        failed = len(self._unsupported) > count
+        del self._unsupported[count:]
+        return None if failed else outcome
 
     def _define(self, proto: onnx.NodeProto, name: str, results: Sequence[Value | None], scope: Scope) -> None:
         for output, result in zip(proto.output, [*results, *[None] * len(proto.output)], strict=False):
@@ -226,6 +293,8 @@ class GraphImporter:
             with ir.Location.name(name):
                 attributes = functions.attributes_of(proto)
                 results = self.lower(NodeUse(proto, name, tuple(inputs), attributes, scope, self))
+        except DivergingBranches:
+            raise
         except UnsupportedFeature as error:
             self._refuse(proto, name, scope, error.reason, error.advice)
             return [SKIPPED] * len(proto.output)
@@ -263,8 +332,8 @@ class GraphImporter:
             if actual is not None:
                 body.values[formal] = actual
         absent = {f for f in function.input if f not in body.values}
-        self._import_nodes([_without_inputs(n, absent) for n in function.node], body)
-        return [body.find(o) for o in function.output]
+        nodes = [_without_inputs(n, absent) for n in function.node]
+        return self._import_nodes(nodes, Wanted(tuple(function.output)), body)
 
     def run_graph(self, graph: onnx.GraphProto, arguments: Sequence[Any], scope: Scope) -> list[Any]:
         """Import a body at the insertion point. Raises UnsupportedFeature when a node in it cannot be compiled.
@@ -278,12 +347,17 @@ class GraphImporter:
             inner.values[name] = self._constant(array, name)
         for info, argument in zip(graph.input, arguments, strict=True):
             inner.values[info.name] = argument
-        self._import_nodes(graph.node, inner)
-        results = [self._output(o.name, inner) for o in graph.output]
+        results = [_present(o.name, v) for o, v in zip(graph.output, self._body(graph, inner), strict=True)]
         tensors = [r for r in results if not isinstance(r, Skipped)]
         if len(tensors) != len(results):
             raise UnsupportedFeature("its subgraph has nodes that are not supported", "see the others in this list")
         return tensors
+
+
+def _present(name: str, value: Value | None) -> Value:
+    if value is None:
+        raise CompileError(f"the graph's output '{name}' is not computed by any node")
+    return value
 
 
 def _declared(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:

@@ -53,11 +53,13 @@ def check_operands(importer: Callable[..., Any], inputs: Sequence[Any]) -> None:
     """Raise InvalidNode when an op that no schema describes has other inputs than its importer takes: too many, too
     few, or none where its annotation says Tensor.
     """
-    parameters = list(inspect.signature(importer).parameters.values())[1:]
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return
+    every = list(inspect.signature(importer).parameters.values())[1:]
+    parameters = [p for p in every if p.kind is not p.VAR_POSITIONAL]
     needed = sum(p.default is p.empty for p in parameters)
-    if not needed <= len(inputs) <= len(parameters):
+    if len(parameters) < len(every):
+        if len(inputs) < needed:
+            raise InvalidNode(f"it has {len(inputs)} inputs; the op takes {needed} or more")
+    elif not needed <= len(inputs) <= len(parameters):
         raise InvalidNode(f"it has {len(inputs)} inputs; the op takes {_range(needed, len(parameters))}")
     for parameter, value in zip(parameters, inputs, strict=False):
         if value is None and parameter.annotation == "Tensor":

@@ -15,6 +15,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, scf
 
 from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.drafts import give_up
 from rillet.frontends.building.scalars import constant
 from rillet.frontends.building.tensor import Tensor
 from rillet.frontends.errors import InvalidNode, UnsupportedFeature
@@ -187,7 +188,7 @@ class _Builder:
     # --- finding out what changes ---
 
     def _draft(self, plan: _Plan) -> _Plan | None:
-        """Import the body in a region that is thrown away: the relaxed plan, or None when ``plan`` fits."""
+        """Import the body in a region that is given up: the relaxed plan, or None when ``plan`` fits."""
         operation = self._loop_op(plan, [])
         block = operation.regions[0].blocks[0]
         self.b.extents.push()
@@ -197,7 +198,7 @@ class _Builder:
             results = list(self.body(i, state))
             relaxed = self._compare(plan, results, state, operation)
         self.b.extents.pop()
-        operation.erase()
+        give_up(operation)
         return relaxed
 
     def _compare(

@@ -104,3 +104,6 @@ def test_scales_of_another_rank_and_missing_ones_are_named() -> None:
     wrong.graph.node[0].input[8] = ""
     with pytest.raises(rillet.CompileError, match=r"'lstm'.*W_scale is missing"):
         rillet.compile(wrong)
+    del wrong.graph.node[0].input[2:]
+    with pytest.raises(rillet.CompileError, match=r"'lstm': it has 2 inputs; the op takes 3 or more"):
+        rillet.compile(wrong)
