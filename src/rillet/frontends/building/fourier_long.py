@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from torch_mlir.dialects import linalg
 
 from rillet.frontends.building import scalars
 from rillet.frontends.building.builder import Builder
@@ -152,16 +153,10 @@ class _Matrix:
         parts = [b.reshape(b.slice_axis(flat, axis, n, 1), [*rows, length]) for n in range(4)]
         scale = 1 / length if sign > 0 else 1.0
 
-        def re(first: Scalar, _: Scalar, __: Scalar, second: Scalar) -> Scalar:
-            return (first + second * sign) * scale
+        def body(re_re: Scalar, re_im: Scalar, im_re: Scalar, im_im: Scalar) -> tuple[Scalar, Scalar]:
+            return (re_re + im_im * sign) * scale, (im_re - re_im * sign) * scale
 
-        def im(_: Scalar, first: Scalar, second: Scalar, __: Scalar) -> Scalar:
-            return (second - first * sign) * scale
-
-        shape = [*rows, length]
-        return Parts(
-            *(b.map_along(part, shape, *((p, range(axis + 1)) for p in parts), dtype=self.dtype) for part in (re, im))
-        )
+        return self._both([*rows, length], [(p, range(axis + 1)) for p in parts], body)
 
     def _own_turns(self, sign: float) -> Parts:
         """What the transforms of columns are turned by, [columns, rows]."""
@@ -171,32 +166,36 @@ class _Matrix:
     def turns(self, shape: Sequence[Extent], sign: float, at: _Fraction) -> Parts:
         """``exp(sign pi i a / c)`` where ``at`` gives ``a``, ``c`` and whether there is one; else 0."""
 
-        def part(number: int) -> Tensor:
-            def body(place: list[Scalar]) -> Scalar:
-                over, under, inside = at(place)
-                value = convert(_turn(over, under, sign)[number], self.dtype)
-                return value if inside is None else select(inside, value, 0)
+        def body() -> tuple[Scalar, Scalar]:
+            over, under, inside = at([Scalar(linalg.IndexOp(n).result, "index") for n in range(len(shape))])
+            re, im = (convert(part, self.dtype) for part in _turn(over, under, sign))
+            return (re, im) if inside is None else (select(inside, re, 0), select(inside, im, 0))
 
-            return self.b.indexed(self.dtype, shape, body)
-
-        return Parts(part(0), part(1))
+        return self._both(shape, [], body)
 
     def times(self, x: Parts, y: Parts) -> Parts:
         """The product, whose shape is that of ``x``; ``y`` lacks leading axes, or has them of extent 1."""
-        b, rank = self.b, x.re.rank
-        factors = [(p, range(rank)) for p in (x.re, x.im)]
-        for p in (y.re, y.im):
-            first = rank - p.rank
-            kept = [a for a in range(p.rank) if p.shape[a] != 1 or x.re.shape[first + a] == 1]
-            factors.append((b.drop_unit_dims(p, kept), [first + a for a in kept]))  # type: ignore[arg-type]
+        rank = x.re.rank
+        first = rank - y.re.rank
+        kept = [a for a in range(y.re.rank) if y.re.shape[a] != 1 or x.re.shape[first + a] == 1]
+        factors = [(self.b.drop_unit_dims(p, kept), [first + a for a in kept]) for p in (y.re, y.im)]
 
-        def re(a: Scalar, c: Scalar, d: Scalar, f: Scalar) -> Scalar:
-            return a * d - c * f
+        def body(a: Scalar, c: Scalar, d: Scalar, f: Scalar) -> tuple[Scalar, Scalar]:
+            return a * d - c * f, a * f + c * d
 
-        def im(a: Scalar, c: Scalar, d: Scalar, f: Scalar) -> Scalar:
-            return a * f + c * d
+        return self._both(x.re.shape, [(x.re, range(rank)), (x.im, range(rank)), *factors], body)
 
-        return Parts(*(b.map_along(part, x.re.shape, *factors, dtype=self.dtype) for part in (re, im)))
+    def _both(
+        self,
+        shape: Sequence[Extent],
+        inputs: Sequence[tuple[Tensor, Sequence[int]]],
+        body: Callable[..., tuple[Scalar, Scalar]],
+    ) -> Parts:
+        """Both parts from the elements of ``inputs``, each with the axes of the result that index it."""
+        loops = builders.dims(len(shape))
+        operands = [(x, [loops[axis] for axis in axes]) for x, axes in inputs]
+        outputs = [(self.b.empty(self.dtype, shape), loops, self.dtype, shape) for _ in range(2)]
+        return Parts(*self.b.generic(operands, outputs, "p" * len(shape), lambda *values: body(*values[:-2])))
 
     def joined(self, x: Parts) -> Tensor:
         """The parts side by side along a new last axis."""

@@ -59,7 +59,7 @@ def error(found: np.ndarray, wanted: np.ndarray) -> float:
     return float(np.sqrt(np.mean((found - wanted) ** 2) / np.mean(wanted**2)))
 
 
-LENGTHS = [17, 18, 25, 32, 64, 77, 169, 256, 400, 480, 482, 1009]
+LENGTHS = [17, 18, 25, 77, 169, 256, 480, 1009]
 FORMS: dict[str, tuple[int, dict[str, int]]] = {
     "real": (1, {"onesided": 1}),
     "real, both sides": (1, {}),
@@ -86,7 +86,7 @@ def test_rows_side_by_side(form: str, length: int) -> None:
         assert error(found, wanted) < bound(length)
 
 
-ONE_ROW = [("real", n) for n in (77, 128, 256, 400, 482, 1009)] + list(itertools.product(FORMS, [202, 243, 256, 400]))
+ONE_ROW = [("real", n) for n in (77, 128, 482, 1009)] + list(itertools.product(FORMS, [202, 243, 400]))
 
 
 @pytest.mark.parametrize(("form", "length"), ONE_ROW)
@@ -99,8 +99,9 @@ def test_one_row(form: str, length: int) -> None:
     assert error(found, wanted) < bound(length)
 
 
-@pytest.mark.parametrize("rows", [1, 9])
-@pytest.mark.parametrize("length", [18, 33, 74, 202, 243, 311, 480])
+@pytest.mark.parametrize(
+    ("length", "rows"), [(18, 9), (33, 9), (74, 9), (480, 9), (202, 1), (243, 1), (311, 1), (480, 1)]
+)
 def test_to_real_numbers(length: int, rows: int) -> None:
     attributes = {"inverse": 1, "onesided": 1}
     x = samples(rows, length // 2 + 1, 2)
