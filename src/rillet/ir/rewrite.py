@@ -126,8 +126,9 @@ def sweep_constants(program: Program) -> None:
     """Erase globals that nothing reads, and drop their arrays."""
     used = {
         ir.FlatSymbolRefAttr(op.attributes["global"]).value
-        for op in walk(program.module.operation)
-        if op.name == "ml_program.global_load_const"
+        for block in blocks(program.main())
+        for view in block.operations
+        if (op := view.operation).name == "ml_program.global_load_const"
     }
     for op in list(program.module.body.operations):
         if op.operation.name != "ml_program.global":
