@@ -57,3 +57,23 @@ def test_the_same_input_packs_the_same() -> None:
     generator = random.Random(7)
     items = [Item(generator.randrange(1, 999), s := generator.randrange(40), s + 3) for _ in range(40)]
     assert pack(items, 64) == pack(items, 64)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_very_many_at_the_same_time(seed: int) -> None:
+    """Too many pairs to look at, half of them of one size: each is placed once."""
+    generator = random.Random(seed)
+    items = []
+    for i in range(600):
+        first = generator.randrange(300)
+        items.append(Item((256, generator.randrange(5000))[i % 2], first, first + generator.randrange(300)))
+    packing = pack(items, 64)
+    assert_valid(items, packing, 64)
+    assert packing.total <= 1.3 * packing.lower_bound
+
+
+def test_a_fan_in_needs_no_more_than_its_parts() -> None:
+    """A thousand that are made one after the other and read together, then as many of the same size."""
+    items = [Item(100, i, 1000) for i in range(1000)] + [Item(100, 1001 + i, 2001) for i in range(1000)]
+    packing = pack(items, 64)
+    assert packing.total == packing.lower_bound == 128 * 1000
