@@ -18,13 +18,14 @@ _EFFECT_FREE = ("arith.", "math.")
 
 @dataclass(frozen=True)
 class Walk:
-    """``early``: the ops of the body that the loop needs, in order; ``late``: those behind it. ``loops``: the
-    generic's loops that the walk depends on."""
+    """``early``: the ops of the body that the loop needs, in order; ``late``: those behind it. ``reads``: the values
+    that both read. ``loops``: the generic's loops that the walk depends on."""
 
     generic: Structured
     early: tuple[ir.Operation, ...]
     loop: ir.Operation
     late: tuple[ir.Operation, ...]
+    reads: frozenset[ir.Value]
     loops: frozenset[int]
 
     @property
@@ -50,9 +51,12 @@ def find_walk(function: KernelFunction) -> Walk | None:
     if len(nested) != 1 or nested[0].name != "scf.while" or not all(map(_is_effect_free, walk(nested[0]))):
         return None
     early = _needed(nested[0], generic)
+    read = frozenset((*captures(nested[0]), *(v for op in (*early, nested[0]) for v in op.operands)))
+    if generic.body.arguments[len(generic.inputs)] in read:  # a walk that begins where the last one led
+        return None
     late = tuple(op for op in ops if op not in early and op != nested[0])
     loops = _loops_of((*early, nested[0]), generic)
-    return Walk(generic, early, nested[0], late, loops) if generic.reduction_loops[0] in loops else None
+    return Walk(generic, early, nested[0], late, read, loops) if generic.reduction_loops[0] in loops else None
 
 
 def _is_effect_free(op: ir.Operation) -> bool:

@@ -14,7 +14,7 @@ TARGETS = ["x86-64-v2", "x86-64-v3", "host"]
 
 def chain_lengths(rows: int | str, columns: int, seeds: int) -> str:
     """``result[r, c]``: the sum over ``seeds`` of ``(steps + c) * weight[c]``, where so many steps of halving or of
-    adding one bring ``x[r] + seed`` to 1. The walk does not depend on c."""
+    adding one bring ``x[r] + seed`` to 1, at most ``seed`` of them. The walk does not depend on c."""
     r = f"tensor<{rows}x{columns}xi32>"
     note = " {flow.dims = array<i64: 3>}" if rows == "?" else ""
     n = ", %n: index" if rows == "?" else ""
@@ -33,7 +33,9 @@ module {{ func.func @k(%x: tensor<{rows}xi32>{note}, %seeds: {seed}, %w: tensor<
   ^bb0(%a: i32, %seed: i32, %weight: i32, %old: i32):
     %start = arith.addi %a, %seed : i32
     %end:2 = scf.while (%v = %start, %count = %zero) : (i32, i32) -> (i32, i32) {{
-      %more = arith.cmpi sgt, %v, %one : i32
+      %above = arith.cmpi sgt, %v, %one : i32
+      %few = arith.cmpi slt, %count, %seed : i32
+      %more = arith.andi %above, %few : i1
       scf.condition(%more) %count, %v : i32, i32
     }} do {{
     ^bb1(%count: i32, %v: i32):
@@ -56,15 +58,15 @@ module {{ func.func @k(%x: tensor<{rows}xi32>{note}, %seeds: {seed}, %w: tensor<
 }} }}"""
 
 
-def steps(value: int) -> int:
+def steps(value: int, most: int) -> int:
     count = 0
-    while value > 1:
+    while value > 1 and count < most:
         value, count = value + 1 if value % 2 else value // 2, count + 1
     return count
 
 
 def expected(x: np.ndarray, seeds: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    lengths = np.array([[steps(int(a) + int(s)) for s in seeds] for a in x]).reshape(len(x), len(seeds))
+    lengths = np.array([[steps(int(a) + int(s), int(s)) for s in seeds] for a in x]).reshape(len(x), len(seeds))
     columns = np.arange(len(weights))
     return ((lengths[:, None, :] + columns[:, None]) * weights[:, None]).sum(-1)
 
@@ -75,7 +77,7 @@ def expected(x: np.ndarray, seeds: np.ndarray, weights: np.ndarray) -> np.ndarra
 def test_walks_of_many_lengths(rows: int, seeds: int, is_static: bool, target: str) -> None:
     """More rows than a workgroup has, and fewer; static and dynamic. A walk that has ended keeps its state."""
     random = np.random.default_rng(rows)
-    arrays = [random.integers(0, 1 << b, n).astype(np.int32) for b, n in ((20, rows), (10, seeds), (4, 3))]
+    arrays = [random.integers(0, 1 << b, n).astype(np.int32) for b, n in ((20, rows), (6, seeds), (4, 3))]
     kernel = Kernel(chain_lengths(rows if is_static else "?", 3, seeds), target)
     assert kernel.compiled.strategy == "walk"
     constants = [] if is_static else [rows]
@@ -97,8 +99,9 @@ def test_processors_that_run_in_order_walk_one_at_a_time(target: str, together: 
         assert strategies.choose(function, targets.get(target)).plan.together == together
 
 
-def pointers(note: str) -> str:
-    """The sum of the ends of chains of positions in a table, where an end is a negative number."""
+def pointers(note: str, first: str = "%a") -> str:
+    """The sum of the ends of chains of positions in a table, where an end is a negative number. A chain begins at
+    ``first``: an element of ``start``, or the sum so far."""
     return f"""
 module {{ func.func @k(%start: tensor<4x6xi32>, %table: tensor<32xi32>) -> tensor<4xi32> {{
   %zero = arith.constant 0 : i32
@@ -109,7 +112,7 @@ module {{ func.func @k(%start: tensor<4x6xi32>, %table: tensor<32xi32>) -> tenso
     iterator_types = ["parallel", "reduction"]
   }} ins(%start : tensor<4x6xi32>) outs(%init : tensor<4xi32>) {{
   ^bb0(%a: i32, %old: i32):
-    %end = scf.while (%v = %a) : (i32) -> i32 {{
+    %end = scf.while (%v = {first}) : (i32) -> i32 {{
       %more = arith.cmpi sge, %v, %zero : i32
       scf.condition(%more) %v : i32
     }} do {{
@@ -134,3 +137,11 @@ def test_loops_that_check_what_they_read_go_one_by_one() -> None:
     start = np.arange(24, dtype=np.int32).reshape(4, 6)
     (found,) = kernel([start, table], [((4,), np.int32)])
     np.testing.assert_array_equal(found, [-42] * 4)
+
+
+def test_a_walk_that_begins_where_the_last_one_led_waits_for_it() -> None:
+    kernel = Kernel(pointers("{rillet.in_bounds}", first="%old"))
+    assert kernel.compiled.strategy != "walk"
+    start, table = np.zeros((4, 6), np.int32), np.full(32, -1, np.int32)
+    (found,) = kernel([start, table], [((4,), np.int32)])
+    np.testing.assert_array_equal(found, [-32] * 4)  # each walk adds its end to the sum, where the next one begins

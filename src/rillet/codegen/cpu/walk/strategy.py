@@ -9,7 +9,8 @@ The results are the accumulators: a block of rows is walked through one tree aft
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -25,7 +26,7 @@ from rillet.codegen.emit.kernel import KernelBuilder
 from rillet.codegen.index import Index
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.walk import Walk, find_walk
-from rillet.ir.structured import STAYS
+from rillet.ir.structured import STAYS, Expr
 
 _SIDE_BY_SIDE = 8  # walks: more need more registers than there are
 _BLOCK = 256  # rows of a workgroup: their features stay in the caches
@@ -118,13 +119,16 @@ class _Emitter:
     def _start(self, point: Mapping[int, Index]) -> None:
         """Give the results of a row their initial value."""
         generic = self.walk.generic
-        with _Nest(self.kernel, [self.sizes[n] for n in self.walk.inner]) as inner:
-            where = self._where({**point, **dict(zip(self.walk.inner, inner, strict=True))}, generic.init_maps[0])
+        with self._inner() as inner:
+            where = _where({**point, **inner}, generic.init_maps[0])
             evaluator = Evaluator(self.kernel)
             evaluator.store(evaluator.result(0), where, evaluator.at(generic.inits[0], where))
 
-    def _where(self, point: Mapping[int, Index], map_: Sequence[object]) -> list[Coordinate]:
-        return [point[expr] for expr in map_ if isinstance(expr, int)]
+    @contextmanager
+    def _inner(self) -> Iterator[dict[int, Index]]:
+        """Loops over the parallel loops that one walk serves: their positions."""
+        with ExitStack() as nest:
+            yield {n: nest.enter_context(self.kernel.loop(0, self.sizes[n])).iv for n in self.walk.inner}
 
     def _walks(self, points: Sequence[Mapping[int, Index]]) -> None:
         """Walk at several points at once, and add what is found to the results."""
@@ -133,18 +137,17 @@ class _Emitter:
             for op in self.walk.early:
                 lane.operation(op)
         self._loop(lanes)
-        with _Nest(self.kernel, [self.sizes[n] for n in self.walk.inner]) as inner:
+        with self._inner() as inner:
             for point, lane in zip(points, lanes, strict=True):
-                self._add({**point, **dict(zip(self.walk.inner, inner, strict=True))}, lane)
+                self._add({**point, **inner}, lane)
 
     def _lane(self, point: Mapping[int, Index]) -> Inliner:
         """The inliner of the walk at a point, with the operands that it needs."""
         evaluator = Evaluator(self.kernel)
         loops = [point.get(n, 0) for n in range(self.walk.generic.loops)]
         lane = Inliner(self.kernel, loops, 1, evaluator.extract)
-        needed = {v for op in (*self.walk.early, self.walk.loop) for v in op.operands}
         for number, argument in enumerate(self.walk.generic.body.arguments):
-            if argument in needed:
+            if argument in self.walk.reads:
                 lane.values[argument] = evaluator.operand(self.walk.generic, number, loops)
         return lane
 
@@ -192,7 +195,7 @@ class _Emitter:
         """Combine the result at a point with what the walk has found."""
         generic = self.walk.generic
         evaluator = Evaluator(self.kernel)
-        result, where = evaluator.result(0), self._where(point, generic.init_maps[0])
+        result, where = evaluator.result(0), _where(point, generic.init_maps[0])
         evaluator.keep(generic.results[0], result)
         loops = [point[n] for n in range(generic.loops)]
         inner = Inliner(self.kernel, loops, 1, evaluator.extract)
@@ -207,6 +210,11 @@ class _Emitter:
         evaluator.store(result, where, inner.value(generic.yielded()[0]))
 
 
+def _where(point: Mapping[int, Index], map_: Sequence[Expr]) -> list[Coordinate]:
+    """A point of the loops as coordinates of a result, whose map has plain dimensions only."""
+    return [point[expr] for expr in map_ if isinstance(expr, int)]
+
+
 def _last_whole(first: Index, end: Index, step: int) -> Index:
     """The end of the last whole step from ``first`` on."""
     if step == 1:
@@ -217,17 +225,3 @@ def _last_whole(first: Index, end: Index, step: int) -> Index:
 def _is_empty(first: Index, end: Index) -> bool:
     """Whether a span is known to be empty."""
     return isinstance(first, int) and isinstance(end, int) and first >= end
-
-
-class _Nest:
-    """Nested loops from 0 to these extents; gives the positions."""
-
-    def __init__(self, kernel: KernelBuilder, extents: Sequence[Index]):
-        self._loops = [kernel.loop(0, extent) for extent in extents]
-
-    def __enter__(self) -> list[Index]:
-        return [loop.__enter__().iv for loop in self._loops]
-
-    def __exit__(self, *error: object) -> None:
-        for loop in reversed(self._loops):
-            loop.__exit__(None, None, None)

@@ -75,7 +75,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> WindowedPlan | Non
     extents = root.extents
     *outer, column = axes
     row = outer.pop() if outer and extents[outer[-1]] != 1 else None
-    line = outer.pop() if row is not None and outer and extents[outer[-1]] not in (1, DYNAMIC) else None
+    line = outer.pop() if row is not None and outer and extents[outer[-1]] != 1 else None
     lanes = lanes_for(function, target.machine.vector_bits)
     pairs = window_pairs.factors(root, product, lanes, target)
     converts = bool(pairs) or (target.machine.float_products and product is not None and _are_bytes(root))

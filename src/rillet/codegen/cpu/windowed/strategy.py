@@ -120,15 +120,25 @@ class _Emitter:
         blocks.each(self.kernel, outer, 1, one)
 
     def _at_lines(self, number: Index, body: Callable[[dict[int, Index], int], None]) -> None:
-        """Calls ``body(where the lines start, how many)`` for the given tile of lines; the last tile may have fewer."""
+        """Calls ``body(where the lines start, how many)`` for the given tile of lines. The last tile may have fewer;
+        where only run time tells how many, they come one by one."""
         loop, lines = self.plan.line_loop, self.plan.tile.lines
         if loop is None:
             body({}, 1)
             return
-        total = self.sizes[loop]
-        assert isinstance(total, int)
+        total, first = self.sizes[loop], index.mul(number, lines)
+        if lines == 1:
+            body({loop: first}, 1)
+            return
+        if not isinstance(total, int):
+            end = index.add(first, lines)
+            fits = arith.CmpIOp(arith.CmpIPredicate.ule, index.value(end), index.value(total)).result
+            with self.kernel.when(fits):
+                body({loop: first}, lines)
+            single = arith.SelectOp(fits, index.value(end), index.value(first)).result
+            blocks.each(self.kernel, (single, index.minimum(end, total)), 1, lambda line: body({loop: line}, 1))
+            return
         whole, tail = divmod(total, lines)
-        first = index.mul(number, lines)
         if tail == 0:
             body({loop: first}, lines)
             return
@@ -153,10 +163,7 @@ class _Emitter:
             if whole < total:
                 body(whole, total - whole, None)
             return
-        main_end = index.mul(index.floordiv(total, rows), rows)
-        blocks.each(self.kernel, (0, main_end), rows, lambda m: body(m, rows, None))
-        if rows > 1:
-            blocks.each(self.kernel, (main_end, total), 1, lambda m: body(m, 1, None))
+        blocks.each_row_part(self.kernel, (0, total), rows, lambda m, count: body(m, count, None))
 
     def _each_row_tile(self, part: Range, rows: int, body: RowTile) -> None:
         known = part[0], part[1] - rows
