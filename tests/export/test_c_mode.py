@@ -50,11 +50,25 @@ SEQUENCE = np.random.default_rng(1).standard_normal((5, 2, 3)).astype(np.float32
         (graphs.lstm(), [SEQUENCE]),
         (graphs.loop(), [X, np.array(0)]),
         (graphs.loop(), [X, np.array(5)]),
+        (graphs.search(), [abs(X)]),
+        (graphs.search("ten"), [abs(X) * 1e-4]),
+        (graphs.search("n"), [abs(X), np.array(2)]),
         (graphs.condition(), [np.array(True), X]),
         (graphs.condition(), [np.array(False), X]),
         (graphs.passed_through(), [X]),
     ],
-    ids=["dense", "lstm", "loop of none", "loop", "then", "else", "no dispatch"],
+    ids=[
+        "dense",
+        "lstm",
+        "loop of none",
+        "loop",
+        "search",
+        "search of ten",
+        "search of n",
+        "then",
+        "else",
+        "no dispatch",
+    ],
 )
 def test_results_are_those_of_the_runtime(model: onnx.ModelProto, arrays: list[np.ndarray], tmp_path: Path) -> None:
     got = call(model, tmp_path, arrays)

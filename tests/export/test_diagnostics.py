@@ -15,6 +15,7 @@ from rillet.codegen.cpu.object_code import elf, llvm, mve, object_file
 from rillet.codegen.cpu.object_code.stack import stack_bytes
 from rillet.driver.module_file import compile_to_bytes
 from rillet.errors import CompileError, RunError
+from rillet.export import scalars
 from rillet.frontends.registry import open_model
 from rillet.targets import get
 from tests.support import export_graphs as graphs
@@ -199,6 +200,12 @@ def test_library_call_is_named() -> None:
     target = with_deployment(get("cortex-m4"), c_flags=(), has_loader=True, position_independent=True)
     with pytest.raises(CompileError, match=r"^node 'square': kernel @.*calls __aeabi_dmul, which no kernel may"):
         compile_to_bytes(open_model(model), targets=[target])
+
+
+def test_host_code_without_a_form_in_c_names_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(scalars._WRAPPING, "arith.addi")
+    with pytest.raises(CompileError, match=r"^'loop': the host program computes 'arith.addi', which has no form in C$"):
+        compiled(graphs.loop())._build()
 
 
 def test_wrong_vector_conversion_is_refused() -> None:

@@ -65,6 +65,26 @@ def loop() -> onnx.ModelProto:
     return model([node], inputs, [value("y", FLOAT, [3, 4])], constants)
 
 
+def search(most: str = "") -> onnx.ModelProto:
+    """``y`` doubled until its sum is at least 100, ``most`` times at the most: a constant ("ten"), an input ("n") or no
+    limit."""
+    state = [value("i", INT64, []), value("c", BOOL, []), value("s", FLOAT, [3, 4])]
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["s", "s"], ["next"], name="double"),
+            helper.make_node("ReduceSum", ["next"], ["sum"], keepdims=0),
+            helper.make_node("Less", ["sum", "limit"], ["go"]),
+        ],
+        "body",
+        state,
+        [value("go", BOOL, []), value("next", FLOAT, [3, 4])],
+    )
+    node = helper.make_node("Loop", [most, "true", "x"], ["y"], body=body, name="search")
+    inputs = [value("x", FLOAT, [3, 4]), *([value("n", INT64, [])] if most == "n" else [])]
+    constants = {"true": np.array(True), "limit": np.array(100, np.float32), "ten": np.array(10)}
+    return model([node], inputs, [value("y", FLOAT, [3, 4])], constants)
+
+
 def condition() -> onnx.ModelProto:
     """x @ w or relu(x), as the input says."""
     then = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["a"])], "a", [], [value("a", FLOAT, [3, 4])])

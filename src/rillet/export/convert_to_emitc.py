@@ -141,10 +141,15 @@ class _Lowering:
     def _convert(self, op: ir.Operation) -> None:
         if op.name.startswith("hal.cmd_"):
             return  # written out where they are executed
-        handler = self.handlers.get(op.name)
-        if handler is not None:
+        handler = self.handlers.get(op.name, self._scalar_operation)
+        try:
             handler(op)
-            return
+        except CompileError as error:
+            if source_of(op) in str(error):
+                raise
+            raise CompileError(f"{source_of(op)}: {error}") from error
+
+    def _scalar_operation(self, op: ir.Operation) -> None:
         self.values[op.results[0]] = scalars.convert(self.emit, op, [self._value(v) for v in op.operands])
 
     def _value(self, value: ir.Value) -> ir.Value:

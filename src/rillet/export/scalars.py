@@ -22,8 +22,8 @@ _C_TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"}
 def convert(emit: Emit, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
     """The value of ``op``'s result. Raises ``CompileError`` naming an operation that has no form in C."""
     type_ = op.results[0].type
-    if op.name == "arith.constant" and isinstance(op.attributes["value"], ir.IntegerAttr):
-        value = ir.IntegerAttr(op.attributes["value"]).value
+    if op.name == "arith.constant" and isinstance(op.attributes["value"], ir.IntegerAttr | ir.BoolAttr):
+        value = int(op.attributes["value"].value)
         return emit.constant(abs(value) if _width(type_) == 1 else value, emit.type_of(type_))
     if op.name in _WRAPPING:
         a, b = (emit.cast(v, emit.u64) for v in operands)
