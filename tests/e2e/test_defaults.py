@@ -12,6 +12,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 import rillet
+from rillet.analysis import check
 from rillet.cli import main
 from rillet.verify import verify
 
@@ -108,6 +109,9 @@ def test_weights_that_calls_may_replace_cost_time() -> None:
 def test_firmware_takes_no_defaults() -> None:
     module = rillet.compile(model(), target="cortex-m4", jobs=1)
     assert [spec.name for spec in module.inputs] == ["x"]
+    report = check(model(), target="cortex-m4")
+    assert report.supported and list(report.inputs) == ["x"] and not report.defaults
+    assert list(check(model()).inputs) == ["x", "w"] and check(model()).defaults == ["w"]
 
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,7 @@ def check(
     from rillet import pipeline
     from rillet.analysis.static_memory import refused_inputs, refused_results
     from rillet.frontends.registry import import_program, open_model
-    from rillet.ir import turn
+    from rillet.ir import defaults, turn
     from rillet.targets import get
 
     with turn:
@@ -93,10 +93,14 @@ def check(
             return Report(**_facts(model, error.nodes))
         pipeline.verify(program, "frontend")
         chosen = get(target)
-        facts = _facts(model, ())
-        refused = refused_inputs(program, chosen) if not chosen.deployment.has_loader else ""
+        facts, refused, is_static = _facts(model, ()), "", not chosen.deployment.has_loader
+        if is_static:
+            defaults.hold(program)  # as its export does
+            facts["inputs"] = {name: dims for name, dims in facts["inputs"].items() if name not in facts["defaults"]}
+            facts["defaults"] = []
+            refused = refused_inputs(program, chosen)
         estimate = _estimate(program, chosen)
-        if not chosen.deployment.has_loader and not refused:
+        if is_static and not refused:
             refused = refused_results(program, chosen)
         return Report(**facts, **estimate, refused=refused)
 
