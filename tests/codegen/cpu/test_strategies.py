@@ -16,6 +16,7 @@ from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.ir import make_context
 from tests.support.kernel_harness import generic, kernel_text
 from tests.support.kernel_texts import depthwise, matmul
+from tests.support.walk_kernels import chain_lengths
 
 TARGET = targets.get("x86-64-v3")
 
@@ -93,6 +94,7 @@ def negation() -> str:
 
 KERNELS: dict[str, Callable[[], str]] = {
     "contraction": lambda: matmul(8, 32, 16),
+    "walk": lambda: chain_lengths(16, 3, 5),
     "windowed": lambda: depthwise(1, (9, 9), 16, (3, 3), 1, 1)[0],
     "rowwise": softmax_of_one_row,
     "elementwise": negation,
@@ -101,7 +103,8 @@ KERNELS: dict[str, Callable[[], str]] = {
 
 def test_order() -> None:
     names = [strategy.name for strategy in STRATEGIES]
-    assert names == ["chain", "winograd", "contraction", "windowed", "rowwise", "elementwise", "fallback"]
+    special = ["fourier", "chain", "winograd", "contraction", "walk", "windowed"]
+    assert names == [*special, "rowwise", "elementwise", "fallback"]
 
 
 @pytest.mark.parametrize("name", KERNELS)
