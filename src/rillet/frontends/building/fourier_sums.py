@@ -20,7 +20,7 @@ from rillet.ir import builders
 from rillet.ir.builders import Expr, Extent
 from rillet.ir.fourier import Fourier, Result, Source, mark
 
-_LONGEST_PRODUCT = 16  # points; shorter transforms are faster as a product with the matrix of their weights
+_LONGEST_PRODUCT = 8  # points; such transforms are no slower as a product with the matrix of their weights
 
 Factor: TypeAlias = tuple[Tensor, Sequence[Expr]]
 
