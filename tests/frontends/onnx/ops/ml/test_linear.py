@@ -24,9 +24,8 @@ def check(graph: MlGraph) -> None:
         assert_same(found[name], want)
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "any rows"])
-def test_transforms_and_labels(dynamic: bool) -> None:
-    graph = MlGraph({"x": ROWS}, dynamic=dynamic)
+def test_transforms_and_labels() -> None:
+    graph = MlGraph({"x": ROWS})
     for kind in TRANSFORMS:
         graph.add("LinearClassifier", "x", INT, FLOAT, post_transform=kind, classlabels_ints=[7, -1, 3], **SQUARE)
         graph.add("LinearRegressor", "x", FLOAT, post_transform=kind, targets=3, **SQUARE)

@@ -184,5 +184,6 @@ def test_a_known_position_out_of_range_is_refused() -> None:
     model.add("ArrayFeatureExtractor", ["x", "at"])
     proto = model.model()
     proto.graph.initializer.append(helper.make_tensor("at", INT, [1], [3]))
+    del proto.graph.input[1]
     with pytest.raises(CompileError, match="position 3 is out of range for 3 features"):
         rillet.compile(proto, jobs=1)

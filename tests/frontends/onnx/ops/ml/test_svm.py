@@ -71,9 +71,8 @@ def test_classes_and_transforms() -> None:
     check(graph)
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "any rows"])
-def test_probabilities(dynamic: bool) -> None:
-    graph = MlGraph({"x": ROWS}, dynamic=dynamic)
+def test_probabilities() -> None:
+    graph = MlGraph({"x": ROWS})
     graph.add("SVMClassifier", "x", INT, FLOAT, **machine([3, 2], probabilities=True))
     graph.add("SVMClassifier", "x", INT, FLOAT, post_transform="SOFTMAX", **machine([2, 1, 3], probabilities=True))
     graph.add("SVMClassifier", "x", INT, FLOAT, **machine([2] * 7, probabilities=True))
@@ -103,7 +102,7 @@ def test_machines_without_vectors() -> None:
     check(graph)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "int32", "int64"])
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
 def test_input_types(dtype: str) -> None:
     graph = MlGraph({"x": (ROWS * 3).astype(dtype), "row": (ROWS[0] * 3).astype(dtype)})
     for name in graph.arrays:
