@@ -10,6 +10,7 @@ from rillet.dispatch import (
     host_views,
     long_concats,
     loop_scalars,
+    merge_results,
     outline,
     resolve_dims,
     round_trips,
@@ -60,6 +61,7 @@ def passes(options: DispatchOptions) -> list[Pass]:
         Pass("simplify-kernels", "dispatch", simplify_kernels.run),
         Pass("round-trips", "dispatch", round_trips.run),
         Pass("tensor-selects-again", "dispatch", tensor_selects.run),  # simplification makes them again
+        Pass("merge-results", "dispatch", merge_results.run),
         Pass("aliases", "dispatch", aliases.run),
         Pass("share-kernels", "dispatch", share_kernels.run),
         Pass("winograd-weights", "dispatch", winograd_weights.run, transforms),
