@@ -50,9 +50,33 @@ def test_leading_dimensions_merge_beside_a_broadcast_row() -> None:
     assert shapes(bias()) == [[35, 12], [12], [35, 12]]
 
 
-def test_dynamic_dimensions_stay() -> None:
-    assert shapes(bias(("?", 7, 5, 12))) == [[ir.ShapedType.get_dynamic_size(), 35, 12], [12],
-                                             [ir.ShapedType.get_dynamic_size(), 35, 12]]  # fmt: skip
+def test_dynamic_dimensions_merge_into_their_product() -> None:
+    dynamic = ir.ShapedType.get_dynamic_size()
+    text = bias(("?", 7, 5, 12))
+    assert shapes(text) == [[dynamic, 12], [12], [dynamic, 12]]
+    a, b = (np.random.default_rng(0).random(shape, np.float32) for shape in ((3, 7, 5, 12), (12,)))
+    (r,) = Kernel(text)([a, b], [((3, 7, 5, 12), np.float32)], [3])
+    np.testing.assert_array_equal(r, a + b)
+
+
+def test_a_dynamic_padded_axis_takes_those_behind_it() -> None:
+    source, result = "tensor<1x?x?x3xf32>", "tensor<1x?x?x3xf32>"
+    body = f"""
+    %v = arith.constant 2.0 : f32
+    %r = tensor.pad %a low[0, 1, 1, 0] high[0, 1, 1, 0] {{
+    ^bb0(%i: index, %j: index, %k: index, %l: index):
+      tensor.yield %v : f32
+    }} : {source} to {result}
+    return %r : {result}"""
+    arguments = f"%a: {source} {{flow.dims = array<i64: 1, 2>}}, %h: index, %w: index, %p: index, %q: index"
+    text = kernel_text("padded", arguments, f"{result} {{flow.dims = array<i64: 3, 4>}}", body)
+    dynamic = ir.ShapedType.get_dynamic_size()
+    assert shapes(text) == [[1, dynamic, dynamic]] * 2
+    kernel = Kernel(text)
+    for height, width in ((5, 7), (1, 1), (0, 3)):
+        x = np.random.default_rng(0).standard_normal((1, height, width, 3), np.float32)
+        [y] = kernel([x], [((1, height + 2, width + 2, 3), np.float32)], [height, width, height + 2, width + 2])
+        np.testing.assert_array_equal(y, np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=2))
 
 
 def test_transposed_pairs_merge_as_a_unit() -> None:

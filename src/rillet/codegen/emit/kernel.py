@@ -313,8 +313,8 @@ class KernelBuilder:
         self._memrefs[port.binding] = reshape_memref(base, self._port_extents(port))
 
     def _port_extents(self, port: Port) -> list[Index]:
-        numbers, arguments = iter(port.dims), self.function.block.arguments
-        return [e if e != DYNAMIC else self.scalar(arguments[next(numbers)]) for e in port.type.shape]
+        dims = iter(port.dims)
+        return [e if e != DYNAMIC else self.scalar(next(dims)) for e in port.type.shape]
 
 
 def _i32() -> ir.Type:

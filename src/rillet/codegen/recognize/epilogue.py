@@ -264,7 +264,7 @@ def _partial(output: Output, function: KernelFunction) -> frozenset[int]:
         whole = [axis for axis, (low, high) in enumerate(zip(*margins(frame), strict=True)) if low == high == 0]
         return frozenset(dynamic) - set(whole)
     *_, sizes, _ = segments(frame)
-    extents = dict(zip(dynamic, (function.block.arguments[n] for n in port.dims), strict=True))
+    extents = dict(zip(dynamic, port.dims, strict=True))
     is_dynamic = [size == DYNAMIC for size in ir.DenseI64ArrayAttr(frame.attributes["static_sizes"])]
     given = dict(zip([axis for axis, unknown in enumerate(is_dynamic) if unknown], sizes, strict=True))
     return frozenset(axis for axis in dynamic if given.get(axis) != extents[axis])

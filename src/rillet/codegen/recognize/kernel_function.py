@@ -35,6 +35,9 @@ _VIEW_LIKE = frozenset(
 )
 
 
+EXTENT = "codegen.extent"  # on an operation whose result is the extent of merged axes (see ``rewrites.collapse``)
+
+
 @dataclass(frozen=True)
 class Port:
     """A tensor argument or result of the kernel."""
@@ -42,7 +45,7 @@ class Port:
     value: ir.Value  # the block argument, or the value the function returns
     type: ir.RankedTensorType
     binding: int
-    dims: tuple[int, ...]  # for each dynamic extent, the argument number of the scalar that holds it
+    dims: tuple[ir.Value, ...]  # the scalar that holds each dynamic extent: an argument, or computed from arguments
 
 
 class KernelFunction:
@@ -67,11 +70,10 @@ class KernelFunction:
         if any(isinstance(a.type, ir.RankedTensorType) for a in self.scalars):
             raise CompileError(f"kernel @{self.name}: tensor arguments must come before scalar arguments")
         self.arguments: tuple[Port, ...] = tuple(
-            Port(a, ir.RankedTensorType(a.type), i, flow.dims(self.function, "arg_attrs", i))
-            for i, a in enumerate(tensors)
+            Port(a, ir.RankedTensorType(a.type), i, self._dims("arg_attrs", i)) for i, a in enumerate(tensors)
         )
         self.results: tuple[Port, ...] = tuple(
-            Port(v, ir.RankedTensorType(v.type), len(tensors) + i, flow.dims(self.function, "res_attrs", i))
+            Port(v, ir.RankedTensorType(v.type), len(tensors) + i, self._dims("res_attrs", i))
             for i, v in enumerate(terminator.operands)
         )
         for port in (*self.arguments, *self.results):
@@ -81,6 +83,12 @@ class KernelFunction:
                     f"kernel @{self.name}: binding {port.binding} has {dynamic} dynamic extents "
                     f"but flow.dims lists {len(port.dims)}"
                 )
+
+    def _dims(self, side: str, number: int) -> tuple[ir.Value, ...]:
+        """The scalars that hold a port's dynamic extents. Numbers beyond the arguments' are those of ``EXTENT`` ops."""
+        arguments = list(self.block.arguments)
+        joined = [op.results[0] for op in self.ops if EXTENT in op.attributes]
+        return tuple([*arguments, *joined][n] for n in flow.dims(self.function, side, number))
 
     def analysed_anew(self) -> KernelFunction:
         """The same kernel, after its function was rewritten."""

@@ -11,14 +11,18 @@ from rillet.ir.structured import Structured
 
 
 def lanes_for(function: KernelFunction, vector_bits: int) -> int:
-    """The number of lanes with which the widest value of any body fills one vector register of ``vector_bits``. 1 when
-    a body cannot be vectorized, or when ``vector_bits`` is 0: there are no vectors."""
+    """The number of lanes with which the widest value of any body fills one vector register of ``vector_bits``. Values
+    that are the same for all elements, such as the count of a mean, are no vectors. 1 when a body cannot be vectorized,
+    or when ``vector_bits`` is 0: there are no vectors."""
     if vector_bits == 0 or not all(is_vectorizable(g) for g in function.generics):
         return 1
     types = [port.type.element_type for port in (*function.arguments, *function.results)]
     for generic in function.generics:
-        for op in generic.body.operations:
-            types += [v.type for v in (*op.operation.operands, *op.operation.results)]
+        varying = set(generic.body.arguments)
+        for op in generic.body_ops():
+            if op.name == "linalg.index" or any(v in varying for v in op.operands):
+                varying.update(op.results)
+                types += [v.type for v in (*op.operands, *op.results)]
     if any(isinstance(t, ir.ComplexType) for t in types):
         return 1
     return max(1, vector_bits // max(_bits(t) for t in types))

@@ -14,7 +14,9 @@ from torch_mlir import ir
 
 from rillet.codegen.recognize.kernel_function import KernelFunction
 from rillet.codegen.recognize.shared_dimensions import Dimension, Dimensions
+from rillet.codegen.rewrites.joined_extents import JoinedExtents
 from rillet.ir import builders
+from rillet.ir.builders import Extent
 from rillet.ir.extents import margins, padding_value
 from rillet.ir.structured import DYNAMIC, is_projected, iterators_attr, maps_attr
 
@@ -35,11 +37,13 @@ def collapse(function: KernelFunction) -> bool:
     values = _tensors(function)
     if all(len(_regroup(dimensions.axes(v), groups)) == ir.RankedTensorType(v.type).rank for v in values):
         return False
-    types = {v: _type(v, dimensions, groups) for v in values}
+    sizes = JoinedExtents(function)
+    merged = {v: _merged(v, sizes.of(v), sizes, dimensions, groups) for v in values}
     for generic in function.generics:
         _rewrite_generic(generic.op, function, dimensions, groups)
-    for value, type_ in types.items():
-        value.set_type(type_)
+    for value, extents in merged.items():
+        value.set_type(ir.RankedTensorType.get(_static(extents), ir.RankedTensorType(value.type).element_type))
+    sizes.follow(merged)
     follow_types(function)
     return True
 
@@ -52,9 +56,9 @@ def _collapse_pad(function: KernelFunction) -> bool:
     (pad,), (argument, *others) = pads, function.arguments
     if others or pad.operands[0] != argument.value or [p.value for p in function.results] != list(pad.results):
         return False
-    source, result = (ir.RankedTensorType(v.type) for v in (argument.value, pad.results[0]))
+    source = ir.RankedTensorType(argument.value.type)
     low, high = margins(pad)
-    if not source.has_static_shape or not result.has_static_shape:
+    if not all(isinstance(e, int) for e in (*low, *high)):
         return False
     groups: list[list[int]] = []
     for axis in range(source.rank):
@@ -64,16 +68,21 @@ def _collapse_pad(function: KernelFunction) -> bool:
             groups.append([axis])
     if len(groups) == source.rank:
         return False
+    if any(source.shape[axis] == DYNAMIC for group in groups for axis in group[1:]):
+        return False
     within = [math.prod(source.shape[axis] for axis in group[1:]) for group in groups]
+    sizes = JoinedExtents(function)
 
-    def joined(sizes: Sequence[int]) -> list[int]:
-        return [sizes[group[0]] * inner for group, inner in zip(groups, within, strict=True)]
+    def joined(extents: Sequence[Extent]) -> list[Extent]:
+        return [sizes.product([extents[group[0]], inner]) for group, inner in zip(groups, within, strict=True)]
 
-    argument.value.set_type(ir.RankedTensorType.get(joined(source.shape), source.element_type))
+    before, after = joined(sizes.of(argument.value)), joined(sizes.of(pad.results[0]))
+    argument.value.set_type(ir.RankedTensorType.get(_static(before), source.element_type))
     with ir.InsertionPoint(pad), pad.location:
-        made = builders.pad(argument.value, joined(low), joined(high), joined(result.shape), padding_value(pad))
+        made = builders.pad(argument.value, joined(low), joined(high), _static(after), padding_value(pad))
     pad.results[0].replace_all_uses_with(made)
     pad.erase()
+    sizes.follow({argument.value: before, made: after})
     follow_types(function.analysed_anew())
     return True
 
@@ -135,7 +144,7 @@ def _groups(function: KernelFunction, dimensions: Dimensions) -> dict[Dimension,
     groups: dict[Dimension, tuple[Dimension, ...]] = {}
 
     def joins(a: Dimension, b: Dimension | None) -> bool:
-        if b is None or precedes.get(b) != a or DYNAMIC in (extent[a], extent[b]):
+        if b is None or precedes.get(b) != a:
             return False
         return _alike(function, dimensions, a, b)
 
@@ -171,14 +180,16 @@ def _regroup(axes: list[Dimension], groups: dict[Dimension, tuple[Dimension, ...
     return [groups[d] for d in axes if d in groups]
 
 
-def _type(value: ir.Value, dimensions: Dimensions, groups: dict[Dimension, tuple[Dimension, ...]]) -> ir.Type:
-    old = ir.RankedTensorType(value.type)
-    extent = dict(zip(dimensions.axes(value), old.shape, strict=True))
-    shape = [
-        extent[group[0]] if len(group) == 1 else math.prod(extent[d] for d in group)
-        for group in _regroup(dimensions.axes(value), groups)
-    ]
-    return ir.RankedTensorType.get(shape, old.element_type)
+def _merged(
+    value: ir.Value,
+    extents: Sequence[Extent],
+    sizes: JoinedExtents,
+    dimensions: Dimensions,
+    groups: dict[Dimension, tuple[Dimension, ...]],
+) -> list[Extent]:
+    """The extents of a tensor's merged axes."""
+    own = dict(zip(dimensions.axes(value), extents, strict=True))
+    return [sizes.product([own[d] for d in group]) for group in _regroup(dimensions.axes(value), groups)]
 
 
 def _rewrite_generic(
@@ -193,3 +204,7 @@ def _rewrite_generic(
     maps = [[position[g[0]] for g in _regroup(dims, groups)] for dims in axes]
     op.attributes["indexing_maps"] = maps_attr(len(position), maps)
     op.attributes["iterator_types"] = iterators_attr([kinds[d] for d in position])
+
+
+def _static(extents: Sequence[Extent]) -> list[int]:
+    return [e if isinstance(e, int) else DYNAMIC for e in extents]
