@@ -262,3 +262,13 @@ def test_the_clock_takes_each_dispatch_at_its_fastest() -> None:
     clock = measure.Clock(seconds=0.0, fewest=2)
     (times,) = measure.kernel_times([Fake([9, 9, 5, 3, 4, 6])], [], clock)
     assert times == {"k": pytest.approx(7e-9), "other": pytest.approx(7e-9)}
+
+
+def test_maps_agree_by_their_values() -> None:
+    class Classifier:
+        def __call__(self, *_: np.ndarray | None) -> tuple[object, ...]:
+            return np.array([1]), [{"a": 0.25, "b": 0.75}]
+
+    label, values = measure.outputs(Classifier(), [])  # type: ignore[arg-type]
+    assert measure.agree((label, values), (np.array([1]), np.array([[0.25, 0.75]])))
+    assert not measure.agree((label, values), (np.array([1]), np.array([[0.75, 0.25]])))

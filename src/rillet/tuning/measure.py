@@ -72,9 +72,10 @@ def call_times(modules: Sequence[Module], inputs: Sequence[np.ndarray | None], c
 
 
 def outputs(module: Module, inputs: Sequence[np.ndarray | None]) -> tuple[np.ndarray, ...]:
-    """The module's outputs."""
+    """The module's outputs; the values of a sequence of maps, a row for each."""
     result = module(*inputs)
-    return result if isinstance(result, tuple) else (result,)
+    values = result if isinstance(result, tuple) else (result,)
+    return tuple(np.array([list(row.values()) for row in v]) if isinstance(v, list) else v for v in values)
 
 
 def agree(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
