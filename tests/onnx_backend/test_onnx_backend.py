@@ -29,7 +29,7 @@ def model(
 def summing() -> onnx.ModelProto:
     return model(
         [helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)],
-        {"x": (TensorProto.FLOAT, [2, 3]), "axes": (TensorProto.INT64, [1])},
+        {"x": (TensorProto.FLOAT, [2, 3]), "axes": (TensorProto.INT64, ["k"])},
         (TensorProto.FLOAT, ["n"]),
     )
 

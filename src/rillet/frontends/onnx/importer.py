@@ -43,6 +43,7 @@ from rillet.frontends.onnx.steps.fold import fold_known
 from rillet.frontends.onnx.steps.function_bodies import expand_function_body
 from rillet.frontends.onnx.steps.importers import call_importer
 from rillet.frontends.onnx.steps.local_functions import call_local_function
+from rillet.frontends.onnx.steps.run_time_axes import choose_axes
 from rillet.frontends.onnx.steps.shape_arithmetic import compute_extents
 from rillet.frontends.onnx.steps.strings import import_strings
 from rillet.frontends.onnx.steps.validity import refuse_invalid
@@ -63,6 +64,7 @@ STEPS: tuple[Callable[[NodeUse], Sequence[Value | None] | None], ...] = (
     import_strings,
     import_control_flow,
     compute_extents,  # shapes stay extents where they can, before an importer makes tensors of them
+    choose_axes,
     call_importer,
     expand_function_body,
 )
