@@ -110,3 +110,34 @@ def test_resize_of_unknown_extents_by_whole_numbers(coordinates, mode, rounding)
         np.testing.assert_allclose(module(x), oracle.run(None, {"x": x})[0], rtol=1e-5, atol=1e-6)
     assert module(np.zeros((1, 2, 0, 4), np.float32)).shape == (1, 2, 0, 8)
     assert not any(entry["name"].startswith("gather") for entry in module.entries)
+
+
+def test_a_sum_that_may_broadcast_stays_channels_last():
+    """Whether an image and another of half the size, doubled, agree or broadcast is known at run time only."""
+    generator = np.random.default_rng(0)
+    shapes = {"first": (8, 3, 3, 3), "second": (8, 8, 3, 3), "last": (4, 8, 3, 3)}
+    weights = [
+        numpy_helper.from_array(generator.standard_normal(s).astype(np.float32) / 5, n) for n, s in shapes.items()
+    ]
+    scales = numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")
+    nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    nodes = [
+        helper.make_node("Conv", ["x", "first"], ["a"], pads=[1] * 4, strides=[2, 2]),
+        helper.make_node("Conv", ["a", "second"], ["b"], pads=[1] * 4, strides=[2, 2]),
+        helper.make_node("Resize", ["b", "", "scales"], ["c"], **nearest),
+        helper.make_node("Add", ["c", "a"], ["d"]),
+        helper.make_node("Conv", ["d", "last"], ["y"], pads=[1] * 4),
+    ]
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "lateral", [tensor("x", 1, [1, 3, "h", "w"])], [tensor("y", 1, None)], [*weights, scales]
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=10)
+    module, oracle = rillet.compile(proto, threads=1), ReferenceEvaluator(proto)
+    for height, width in ((8, 12), (2, 2), (1, 8), (8, 1)):
+        x = generator.standard_normal((1, 3, height, width), dtype=np.float32)
+        np.testing.assert_allclose(module(x), oracle.run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)
+    with pytest.raises(rillet.RunError, match="broadcast"):
+        module(np.zeros((1, 3, 6, 6), np.float32))  # three lines and four
+    moved = [entry["name"] for entry in module.entries if entry["name"].startswith("transpose")]
+    assert len(moved) <= 2  # the model's input and output
