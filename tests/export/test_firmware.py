@@ -115,27 +115,27 @@ def test_sizes_of_the_keyword_spotter(tmp_path: Path) -> None:
     assert exported.figures.kernels <= 24 * 1024
 
 
-# For each target: bytes of kernels with their tables, bytes of the arena, instructions.
+# For each target: bytes of kernels with their tables, bytes of the arena, instructions of a frame.
 TRANSFORMS = {
-    "cortex-m4": (5_120, 8_192, 30_000),
-    "cortex-m55": (7_168, 10_240, 10_000),
-    "riscv32imf": (5_120, 8_192, 25_000),
+    "cortex-m4": (5_120, 2_048, 26_000),
+    "cortex-m55": (7_168, 8_192, 10_000),
+    "riscv32imf": (5_120, 2_048, 22_000),
 }
 
 
 @pytest.mark.parametrize("target", TRANSFORMS)
-def test_fourier_transform_of_a_frame(target: str, tmp_path: Path) -> None:
-    """480 windowed samples, the frame of 30 ms that keyword spotters read."""
-    x = np.random.default_rng(0).standard_normal((1, 480)).astype(np.float32)
+def test_fourier_transforms_of_frames(target: str, tmp_path: Path) -> None:
+    """Frames of 480 windowed samples, the 30 ms that keyword spotters read."""
+    x = np.random.default_rng(0).standard_normal((1, 800)).astype(np.float32) / 32
     node = helper.make_node("STFT", ["x", "step", "window"], ["y"])
     constants = {"step": np.array(160), "window": np.hanning(480).astype(np.float32)}
-    inputs, outputs = [graphs.value("x", graphs.FLOAT, [1, 480])], [graphs.value("y", graphs.FLOAT, [1, 1, 241, 2])]
+    inputs, outputs = [graphs.value("x", graphs.FLOAT, [1, 800])], [graphs.value("y", graphs.FLOAT, [1, 3, 241, 2])]
     exported, _, instructions = run(graphs.model([node], inputs, outputs, constants), [x], target, tmp_path)
-    print(f"{target}: {instructions} instructions; {exported.figures}")
+    print(f"{target}: {instructions // 3} instructions; {exported.figures}")
     most = TRANSFORMS[target]
     assert exported.figures.kernels <= most[0]
     assert exported.figures.arena <= most[1]
-    assert instructions <= most[2]
+    assert instructions <= 3 * most[2]
 
 
 def test_kernels_are_loaded_into_ram(tmp_path: Path) -> None:

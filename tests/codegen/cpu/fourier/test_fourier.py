@@ -86,7 +86,7 @@ def test_rows_side_by_side(form: str, length: int) -> None:
         assert error(found, wanted) < bound(length)
 
 
-ONE_ROW = [("real", n) for n in (77, 128, 482, 1009)] + list(itertools.product(FORMS, [202, 243, 400]))
+ONE_ROW = [("real", n) for n in (77, 128, 482, 1009)] + list(itertools.product(FORMS, [16, 60, 202, 243, 400]))
 
 
 @pytest.mark.parametrize(("form", "length"), ONE_ROW)

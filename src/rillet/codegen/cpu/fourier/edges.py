@@ -7,7 +7,7 @@ from torch_mlir import ir
 from rillet.codegen import index
 from rillet.codegen.coordinates import Coordinate, Lane
 from rillet.codegen.cpu.fourier.plan import FourierPlan
-from rillet.codegen.cpu.fourier.workspace import store
+from rillet.codegen.cpu.fourier.workspace import Workspace, store
 from rillet.codegen.emit.body import inline_value
 from rillet.codegen.emit.elements import Evaluator
 from rillet.codegen.emit.extents import loop_sizes
@@ -47,6 +47,12 @@ class Rows:
         """Write numbers of a row's result from ``start`` on, of which the first ``present`` exist."""
         place = index.add(index.mul(row, self.results), start)
         store(self._target, place, value, self._mask(present))
+
+    def room(self, row: Index) -> Workspace | None:
+        """The result of one row as the workspace of its last pass, where it is large enough and there is one lane."""
+        if self.plan.lanes > 1 or self.results < 2 * self.plan.room:
+            return None
+        return Workspace(self._target, 1, index.mul(row, self.results))
 
     def _mask(self, present: int) -> ir.Value | None:
         lanes = self.plan.lanes

@@ -77,7 +77,7 @@ def make_plan(function: KernelFunction, target: CpuTarget) -> FourierPlan | None
     lengths = Lengths(of.length // 2 if halved else of.length)
     element = ir.RankedTensorType(root.results[0].type).element_type
     lanes = target.machine.lanes(element.width)  # type: ignore[attr-defined]
-    room = max(lengths.smooth, of.length if halved and of.result == "complex" else 0) + 1
+    room = max(lengths.smooth + (halved and of.source == "half"), root.extents[-2] // 2 if halved else 0)
     rows = math.prod(root.extents[:-2]) if DYNAMIC not in root.extents[:-2] else None
     number_bytes = 2 * storage_bytes(element)
     matrix = _matrix(lengths.smooth, lanes)

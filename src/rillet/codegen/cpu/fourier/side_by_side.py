@@ -1,7 +1,7 @@
 """A workgroup that transforms as many rows as there are lanes, each in a lane of its own.
 
 Sources are transposed into scratch memory, passes run there without a shuffle, and results are transposed back.
-Without vectors the same code transforms one row.
+Without vectors the same code transforms one row, whose last pass writes to its result.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ class SideBySide:
         last = index.sub(self.rows.count, 1)
         start = index.mul(kernel.workgroup(0), self.lanes)
         self.own = [index.minimum(index.add(start, n), last) if n else start for n in range(self.lanes)]
-        first, second = (Workspace.local(kernel, plan.room, self.lanes, element) for _ in range(2))
-        self.rooms = (first, second)
+        first = Workspace.local(kernel, plan.room, self.lanes, element)
+        self.result = self.rows.room(start)
+        self.rooms = (first, self.result or Workspace.local(kernel, plan.room, self.lanes, element))
         self.passes = Passes(kernel, plan.lengths.smooth, element)
 
     def emit(self) -> None:
         """Emit them."""
         plan, of = self.plan, self.plan.of
         real = RealSide(self.kernel, of.length, self.element)
-        numbers = self.rooms[0]
+        numbers = self.rooms[(len(self.passes.passes) + 1) % 2]  # so that the last pass writes to the second room
         self._load(numbers)
         if of.source == "half" and plan.halved:
             real.tangle(numbers)
@@ -52,7 +53,8 @@ class SideBySide:
             real.untangle(numbers)
             if self.rows.results > of.length + 2:
                 real.mirror(numbers)
-        self._store(numbers)
+        if self.result is None:
+            self._store(numbers)
 
     def _transform(self, numbers: Workspace) -> Workspace:
         plan = self.plan
@@ -75,7 +77,7 @@ class SideBySide:
         def move(start: Index, present: int) -> None:
             columns = transpose([self.rows.source(place, start, present) for place in places])
             for n, column in enumerate(columns[:present]):
-                to = index.mul(index.add(start, n), pitch)
+                to = index.add(index.mul(index.add(start, n), pitch), numbers.first)
                 store(numbers.memref, to, column)
                 if spread:
                     store(numbers.memref, index.add(to, self.lanes), constant(0.0, column.type))

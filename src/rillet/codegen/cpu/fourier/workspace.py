@@ -40,10 +40,12 @@ class Numbers(Protocol):
 
 @dataclass(frozen=True)
 class Workspace:
-    """Numbers of ``lanes`` rows side by side: for each number its real parts, then its imaginary parts."""
+    """Numbers of ``lanes`` rows side by side: for each number its real parts, then its imaginary parts. They begin at
+    element ``first``."""
 
     memref: ir.Value
     lanes: int
+    first: Index = 0
     step = 1
 
     @staticmethod
@@ -62,7 +64,8 @@ class Workspace:
 
     def part(self, number: Index, offset: int = 0, part: int = 0) -> Index:
         """Where a part of the number ``number + offset`` begins."""
-        return index.add(index.mul(number, 2 * self.lanes), (2 * offset + part) * self.lanes)
+        place = index.add(index.mul(number, 2 * self.lanes), (2 * offset + part) * self.lanes)
+        return index.add(place, self.first)
 
 
 @dataclass(frozen=True)
