@@ -30,7 +30,8 @@ _RUN = """// Runs the model: reads the inputs, writes the outputs. The first cal
 size_t {name}_arena_peak(void);"""
 
 _NOTES = """The host program is bytecode: it is verified when it is loaded; each access is checked before a kernel runs.
-`librillet_runtime.a` is the same for every model of one target; link it once.
+`librillet_runtime.a` is the same for every model of one target; link it once, before the compiler's own helpers
+(`-lgcc` where the linker is told `-nostdlib`).
 """
 
 
