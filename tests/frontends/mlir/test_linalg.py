@@ -182,3 +182,18 @@ def test_what_has_no_form_is_refused_with_its_place(body, message):
     with pytest.raises(UnsupportedError) as refused:
         _compiled(["tensor<3xf32>"], "tensor<5xf32>", body)
     assert message in str(refused.value)
+
+
+def test_padded_tensors_are_inserted_with_steps() -> None:
+    body = """
+ %zero = arith.constant 0.0 : f32
+ %p = tensor.pad %a0 low[1, 2] high[0, 1] {
+ ^bb0(%i: index, %j: index):
+   tensor.yield %zero : f32
+ } : tensor<3x5xf32> to tensor<4x8xf32>
+ %e = tensor.empty() : tensor<8x24xf32>
+ %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x24xf32>) -> tensor<8x24xf32>
+ %r = tensor.insert_slice %p into %f[1, 0] [4, 8] [2, 3] : tensor<4x8xf32> into tensor<8x24xf32>"""
+    expected = np.zeros((8, 24), np.float32)
+    expected[1::2, ::3] = np.pad(X, ((1, 0), (2, 1)))
+    np.testing.assert_array_equal(_compiled([_T], "tensor<8x24xf32>", body)(X), expected)

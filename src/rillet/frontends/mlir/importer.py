@@ -22,6 +22,7 @@ from rillet.frontends.mlir import (
 )
 from rillet.frontends.mlir.conversion import convert
 from rillet.ir import Constants, Program
+from rillet.ir.strided_insertions import insert_unpadded
 from rillet.ir.structured import walk
 
 _INLINE = "builtin.module(func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce)"
@@ -50,6 +51,7 @@ def import_module(module: ir.Module, constants: Constants | None = None) -> Prog
         convert(module, _SIGNLESS)
         whole_tensors.to_structured(module)
         convert(module, _STRUCTURED)
+        insert_unpadded(module.operation)
         convert(module, _CLEANUP)
         index_arithmetic.to_arith(module)
         fills.restore(module)
