@@ -43,6 +43,7 @@ def import_module(module: ir.Module, constants: Constants | None = None) -> Prog
     with program.context, ir.Location.unknown():
         edges.annotate(entry.isolate(module))
         foreign.set_state_aside(module)
+        insert_unpadded(module.operation)  # inlining canonicalizes
         convert(module, _INLINE)
         for conversion in dialects.conversions({op.name.partition(".")[0] for op in walk(module.operation)}):
             if conversion.prepare is not None:
@@ -51,7 +52,7 @@ def import_module(module: ir.Module, constants: Constants | None = None) -> Prog
         convert(module, _SIGNLESS)
         whole_tensors.to_structured(module)
         convert(module, _STRUCTURED)
-        insert_unpadded(module.operation)
+        insert_unpadded(module.operation)  # those of other dialects
         convert(module, _CLEANUP)
         index_arithmetic.to_arith(module)
         fills.restore(module)
