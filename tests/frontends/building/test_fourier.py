@@ -63,6 +63,12 @@ def test_lengths_that_an_input_gives() -> None:
         np.testing.assert_allclose(found, wanted, atol=3e-6 * np.abs(wanted).max())
 
 
+def test_the_ends_of_frequencies_of_real_samples_are_real() -> None:
+    module = rillet.compile(dft(1, onesided=1), threads=1, jobs=1)
+    found = module(np.arange(64, dtype=np.float32).reshape(2, 32, 1))
+    assert not found[:, [0, 16], 1].any()
+
+
 @pytest.mark.parametrize(
     ("form", "points"),
     [("real", 90), ("inverse", 51), ("to real numbers", 46), ("complex", 131)],  # the last one is a convolution

@@ -55,7 +55,9 @@ def _long(
 ) -> Tensor:
     """The transforms of rows that no kernel takes."""
     samples = _samples(b, _source(b, factors, rows, dtype), of)
-    result = fourier_long.transform(b, samples, of.length, results, inverse=of.inverse)
+    result = fourier_long.transform(
+        b, samples, of.length, results, inverse=of.inverse, are_real=of.source == "real" or of.are_real
+    )
     return b.reshape(b.slice_axis(result, 2, 0, of.pitch), [*rows, b.extents.mul(results, of.pitch)])
 
 

@@ -24,9 +24,10 @@ from rillet.frontends.building import scalars
 from rillet.frontends.building.builder import Builder
 from rillet.frontends.building.contraction import contract
 from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.extent_arithmetic import Flag
 from rillet.frontends.building.fourier_sums import Transform, sums
 from rillet.frontends.building.loops import scalar_of
-from rillet.frontends.building.scalars import Scalar, select
+from rillet.frontends.building.scalars import Scalar, constant, select
 from rillet.frontends.building.tensor import Tensor
 from rillet.ir import builders
 from rillet.ir.builders import Extent
@@ -47,15 +48,31 @@ class Parts:
     im: Tensor
 
 
-def transform(b: Builder, samples: Parts, length: Extent, results: Extent, *, inverse: bool) -> Tensor:
-    """The transforms [many, results, 2] of ``samples`` [many, length]. ``results``: how many points are wanted."""
+def transform(b: Builder, samples: Parts, length: Extent, results: Extent, *, inverse: bool, are_real: bool) -> Tensor:
+    """The transforms [many, results, 2] of ``samples`` [many, length]. ``results``: how many points are wanted;
+    ``are_real``: whether the imaginary parts of the samples are zero, an ``i1`` where run time tells."""
     sign = 1.0 if inverse else -1.0
     factors = _factors(length) if isinstance(length, int) else None
     if factors is None:
-        return _convolution(b, samples, length, results, sign)
-    matrix = _Matrix(b, samples.re.dtype, *factors)
-    transformed = matrix.each(matrix.forward(samples, sign), lambda p: b.reshape(p, samples.re.shape))
-    return matrix.joined(matrix.each(transformed, lambda p: b.slice_axis(p, 1, 0, results)))
+        product = _convolution(b, samples, length, results, sign)
+    else:
+        matrix = _Matrix(b, samples.re.dtype, *factors)
+        transformed = matrix.each(matrix.forward(samples, sign), lambda p: b.reshape(p, samples.re.shape))
+        product = matrix.each(transformed, lambda p: b.slice_axis(p, 1, 0, results))
+    im = product.im if are_real is False else _with_real_ends(b, product.im, length, are_real)
+    return b.concat([b.unsqueeze(p, [2]) for p in (product.re, im)], 2)
+
+
+def _with_real_ends(b: Builder, im: Tensor, length: Extent, are_real: Flag) -> Tensor:
+    """The imaginary parts of frequencies of real samples, without the errors of those that are zero."""
+    count, loops = scalar_of(length), builders.dims(2)
+
+    def body(value: Scalar, _: Scalar) -> Scalar:
+        k = Scalar(linalg.IndexOp(1).result, "index")
+        is_real = constant(True, "bool") if isinstance(are_real, bool) else Scalar(are_real, "bool")
+        return select(is_real & ((k == 0) | (k * 2 == count)), constant(0.0, im.dtype), value)
+
+    return b.generic([(im, loops)], [(b.empty(im.dtype, im.shape), loops, im.dtype, im.shape)], "pp", body)[0]
 
 
 def _factors(length: int) -> tuple[int, int] | None:
@@ -64,7 +81,7 @@ def _factors(length: int) -> tuple[int, int] | None:
     return (rows, length // rows) if length // rows <= LONGEST else None
 
 
-def _convolution(b: Builder, samples: Parts, length: Extent, results: Extent, sign: float) -> Tensor:
+def _convolution(b: Builder, samples: Parts, length: Extent, results: Extent, sign: float) -> Parts:
     e, dtype = b.extents, samples.re.dtype
     length = e.maximum(length, 1)
     matrix = _Matrix(b, dtype, *_room(b, length))
@@ -91,7 +108,7 @@ def _convolution(b: Builder, samples: Parts, length: Extent, results: Extent, si
     if sign > 0:
         scale = 1 / convert(convert(count, "int64"), dtype)
         product = matrix.each(product, lambda p: b.map(lambda v: v * scale, p))
-    return matrix.joined(product)
+    return product
 
 
 class _Matrix:
@@ -196,10 +213,6 @@ class _Matrix:
         operands = [(x, [loops[axis] for axis in axes]) for x, axes in inputs]
         outputs = [(self.b.empty(self.dtype, shape), loops, self.dtype, shape) for _ in range(2)]
         return Parts(*self.b.generic(operands, outputs, "p" * len(shape), lambda *values: body(*values[:-2])))
-
-    def joined(self, x: Parts) -> Tensor:
-        """The parts side by side along a new last axis."""
-        return self.b.concat([self.b.unsqueeze(p, [p.rank]) for p in (x.re, x.im)], x.re.rank)
 
     def each(self, x: Parts, move: Callable[[Tensor], Tensor]) -> Parts:
         """Both parts after ``move``."""

@@ -14,6 +14,7 @@ from torch_mlir.dialects import linalg
 from rillet.frontends.building import element_types, scalars
 from rillet.frontends.building.builder import Builder
 from rillet.frontends.building.conversions import convert
+from rillet.frontends.building.extent_arithmetic import Flag
 from rillet.frontends.building.scalars import Scalar, select
 from rillet.frontends.building.tensor import Tensor
 from rillet.ir import builders
@@ -27,12 +28,14 @@ Factor: TypeAlias = tuple[Tensor, Sequence[Expr]]
 
 @dataclass(frozen=True)
 class Transform:
-    """What ``rillet.ir.fourier.Fourier`` says, with a length that may be known at run time only."""
+    """What ``rillet.ir.fourier.Fourier`` says, with a length that may be known at run time only. ``are_real``: whether
+    complex samples are real all the same, an ``i1`` where run time tells."""
 
     length: Extent
     source: Source
     result: Result
     inverse: bool
+    are_real: Flag = False
 
     @property
     def pitch(self) -> int:

@@ -57,7 +57,7 @@ def _dft(node: Node, x: Tensor, length: Tensor | None, axis: int) -> Tensor:
     if parts != 1 or inverse:
         rows = _resized(b, rows, -1, 2)
     source: Source = "half" if inverse and onesided else "real" if rows.shape[-1] == 1 else "complex"
-    of = Transform(size, source, "real" if source == "half" else "complex", inverse)
+    of = Transform(size, source, "real" if source == "half" else "complex", inverse, are_real=e.compare("eq", parts, 1))
     result = fourier.transform_rows(b, rows, of, half if onesided and not inverse else size)
     return b.cast(b.transpose(result, permutation_inverse(order)), x.dtype)
 
@@ -92,9 +92,9 @@ def stft(
         raise InvalidNode("it has neither a window nor a frame_length")
     b.require("ge", hop, 1, "a frame_step of {0} is less than {1}")
     b.require("ge", length, size, "a signal of {0} is shorter than a frame of {1}")
-    frequencies = size
+    frequencies, are_real = size, e.compare("eq", parts, 1)
     if node.attr("onesided", 1):  # which complex signals cannot be
-        frequencies = e.select(e.compare("eq", parts, 1), e.add(e.floordiv(size, 2), 1), size)
+        frequencies = e.select(are_real, e.add(e.floordiv(size, 2), 1), size)
     if parts != 1:
         signal, parts = _resized(b, signal, -1, 2), 2
     frames = e.add(e.floordiv(e.sub(length, size), hop), 1)
@@ -114,7 +114,7 @@ def stft(
             lambda at: b.element(source, signal.dtype, [at[0], at[1] * every + at[2]]),
         )
         taken = rows, [n, f, u]
-    of = Transform(size, "real" if parts == 1 else "complex", "complex", False)
+    of = Transform(size, "real" if parts == 1 else "complex", "complex", False, are_real=are_real)
     result = fourier.transform(b, [taken, (weights, [u])], [batch, frames], of, frequencies, signal.dtype)
     return b.cast(b.reshape(result, [batch, frames, frequencies, 2]), signal.dtype)
 
