@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from rillet.dialects import linalg
 from rillet.frontends.building import element_types, scalars
 from rillet.frontends.building.conversions import convert
@@ -96,18 +98,26 @@ def reduce(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
 
     The axes are an attribute at first, and an input from opset 13 (ReduceSum) or 18 (the others) on.
     """
-    b = node.b
     # Both are read in any case: each has no effect on some nodes.
-    keeps = node.attr("keepdims", 1)
+    node.attr("keepdims", 1)
     noop = node.attr("noop_with_empty_axes", 0)
-    given = node.attr("axes", None) if axes is None else b.known(axes, "axes").reshape(-1)
-    if given is None or len(given) == 0:
-        if noop:
-            return _noop(node, x)
-        given = range(x.rank)
-    chosen = node.axes(given, x.rank)
-    result = b.cast(_reduce(node, x, chosen), x.dtype)
-    if not keeps:
+    given = node.attr("axes", None) if axes is None else node.b.known(axes, "axes").reshape(-1)
+    if noop and (given is None or len(given) == 0):
+        return _noop(node, x)
+    return reduce_over(node, x, given, _reduce)
+
+
+def reduce_over(
+    node: Node,
+    x: Tensor,
+    axes: Sequence[int] | np.ndarray | None,
+    reduction: Callable[[Node, Tensor, list[int]], Tensor],
+) -> Tensor:
+    """``reduction`` over ``axes`` (default: all), which stay with extent 1 unless ``keepdims=0``."""
+    b = node.b
+    chosen = list(range(x.rank)) if axes is None or len(axes) == 0 else node.axes(axes, x.rank)
+    result = b.cast(reduction(node, x, chosen), x.dtype)
+    if not node.attr("keepdims", 1):
         return result
     return b.reshape(result, [1 if a in chosen else d for a, d in enumerate(x.shape)])
 

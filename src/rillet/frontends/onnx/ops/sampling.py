@@ -36,6 +36,13 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
 
     Raises InvalidNode for unknown modes and a grid of another rank.
     """
+    return sample_at(node, x, grid, moves_points=True)
+
+
+def sample_at(node: Node, x: Tensor, grid: Tensor, moves_points: bool) -> Tensor:
+    """See ``grid_sample``. Padding moves points outside into x where ``moves_points``; otherwise it moves only the
+    positions that a cubic kernel reads, and the weights are those of the point outside.
+    """
     b = node.b
     mode = _MODES.get(node.attr("mode", "linear"))
     padding = node.attr("padding_mode", "zeros")
@@ -77,7 +84,9 @@ def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
             n = convert(b.element(places, grid.dtype, [at[0], *at[2:], rank - 1 - axis]), compute)
             size = sizes[axis]
             value = (n + 1.0) * 0.5 * (size - 1.0) if corners else ((n + 1.0) * size - 1.0) * 0.5
-            coordinates.append(inside(roundeven(value) if mode == "nearest" else value, axis))
+            if mode != "cubic" or moves_points:
+                value = inside(roundeven(value) if mode == "nearest" else value, axis)
+            coordinates.append(value)
 
         def read(positions: Sequence[Scalar]) -> Scalar:
             if padding != "zeros":

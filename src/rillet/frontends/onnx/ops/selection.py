@@ -134,22 +134,31 @@ def compress(node: Node, x: Tensor, condition: Tensor) -> Tensor:
 def unique(node: Node, x: Tensor) -> list[Tensor]:
     """Distinct slices along ``axis`` (elements without it) with first positions, inverse and counts.
 
-    A stable sort brings equal slices together, the first of each group first; groups are then numbered in sorted order
-    or in the order of their first slice.
+    Raises InvalidNode for an axis out of range.
     """
     b = node.b
-    if node.has("axis"):
-        axis = node.axis(node.attr("axis"), x.rank)
-        order = [axis] + [a for a in range(x.rank) if a != axis]
-        moved = b.transpose(x, order)
-    else:
-        axis, order = 0, [0]
-        moved = b.reshape(x, [b.extents.product(x.shape)])
+    in_order = bool(node.attr("sorted", 1))
+    if not node.has("axis"):
+        return distinct(node, b.reshape(x, [b.extents.product(x.shape)]), in_order)[: node.output_count]
+    axis = node.axis(node.attr("axis"), x.rank)
+    order = [axis] + [a for a in range(x.rank) if a != axis]
+    values, *rest = distinct(node, b.transpose(x, order), in_order)
+    values = b.transpose(values, [order.index(a) for a in range(x.rank)])
+    return [values, *rest][: node.output_count]
+
+
+def distinct(node: Node, moved: Tensor, in_order: bool) -> list[Tensor]:
+    """Distinct slices along the first dimension, their first positions, the number of each slice, and the counts.
+
+    A stable sort brings equal slices together, the first of each group first; groups are then numbered in sorted order
+    (``in_order``) or in the order of their first slice.
+    """
+    b = node.b
     count = moved.shape[0]
     width = b.extents.product(moved.shape[1:])
     slices = b.reshape(moved, [count, width])
     source = b.value(slices)
-    compare = _slice_order(node, source, x.dtype, width)
+    compare = _slice_order(node, source, moved.dtype, width)
     order_of = b.value(argsort(b, 1, count, lambda _, i, j: compare(i, j) < 0))
 
     def group(t: Scalar, *state: ir.Value) -> list[ir.Value]:
@@ -172,18 +181,17 @@ def unique(node: Node, x: Tensor) -> list[Tensor]:
     state = [b.init(0, "int64", [count]) for _ in range(3)] + [b.init(0, "int64", [1])]
     numbers, firsts, counts, total = for_range(0, count, state, group)
     groups = read_extent(b, total)
-    if not node.attr("sorted", 1):
+    if not in_order:
         numbers, firsts, counts = _in_order_of_appearance(node, count, numbers, firsts, counts)
     first_of = b.slice(b.tensor(firsts, "int64", [count]), [0], [groups])
     count_of = b.slice(b.tensor(counts, "int64", [count]), [0], [groups])
     chosen = b.value(first_of)
 
     def pick(at: list[Scalar]) -> Scalar:
-        return b.element(source, x.dtype, [convert(b.element(chosen, "int64", [at[0]]), "index"), at[1]])
+        return b.element(source, moved.dtype, [convert(b.element(chosen, "int64", [at[0]]), "index"), at[1]])
 
-    values = b.reshape(b.indexed(x.dtype, [groups, width], pick), [groups, *moved.shape[1:]])
-    values = b.transpose(values, [order.index(a) for a in range(len(order))])
-    return [values, first_of, b.tensor(numbers, "int64", [count]), count_of][: node.output_count]
+    values = b.reshape(b.indexed(moved.dtype, [groups, width], pick), [groups, *moved.shape[1:]])
+    return [values, first_of, b.tensor(numbers, "int64", [count]), count_of]
 
 
 def _slice_order(node: Node, source: ir.Value, dtype: str, width: Extent) -> Callable[[Scalar, Scalar], Scalar]:

@@ -53,6 +53,7 @@ A, B = bytes_of((5, 12)), bytes_of((12, 8), np.int8, 64)
 SCALES = _RANDOM.uniform(0.001, 0.01, 8).astype(S)
 BIAS = _RANDOM.integers(-4000, 4000, 8).astype(np.int32)
 ONE = [X, S(0.0312), U8(120), S(0.0517), U8(99)]
+FILTERS = bytes_of((4, 9, 3, 3), np.int8, 64)
 POOL = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
 
 # Name → operator, inputs, which of them vary, attributes.
@@ -85,6 +86,31 @@ CASES: dict[str, tuple] = {
     "average, channels last": ("QLinearAveragePool", ONE, (0,), POOL | {"channels_last": 1}),
     "global average": ("QLinearGlobalAveragePool", ONE, (0,), {"channels_last": 0}),
     "global average, channels last": ("QLinearGlobalAveragePool", ONE, (0,), {"channels_last": 1}),
+    "max, channels last": ("NhwcMaxPool", [X], (0,), POOL | {"dilations": [1, 2], "ceil_mode": 1}),
+    "max of int8, channels last": (
+        "NhwcMaxPool",
+        [X.view(I8)],
+        (0,),
+        {"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER"},
+    ),
+    "conv, channels last": (
+        "QLinearConv",
+        [X, S(0.0312), U8(120), FILTERS, SCALES[:4], np.zeros(4, I8), S(0.0517), U8(99), BIAS[:4]],
+        (0,),
+        {"channels_last": 1, "group": 1, "pads": [1, 1, 1, 1], "strides": [2, 1], "kernel_shape": [3, 3]},
+    ),
+    "conv of groups, channels last": (
+        "QLinearConv",
+        [X[..., :8], S(0.0312), U8(120), FILTERS[:, :2], S(0.01), I8(0), S(0.0517), U8(99)],
+        (0,),
+        {"channels_last": 1, "group": 4},
+    ),
+    "conv": (
+        "QLinearConv",
+        [X[:, :3].view(I8), S(0.0312), I8(12), FILTERS[:, :3], S(0.01), I8(0), S(0.0517), I8(9)],
+        (0,),
+        {},
+    ),
     "concat": (
         "QLinearConcat",
         [S(0.0619), U8(99), X, S(0.0312), U8(120), Y, S(0.0517), U8(7)],
@@ -134,6 +160,20 @@ def test_results_are_those_of_onnx_runtime(case: str) -> None:
         return
     apart = np.abs(actual.astype(int) - expected.astype(int))
     assert apart.max() <= 1 and np.mean(apart > 0) < 0.01  # ties of the rounding
+
+
+@pytest.mark.parametrize(
+    ("axes", "keeps", "out"), [([2, 3], 1, (2, 6, 1, 1)), ([-1, 1], 0, (2, 7)), ([], 1, (1, 1, 1, 1))]
+)
+def test_mean(axes: list[int], keeps: int, out: tuple[int, ...]) -> None:
+    """ONNX Runtime's schema has the operator, which none of its kernels compute."""
+    scales = [np.asarray(v) for v in (S(0.0312), U8(120), S(0.0031), U8(100))]
+    attributes = ({"axes": axes} if axes else {}) | {"keepdims": keeps}
+    actual = np.asarray(rillet.compile(model("QLinearReduceMean", [X, *scales], (0,), **attributes), threads=1)(X))
+    means = ((X.astype(float) - 120) * 0.0312).mean(tuple(axes) or None)
+    expected = np.clip(np.round(means / 0.0031) + 100, 0, 255).reshape(out)
+    assert actual.dtype == np.uint8 and actual.shape == out
+    assert np.abs(actual.astype(int) - expected.astype(int)).max() <= 1
 
 
 def test_absent_zero_points_are_zero() -> None:

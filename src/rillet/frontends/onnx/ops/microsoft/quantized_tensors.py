@@ -19,15 +19,16 @@ from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.ops.activation import leaky_relu, logistic
 from rillet.frontends.onnx.ops.elementwise import where
 from rillet.frontends.onnx.ops.matmul import multiply
-from rillet.frontends.onnx.ops.pooling import average_pool, global_pool
+from rillet.frontends.onnx.ops.pooling import average_pool, global_pool, max_pool
 from rillet.frontends.onnx.ops.quantize import (
     dequantize_linear,
     dynamic_quantize_linear,
+    qlinear_conv,
     quantize_linear,
     requantize,
     shifted,
 )
-from rillet.frontends.onnx.ops.reduction import softmax, softmax_flattened
+from rillet.frontends.onnx.ops.reduction import mean, reduce_over, softmax, softmax_flattened
 from rillet.frontends.onnx.registry import op
 
 _DOMAIN = "com.microsoft"
@@ -115,11 +116,26 @@ def qlinear_global_average_pool(node: Node, *inputs: Tensor | None) -> Tensor:
 
 def _channels_second(node: Node, x: Tensor, function: Callable[[Node, Tensor], Tensor]) -> Tensor:
     """``function`` of a tensor whose channels may come last."""
-    if not node.attr("channels_last", 0):
-        return function(node, x)
+    return with_channels_second(node, x, function) if node.attr("channels_last", 0) else function(node, x)
+
+
+def with_channels_second(node: Node, x: Tensor, function: Callable[[Node, Tensor], Tensor]) -> Tensor:
+    """``function``, which wants channels in the second dimension, of a tensor whose channels come last."""
     last = x.rank - 1
     y = function(node, node.b.transpose(x, [0, last, *range(1, last)]))
     return node.b.transpose(y, [0, *range(2, x.rank), 1])
+
+
+@op("NhwcMaxPool", domain=_DOMAIN)
+def nhwc_max_pool(node: Node, x: Tensor) -> Tensor:
+    """MaxPool of x [batch, spatial..., channels]."""
+    return with_channels_second(node, x, lambda node, x: max_pool(node, x)[0])
+
+
+@op("QLinearReduceMean", domain=_DOMAIN)
+def qlinear_reduce_mean(node: Node, *inputs: Tensor | None) -> Tensor:
+    """ReduceMean of the dequantized x over ``axes`` (default: all), quantized."""
+    return _of_one(node, inputs, lambda node, x: reduce_over(node, x, node.attr("axes", None), mean))
 
 
 # --- several operands ---
@@ -179,6 +195,21 @@ def qgemm(node: Node, *inputs: Tensor | None) -> Tensor:
     if y_scale is None:
         return _scaled(node, total, a_scale, b_scale, None)
     return requantize(node, total, a_scale, b_scale, y_scale, y_zero or builder.constant(np.zeros((), np.uint8)))
+
+
+@op("QLinearConv", domain=_DOMAIN)
+def qlinear_conv_of_either_layout(node: Node, *inputs: Tensor | None) -> Tensor:
+    """QLinearConv of ONNX; with ``channels_last`` x is [batch, spatial..., channels], but the weights are not."""
+    names = "X x_scale x_zero_point W w_scale* w_zero_point* y_scale y_zero_point bias?"
+    x, *rest = _operands(node, inputs, names)
+    given = rest if rest[-1] is not None else rest[:-1]
+    return _channels_second(node, x, lambda node, x: qlinear_conv(node, x, *given))
+
+
+@op("MatMulInteger16", domain=_DOMAIN)
+def matmul_integer_16(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """a @ b of int16 in int32."""
+    return multiply(node, a, b, "int32")
 
 
 @op("MatMulIntegerToFloat", domain=_DOMAIN)
