@@ -80,4 +80,24 @@ def missing_package(error: ImportError) -> str | None:
     """What to install where the compiler half's packages are missing; None for any other failure to import."""
     missing = error.__cause__ or error
     package = missing.name.partition(".")[0] if isinstance(missing, ModuleNotFoundError) and missing.name else "rillet"
-    return None if package == "rillet" else f"needs the package {package}: pip install 'rillet[compiler]'"
+    return None if package == "rillet" else f"needs the package {package}: {compiler_installation()}"
+
+
+def compiler_installation() -> str:
+    """The command that adds the compiler half to this installation, from where it was installed (PEP 610)."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    try:
+        origin = json.loads(distribution("rillet").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        return "pip install '.[compiler]' in Rillet's source folder"
+    url = origin.get("url", "")
+    if "dir_info" in origin:
+        option = "-e " if origin["dir_info"].get("editable") else ""
+        return f"pip install {option}'{url2pathname(urlsplit(url).path)}[compiler]'"
+    if "vcs_info" in origin:
+        url = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info']['commit_id']}"
+    return f"pip install 'rillet[compiler] @ {url}'" if url else "pip install 'rillet[compiler]'"

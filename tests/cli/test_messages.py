@@ -15,6 +15,7 @@ import pytest
 
 import rillet
 from rillet.cli import main
+from rillet.errors import compiler_installation
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +160,7 @@ def test_without_the_compiler_packages_every_command_says_what_to_install(folder
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, env=environment, check=True
     )
-    advice = f"needs the package {package}: pip install 'rillet[compiler]'"
+    advice = f"needs the package {package}: {compiler_installation()}"
     assert done.stderr.splitlines() == [f"rillet: 'rillet {c.split()[0]}' {advice}" for c in commands]
 
 

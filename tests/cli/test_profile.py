@@ -14,6 +14,7 @@ import rillet
 from rillet.analysis import roofs
 from rillet.analysis.roofs import Roofline
 from rillet.cli import main, profile
+from rillet.errors import compiler_installation
 
 
 def compiled(tmp_path):
@@ -100,9 +101,7 @@ def test_profile_without_the_compiler_says_why_a_column_is_missing(tmp_path, cap
     monkeypatch.delattr("rillet.analysis.roofs")
     assert main(["bench", str(path), "--profile"]) == 0
     note, titles, *_ = capsys.readouterr().out.splitlines()
-    assert note == (
-        "no share of the roof, which cannot be measured: it takes the compiler: pip install 'rillet[compiler]'"
-    )
+    assert note == ("no share of the roof, which cannot be measured: it takes the compiler: " + compiler_installation())
     assert "GFLOP/s" in titles and "roof" not in titles
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rillet.errors import UnsupportedError, UnsupportedNode
 from rillet.frontends.frontend import OpUse
 from rillet.ir.attributes import DISPATCH_COUNT, MACS, WEIGHT_BYTES
+from rillet.support.suggestions import suggests_keywords
 
 if TYPE_CHECKING:
     from rillet.frontends.frontend import Model
@@ -67,6 +68,7 @@ class Report:
         return {"supported": self.supported, **asdict(self)}
 
 
+@suggests_keywords
 def check(
     source: object,
     *,

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 
+from rillet.cli.parser import Parser
+
 COMMANDS = ("compile", "tune", "export", "run", "bench", "check", "verify", "inspect", "targets")
 
 
@@ -25,8 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     from importlib.metadata import version
 
-    parser = argparse.ArgumentParser(prog="rillet", description="Compile trained models into small native programs.")
+    parser = Parser(prog="rillet", description="Compile trained models into small native programs.")
     parser.add_argument("--version", action="version", version=f"rillet {version('rillet')}")
+    parser.commands = COMMANDS
     commands = parser.add_subparsers(dest="command", required=True, metavar="|".join(COMMANDS))
     for name in COMMANDS:
         import_module(f"rillet.cli.{name}").register(commands)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rillet.errors import CompileError
+from rillet.errors import CompileError, compiler_installation
 from rillet.runtime import Module
 from rillet.support.files import write_atomically
 
@@ -60,7 +60,7 @@ def measure_roofs(module: Module) -> tuple[Roofline | None, str]:
 
         probe = roofs.Roofs(roofs.target_of(library["arch"], library["features"]))
     except (ImportError, CompileError) as error:
-        reason = "it takes the compiler: pip install 'rillet[compiler]'" if isinstance(error, ImportError) else error
+        reason = f"it takes the compiler: {compiler_installation()}" if isinstance(error, ImportError) else error
         return None, f"no share of the roof, which cannot be measured: {reason}"
     roofline = roofs.measure(probe, {entry["bytes"] for entry in module.entries})
     text = f"{roofline.peak / 1e9:.1f} GFLOP/s (multiply-adds of f32 in registers)"

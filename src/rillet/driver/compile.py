@@ -21,6 +21,7 @@ from rillet.driver.options import (
 from rillet.driver.targets import resolve_targets
 from rillet.frontends.registry import open_model
 from rillet.ir import turn
+from rillet.support.suggestions import suggests_keywords
 
 if TYPE_CHECKING:
     from rillet.export import CrossModule
@@ -36,6 +37,7 @@ def compile(
 ) -> runtime.Module | CrossModule: ...
 
 
+@suggests_keywords
 def compile(
     source: object,
     *,

@@ -14,6 +14,7 @@ from rillet.ir.image import Image
 from rillet.ir.image import TensorSpec as Spec
 from rillet.runtime.specs import TensorSpec, tensor_spec
 from rillet.support.files import write_atomically
+from rillet.support.suggestions import suggests_keywords
 from rillet.targets import Target
 
 
@@ -51,6 +52,7 @@ class CrossModule:
         """Arena, constant and bytecode bytes, multiply-accumulates, number of dispatches."""
         return dict(self._image.stats)
 
+    @suggests_keywords
     def export(
         self,
         directory: str | os.PathLike[str],
@@ -89,7 +91,7 @@ class CrossModule:
             raise CompileError(f"target {self._names} has no loader for module files; {how}")
         write_atomically(path, self._file)
 
-    def __call__(self, *arrays: Any, **named: Any) -> NoReturn:
+    def __call__(self, /, *arrays: Any, **named: Any) -> NoReturn:
         raise RunError(
             f"this model is compiled for {self._names}, which this machine cannot run: export() writes it as C "
             "sources and objects, or compile it for the target 'host' to call it here"

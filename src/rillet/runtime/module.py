@@ -15,6 +15,7 @@ from rillet.runtime.cpus import available_cores
 from rillet.runtime.pending import Pending
 from rillet.runtime.specs import TensorSpec, tensor_spec
 from rillet.support.files import path_text, write_atomically
+from rillet.support.suggestions import suggests_keywords
 
 MOST_THREADS = 1024  # that a call can use
 # The sharing of a module's device (native_sharing_t of the extension).
@@ -54,7 +55,7 @@ class Module:
         self._output_names = tuple(spec.name for spec in self._outputs)
         self._single = len(self._outputs) == 1
 
-    def __call__(self, *arrays: Any, **named: Any) -> np.ndarray | tuple[np.ndarray, ...]:
+    def __call__(self, /, *arrays: Any, **named: Any) -> np.ndarray | tuple[np.ndarray, ...]:
         """Run the model on its inputs, by position or by name.
 
         An array must have the input's element type; one that is not contiguous is copied, one of the other byte order
@@ -82,7 +83,7 @@ class Module:
         results = self._finished(self._begin(self._invoke, arrays))
         return dict(zip(self._output_names, (results,) if self._single else results, strict=True))
 
-    def submit(self, *arrays: Any, **named: Any) -> Pending:
+    def submit(self, /, *arrays: Any, **named: Any) -> Pending:
         """Begin a call and return at once. Inputs are as in ``__call__`` and must not change until the call is done.
 
         The devices work on it while the program goes on, and any number of calls may be pending. A model whose next
@@ -209,6 +210,7 @@ def thread_count(threads: int | None) -> int:
     return count
 
 
+@suggests_keywords
 def load(
     source: str | os.PathLike[str] | bytes | bytearray | memoryview,
     threads: int | None = None,

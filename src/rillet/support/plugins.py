@@ -16,6 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
 
 from rillet.errors import CompileError
+from rillet.support.suggestions import did_you_mean
 
 _OWN = "rillet"  # the package of the built-in ones
 
@@ -46,7 +47,8 @@ class Plugins(Generic[T]):
         loaded or is of another kind.
         """
         if name not in self._points:
-            raise CompileError(f"unknown {self._kind} '{name}'; known {self._kind}s: {', '.join(self._points)}")
+            close = did_you_mean(name, self._points)
+            raise CompileError(f"unknown {self._kind} '{name}'{close}; known {self._kind}s: {', '.join(self._points)}")
         if name not in self._made:
             self._made[name] = self._load(name)
         return self._made[name]

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from rillet.errors import CompileError
+from rillet.support.suggestions import did_you_mean
 from rillet.targets.description import read
 from rillet.targets.target import Machine, Target
 
@@ -34,7 +35,8 @@ def get(name: str) -> Target[Machine]:
     if name.endswith(".toml"):
         return read(Path(name))
     if name not in names():
-        raise CompileError(f"unknown target '{name}'; known targets: host, {', '.join(names())}")
+        known = ["host", *names()]
+        raise CompileError(f"unknown target '{name}'{did_you_mean(name, known)}; known targets: {', '.join(known)}")
     return _built_in(name)
 
 
@@ -50,7 +52,8 @@ def host() -> Target[Machine]:
 
 def _forced_host(name: str) -> Target[Machine]:
     if name not in names():
-        raise CompileError(f"{HOST}: unknown target '{name}'; known targets: {', '.join(names())}")
+        close = did_you_mean(name, names())
+        raise CompileError(f"{HOST}: unknown target '{name}'{close}; known targets: {', '.join(names())}")
     target = _built_in(name)
     if target.obstacle:
         raise CompileError(f"{HOST}: the host cannot be {name}, since {target.obstacle}")
