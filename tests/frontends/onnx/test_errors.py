@@ -139,7 +139,7 @@ def test_sizes_that_cannot_be_concatenated(inputs: list[str], axis: int, message
         import_model(proto)
 
 
-@pytest.mark.parametrize("op_type", ["QAttention", "QEmbedLayerNormalization"])
+@pytest.mark.parametrize("op_type", ["QOrderedMatMul", "QMoE"])
 def test_another_form_of_quantization_is_advised(op_type: str) -> None:
     proto = model([helper.make_node(op_type, ["x"], ["y"], name="q", domain="com.microsoft")], X, ["y"])
     proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))

@@ -42,11 +42,36 @@ def attention(
     Raises UnsupportedFeature for a shared buffer or ``do_rotary``, and InvalidNode for weights that do not fit.
     """
     b = node.b
-    if node.attr("past_present_share_buffer", 0) or past_length is not None:
+    if past_length is not None:
+        raise UnsupportedFeature("a buffer that past and present share", "export the model without it")
+    node.attr("rotary_embedding_dim", 0)  # of a rotation, which there is none
+    bias = None if bias is None else b.refine(bias, weights.shape[1:], "bias")
+
+    def project(first: int, size: int) -> Tensor:
+        product = multiply(node, x, b.slice_axis(weights, 1, first, size))
+        return product if bias is None else b.map(lambda v, c: v + c, product, b.slice_axis(bias, 0, first, size))
+
+    return attend_to_itself(node, weights, project, mask, past, attention_bias)
+
+
+def attend_to_itself(
+    node: Node,
+    weights: Tensor,
+    project: Callable[[int, int], Tensor],
+    mask: Tensor | None,
+    past: Tensor | None,
+    attention_bias: Tensor | None = None,
+) -> list[Tensor | None]:
+    """The outputs of Attention. ``project(first, size)`` is the projection by ``size`` columns of the weights from the
+    ``first`` on, as [batch, sequence, size].
+
+    Raises UnsupportedFeature for a shared buffer or ``do_rotary``, and InvalidNode for weights that do not fit.
+    """
+    b = node.b
+    if node.attr("past_present_share_buffer", 0):
         raise UnsupportedFeature("a buffer that past and present share", "export the model without it")
     if node.attr("do_rotary", 0):
         raise UnsupportedFeature("do_rotary", "rotate with RotaryEmbedding")
-    node.attr("rotary_embedding_dim", 0)  # of a rotation, which there is none
     if weights.rank != 2 or not isinstance(weights.shape[1], int):
         raise InvalidNode("the weights are not a matrix of known width")
     count = head_count(node)
@@ -55,17 +80,11 @@ def attention(
         raise InvalidNode(f"the weights have {weights.shape[1]} columns, which are not three times those of {sizes}")
     if min(sizes) < 1:
         raise InvalidNode(f"qkv_hidden_sizes are {sizes}; they are positive")
-    if bias is not None:
-        bias = b.refine(bias, weights.shape[1:], "bias")
-    ends = list(accumulate(sizes))
-    projected = []
-    for end, size in zip(ends, sizes, strict=True):
-        # One product each: the parts of a single one could not be merged into what follows.
-        product = multiply(node, x, b.slice_axis(weights, 1, end - size, size))
-        if bias is not None:
-            product = b.map(lambda v, c: v + c, product, b.slice_axis(bias, 0, end - size, size))
-        projected.append(heads(node, product, count, "the projection"))
-    q, k, v = projected
+    # One product each: the parts of a single one could not be merged into what follows.
+    firsts = accumulate(sizes[:2], initial=0)
+    q, k, v = (
+        heads(node, project(first, size), count, "the projection") for first, size in zip(firsts, sizes, strict=True)
+    )
     k, v = (b.transpose(t, [0, 2, 1, 3]) for t in (k, v))
     before: Extent = 0
     if past is not None:

@@ -34,11 +34,13 @@ from rillet.frontends.onnx.registry import op
 _DOMAIN = "com.microsoft"
 _QUANTIZED = ("uint8", "int8")
 
+Quantized = tuple[Tensor, Tensor, Tensor | None]  # a tensor, its scale and its zero point
+
 op("DequantizeLinear", domain=_DOMAIN)(dequantize_linear)
 op("QuantizeLinear", domain=_DOMAIN)(quantize_linear)
 
 
-def _operands(node: Node, inputs: Sequence[Tensor | None], names: str) -> list[Any]:
+def operands(node: Node, inputs: Sequence[Tensor | None], names: str) -> list[Any]:
     """One operand for each of ``names``, None where one that ends in ``?`` is absent. onnx has no schema to check with.
 
     Operands whose name is a capital letter are quantized. Scales and zero points are one number; those marked with
@@ -77,7 +79,7 @@ def _quantized(node: Node, y: Tensor, scale: Tensor, zero_point: Tensor | None, 
 
 
 def _of_one(node: Node, inputs: Sequence[Tensor | None], function: Callable[[Node, Tensor], Tensor]) -> Tensor:
-    x, x_scale, x_zero, y_scale, y_zero = _operands(node, inputs, "X X_scale X_zero_point? Y_scale Y_zero_point?")
+    x, x_scale, x_zero, y_scale, y_zero = operands(node, inputs, "X X_scale X_zero_point? Y_scale Y_zero_point?")
     return _quantized(node, function(node, dequantize_linear(node, x, x_scale, x_zero)), y_scale, y_zero, x.dtype)
 
 
@@ -145,7 +147,7 @@ def qlinear_reduce_mean(node: Node, *inputs: Tensor | None) -> Tensor:
 def qlinear_binary(node: Node, *inputs: Tensor | None) -> Tensor:
     """The sum or the product of the dequantized A and B, quantized."""
     names = "A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?"
-    a, a_scale, a_zero, b, b_scale, b_zero, c_scale, c_zero = _operands(node, inputs, names)
+    a, a_scale, a_zero, b, b_scale, b_zero, c_scale, c_zero = operands(node, inputs, names)
     left, right = dequantize_linear(node, a, a_scale, a_zero), dequantize_linear(node, b, b_scale, b_zero)
     is_sum = node.op_type == "QLinearAdd"
     result = node.b.map(lambda v, w: v + w if is_sum else v * w, left, right)
@@ -156,7 +158,7 @@ def qlinear_binary(node: Node, *inputs: Tensor | None) -> Tensor:
 def qlinear_where(node: Node, *inputs: Tensor | None) -> Tensor:
     """The dequantized X where the condition holds, else the dequantized Y, quantized."""
     names = "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point"
-    condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero = _operands(node, inputs, names)
+    condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero = operands(node, inputs, names)
     left, right = dequantize_linear(node, x, x_scale, x_zero), dequantize_linear(node, y, y_scale, y_zero)
     return _quantized(node, where(node, condition, left, right), z_scale, z_zero, x.dtype)
 
@@ -168,7 +170,7 @@ def qlinear_concat(node: Node, y_scale: Tensor, y_zero: Tensor, *inputs: Tensor 
     After the scale and zero point of the result come three inputs for each part: tensor, scale, zero point.
     """
     triples = [inputs[i : i + 3] for i in range(0, max(1, len(inputs)), 3)]
-    parts = [dequantize_linear(node, *_operands(node, triple, "X X_scale X_zero_point")) for triple in triples]
+    parts = [dequantize_linear(node, *operands(node, triple, "X X_scale X_zero_point")) for triple in triples]
     joined = node.b.concat(parts, node.axis(node.attr("axis"), parts[0].rank))
     return _quantized(node, joined, y_scale, y_zero, y_zero.dtype)
 
@@ -181,7 +183,7 @@ def qgemm(node: Node, *inputs: Tensor | None) -> Tensor:
     """alpha * A' * B' + C; C is quantized with the scale of the product. Without a scale the result is in floats."""
     builder = node.b
     names = "A a_scale a_zero_point B b_scale* b_zero_point* c? y_scale? y_zero_point?"
-    a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = _operands(node, inputs, names)
+    a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = operands(node, inputs, names)
     a, b = builder.refine(a, [None, None], "A"), builder.refine(b, [None, None], "B")
     alpha, turned = float(node.attr("alpha", 1.0)), bool(node.attr("transB", 0))
     left, right = shifted(node, a, a_zero, None), shifted(node, b, b_zero, 0 if turned else 1)
@@ -201,7 +203,7 @@ def qgemm(node: Node, *inputs: Tensor | None) -> Tensor:
 def qlinear_conv_of_either_layout(node: Node, *inputs: Tensor | None) -> Tensor:
     """QLinearConv of ONNX; with ``channels_last`` x is [batch, spatial..., channels], but the weights are not."""
     names = "X x_scale x_zero_point W w_scale* w_zero_point* y_scale y_zero_point bias?"
-    x, *rest = _operands(node, inputs, names)
+    x, *rest = operands(node, inputs, names)
     given = rest if rest[-1] is not None else rest[:-1]
     return _channels_second(node, x, lambda node, x: qlinear_conv(node, x, *given))
 
@@ -216,15 +218,14 @@ def matmul_integer_16(node: Node, a: Tensor, b: Tensor) -> Tensor:
 def matmul_integer_to_float(node: Node, *inputs: Tensor | None) -> Tensor:
     """(A - a_zero_point) @ (B - b_zero_point) in int32, times a_scale b_scale, plus bias."""
     names = "A B a_scale b_scale* a_zero_point? b_zero_point?* bias?"
-    a, b, a_scale, b_scale, a_zero, b_zero, bias = _operands(node, inputs, names)
-    total = multiply(node, shifted(node, a, a_zero, None), shifted(node, b, b_zero, b.rank - 1), "int32")
-    return _scaled(node, total, a_scale, b_scale, bias)
+    a, b, a_scale, b_scale, a_zero, b_zero, bias = operands(node, inputs, names)
+    return integer_product(node, (a, a_scale, a_zero), (b, b_scale, b_zero), bias)
 
 
 @op("DynamicQuantizeMatMul", domain=_DOMAIN)
 def dynamic_quantize_matmul(node: Node, *inputs: Tensor | None) -> Tensor:
     """MatMulIntegerToFloat of a, which DynamicQuantizeLinear quantizes at run time, and the quantized B."""
-    a, b, b_scale, b_zero, bias = _operands(node, inputs, "a B b_scale* b_zero_point?* bias?")
+    a, b, b_scale, b_zero, bias = operands(node, inputs, "a B b_scale* b_zero_point?* bias?")
     return dynamically_quantized_product(node, a, b, b_scale, b_zero, bias)
 
 
@@ -233,8 +234,14 @@ def dynamically_quantized_product(
 ) -> Tensor:
     """a @ ((b - b_zero) * b_scale) + bias of floats, after ``a`` was quantized to 8 bits over its range."""
     quantized, a_scale, a_zero = dynamic_quantize_linear(node, a)
-    total = multiply(node, shifted(node, quantized, a_zero, None), shifted(node, b, b_zero, b.rank - 1), "int32")
-    return _scaled(node, total, a_scale, b_scale, bias)
+    return integer_product(node, (quantized, a_scale, a_zero), (b, b_scale, b_zero), bias)
+
+
+def integer_product(node: Node, a: Quantized, b: Quantized, bias: Tensor | None) -> Tensor:
+    """The product in int32, times both scales, plus ``bias``. The parameters of ``b`` may be one for each column."""
+    (x, x_scale, x_zero), (y, y_scale, y_zero) = a, b
+    total = multiply(node, shifted(node, x, x_zero, None), shifted(node, y, y_zero, y.rank - 1), "int32")
+    return _scaled(node, total, x_scale, y_scale, bias)
 
 
 def _scaled(node: Node, total: Tensor, a_scale: Tensor, b_scale: Tensor, bias: Tensor | None) -> Tensor:

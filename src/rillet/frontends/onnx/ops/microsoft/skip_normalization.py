@@ -6,6 +6,7 @@ since they are results as well.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 from rillet.frontends.building import scalars
@@ -38,7 +39,7 @@ def skip_layer_normalization(
 ) -> list[Tensor | None]:
     """LayerNormalization of x + skip (+ bias) over the last dimension, and the sum."""
     total = _sum(node, x, skip, bias)
-    return _results(node, _layer_normalized(node, total, gamma, beta), total)
+    return _results(node, layer_normalized(node, total, gamma, beta), total)
 
 
 @op("SkipSimplifiedLayerNormalization", domain=_DOMAIN)
@@ -78,7 +79,8 @@ def _epsilon(node: Node) -> float:
     return epsilon
 
 
-def _layer_normalized(node: Node, x: Tensor, gamma: Tensor, beta: Tensor | None) -> Tensor:
+def layer_normalized(node: Node, x: Tensor, gamma: Tensor, beta: Tensor | None) -> Tensor:
+    """LayerNormalization over the last dimension, whose epsilon is 1e-12 by default."""
     epsilon = _epsilon(node)
     gamma = _parameter(node, x, gamma, "gamma")
     beta = None if beta is None else _parameter(node, x, beta, "beta")
@@ -108,17 +110,34 @@ def embed_layer_normalization(
 ) -> list[Tensor | None]:
     """LayerNormalization of the sum of the embeddings of word, position and segment; the number of positions of each
     sequence in the mask; and the sum.
+    """
+    node.attr("mask_index_type", 0)  # describes output 1, which does not depend on it
+    total = sum_of_embeddings(node, ids, segments, [words, places, types], positions)
+    return [layer_normalized(node, total, gamma, beta), mask_counts(node, ids, mask), total][: node.output_count]
 
-    Raises InvalidNode where only the ids or only the embedding of segments is given.
+
+def sum_of_embeddings(
+    node: Node,
+    ids: Tensor,
+    segments: Tensor | None,
+    tables: Sequence[Tensor | None],
+    positions: Tensor | None = None,
+    as_floats: Callable[[Tensor, int], Tensor] = lambda rows, table: rows,
+) -> Tensor:
+    """The embeddings of words, positions (by default those of the sequence) and segments, added up.
+
+    ``tables`` are those of words, positions and segments; ``as_floats(rows, table)`` makes floats of the rows that were
+    read from one of them. Raises InvalidNode where only the ids or only the embedding of segments is given.
     """
     b = node.b
-    node.attr("mask_index_type", 0)  # describes output 1, which does not depend on it
+    words, places, types = tables
+    if words is None or places is None:
+        raise InvalidNode("word_embedding or position_embedding is missing")
     if (segments is None) != (types is None):
         raise InvalidNode("segment_ids and segment_embedding come together or not at all")
     ids, words = b.refine(ids, [None, None], "input_ids"), b.refine(words, [None, None], "word_embedding")
     rows = [None, words.shape[1]]
     places = b.refine(places, rows, "position_embedding")
-    mask = None if mask is None else b.refine(mask, ids.shape, "mask")
     terms = [gather_along(node, words, ids, 0, from_end=False)]
     if positions is None:
         terms.append(b.slice_axis(places, 0, 0, ids.shape[1]))
@@ -130,15 +149,16 @@ def embed_layer_normalization(
         segments = b.refine(segments, ids.shape, "segment_ids")
         types = b.refine(types, rows, "segment_embedding")
         terms.append(gather_along(node, types, segments, 0, from_end=False))
-    total = b.map(lambda *values: reduce(lambda a, c: a + c, values), *terms, shape=terms[0].shape)
-    counts = _counts(node, ids, mask) if node.wants(1) else None
-    return [_layer_normalized(node, total, gamma, beta), counts, total][: node.output_count]
+    terms = [as_floats(term, table) for table, term in enumerate(terms)]
+    return b.map(lambda *values: reduce(lambda a, c: a + c, values), *terms, shape=terms[0].shape)
 
 
-def _counts(node: Node, ids: Tensor, mask: Tensor | None) -> Tensor:
-    """How many ones each row of the mask has."""
+def mask_counts(node: Node, ids: Tensor, mask: Tensor | None) -> Tensor | None:
+    """How many ones each row of the mask has, which is output 1; None where that is not used."""
     b = node.b
+    mask = None if mask is None else b.refine(mask, ids.shape, "mask")
+    if not node.wants(1):
+        return None
     if mask is None:
         return b.fill(0, "int32", [ids.shape[0]])
-
     return b.reduce(mask, [1], 0, lambda v, acc: acc + convert(v == 1, "int32"), dtype="int32")
