@@ -59,6 +59,12 @@ def test_dynamic_dimensions_merge_into_their_product() -> None:
     np.testing.assert_array_equal(r, a + b)
 
 
+def test_a_kernel_that_only_copies_has_no_tensor_to_compute_the_product_before() -> None:
+    tensor = "tensor<3x?xf32> {flow.dims = array<i64: 1>}"
+    text = kernel_text("copy", f"%a: {tensor}, %n: index", tensor, "return %a : tensor<3x?xf32>")
+    assert shapes(text) == [[ir.ShapedType.get_dynamic_size()]] * 2
+
+
 def test_a_dynamic_padded_axis_takes_those_behind_it() -> None:
     source, result = "tensor<1x?x?x3xf32>", "tensor<1x?x?x3xf32>"
     body = f"""

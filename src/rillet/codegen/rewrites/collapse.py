@@ -44,7 +44,7 @@ def collapse(function: KernelFunction) -> bool:
     for value, extents in merged.items():
         value.set_type(ir.RankedTensorType.get(_static(extents), ir.RankedTensorType(value.type).element_type))
     sizes.follow(merged)
-    follow_types(function)
+    follow_types(function.analysed_anew())  # the empty tensors are others now
     return True
 
 

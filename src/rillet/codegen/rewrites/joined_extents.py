@@ -23,16 +23,17 @@ class JoinedExtents:
         self._function = function
         self._sizes = Sizes({p.value: _extents(p) for p in (*function.results, *function.arguments)})
         self._products: dict[tuple[Extent, ...], Extent] = {}
+        self._first = [*function.tensor_ops, list(function.block.operations)[-1]][0]
 
     def of(self, value: ir.Value) -> list[Extent]:
         """The extents of a tensor now."""
         return [self._sizes.extent(value, axis) for axis in range(ir.RankedTensorType(value.type).rank)]
 
     def product(self, extents: Sequence[Extent]) -> Extent:
-        """The product of extents; computed before the kernel's first tensor."""
+        """The product of extents; computed before the kernel's first tensor, or its end when it only copies."""
         key = tuple(extents)
         if key not in self._products:
-            with ir.InsertionPoint(self._function.tensor_ops[0]), ir.Location.unknown():
+            with ir.InsertionPoint(self._first), ir.Location.unknown():
                 total: Extent = 1
                 for extent in extents:
                     total = _times(total, extent)
