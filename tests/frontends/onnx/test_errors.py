@@ -14,11 +14,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from onnxruntime.capi import onnxruntime_pybind11_state
 
 import rillet
 from rillet.errors import CompileError, UnsupportedError
 from rillet.frontends.errors import InvalidNode
-from rillet.frontends.onnx import functions
+from rillet.frontends.onnx import functions, registry, unknown_ops
 from rillet.frontends.onnx.sequences import TensorSequence
 from rillet.frontends.onnx.steps import validity
 from tests.support.importing import import_model
@@ -139,7 +140,7 @@ def test_sizes_that_cannot_be_concatenated(inputs: list[str], axis: int, message
         import_model(proto)
 
 
-@pytest.mark.parametrize("op_type", ["QOrderedMatMul", "QMoE"])
+@pytest.mark.parametrize("op_type", ["QOrderedMatMul", "QLinearReduceSum"])
 def test_another_form_of_quantization_is_advised(op_type: str) -> None:
     proto = model([helper.make_node(op_type, ["x"], ["y"], name="q", domain="com.microsoft")], X, ["y"])
     proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
@@ -159,6 +160,15 @@ def test_another_form_of_quantization_is_advised(op_type: str) -> None:
             1,
             "not among those of domain 'com.microsoft' that are known; use the model as",
         ),
+        ("com.microsoft", "MatMulBnb4", 1, "are known; quantize the weights in blocks with MatMulNBits"),
+        ("com.microsoft", "QMoE", 1, "are known; export each expert as MatMuls"),
+        ("com.microsoft", "BeamSearch", 1, "are known; export the decoder alone, and search outside the model"),
+        (
+            "com.microsoft.nchwc",
+            "ReorderInput",
+            1,
+            "is not known; use the model as it was before .* saved it optimized",
+        ),
         ("com.ms.internal.nhwc", "Conv", 1, "domain 'com.ms.internal.nhwc' is not known; .*for ONNX Runtime's own"),
         ("com.example", "Widget", 1, "domain 'com.example' is not known; export the model with standard ONNX ops"),
     ],
@@ -175,6 +185,13 @@ def test_advice_for_an_unknown_op_fits_its_domain(domain: str, op_type: str, ops
         proto.opset_import[0].version = opset
     with pytest.raises(UnsupportedError, match=f"'n' .*{message}"):
         import_model(proto)
+
+
+def test_advice_is_for_ops_that_onnx_runtime_has_and_nothing_imports() -> None:
+    schemas = onnxruntime_pybind11_state.get_all_operator_schema()
+    named = set(unknown_ops.ADVICE_OF_MICROSOFT)
+    assert named <= {s.name for s in schemas if s.domain == "com.microsoft"}
+    assert not named & set(registry.supported("com.microsoft"))
 
 
 def test_a_map_as_an_input_is_refused() -> None:

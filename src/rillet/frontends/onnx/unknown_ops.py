@@ -37,6 +37,8 @@ def why_unknown(proto: onnx.NodeProto, opset: int) -> tuple[str, str]:
     what = f"domain '{domain}' is not known" if domain else "ONNX has no op of this name"
     if domain and registry.supported(domain):
         what = f"the op is not among those of domain '{domain}' that are known"
+    if domain == "com.microsoft" and proto.op_type in ADVICE_OF_MICROSOFT:
+        return what, ADVICE_OF_MICROSOFT[proto.op_type]
     if "quantize" in proto.op_type.lower() or proto.op_type.startswith("Q"):
         return (
             what,
@@ -66,6 +68,32 @@ _ADVICE = {
     "ai.onnx.ml": "leave that step out of the export, and give the model the tensor that it makes",
     "ai.onnx.preview.training": "export the model for inference",
     "ai.onnx.training": "export the model for inference",
+    "com.microsoft.nchwc": "use the model as it was before ONNX Runtime saved it optimized, for one processor",
     "com.microsoft": "use the model as it was before ONNX Runtime optimized it, or export it with standard ONNX ops",
     "com.ms": "the op is for ONNX Runtime's own kernels: use the model as it was before ONNX Runtime saved it",
+}
+
+_SEARCH = "export the decoder alone, and search outside the model"
+_SEPARATE_BLOCKS = "quantize the weights in blocks with MatMulNBits, whose scales are separate"
+_EXPERTS = "export each expert as MatMuls, with a mask of the experts chosen"
+
+# The same for ops of ONNX Runtime's own domain that its quantizer and model builders write.
+ADVICE_OF_MICROSOFT = {
+    "BeamSearch": _SEARCH,
+    "DecoderMaskedMultiHeadAttention": "export the decoder with MultiHeadAttention, where past and present are apart",
+    "DecoderMaskedSelfAttention": "export the decoder with Attention, where past and present are apart",
+    "GreedySearch": _SEARCH,
+    "MatMulBnb4": _SEPARATE_BLOCKS,
+    "MatMulFpQ4": _SEPARATE_BLOCKS,
+    "MoE": _EXPERTS,
+    "NhwcConv": "use the model as it was before its layout was changed to NHWC: Conv of ONNX",
+    "NhwcFusedConv": "use the model as it was before its layout was changed to NHWC: Conv of ONNX",
+    "PackedAttention": "export the model with Attention, and pad the sequences",
+    "PackedMultiHeadAttention": "export the model with MultiHeadAttention, and pad the sequences",
+    "PagedAttention": "export the model with GroupQueryAttention, whose past and present are tensors",
+    "QMoE": _EXPERTS,
+    "Sampling": _SEARCH,
+    "SparseAttention": "export the model with GroupQueryAttention, or with an attention mask for the blocks",
+    "Tokenizer": "split the text outside the model",
+    "WhisperBeamSearch": _SEARCH,
 }
