@@ -12,7 +12,7 @@ import pytest
 
 import rillet
 from rillet.driver.export import cross_compile
-from rillet.export.names import distinct, identifier
+from rillet.export.names import distinct, identifier, model_name
 from tests.support import export_graphs as graphs
 
 
@@ -50,7 +50,7 @@ def test_header_has_shapes_and_arena(tmp_path: Path) -> None:
     header = (tmp_path / "my_model.h").read_text()
     assert "#define MY_MODEL_X_SHAPE {3, 4}" in header
     assert "RLT_ARENA_BYTES" in header
-    assert "int my_model_run(const float* x, float* y);" in header
+    assert "int my_model_run(const float* in_x, float* out_y);" in header
 
 
 def test_header_has_the_names_of_the_model(tmp_path: Path) -> None:
@@ -87,5 +87,7 @@ def test_other_layouts(layout: str, files: list[str], tmp_path: Path) -> None:
 def test_identifiers() -> None:
     assert identifier("serving_default_input:0") == "serving_default_input_0"
     assert identifier("1x") == "m1x"
-    assert identifier("float") == "float_"
+    assert identifier("__input__0") == "input_0"
+    names = [model_name(text) for text in ("kws", "test", "String", "_1_")]
+    assert names == ["kws", "test_model", "String_model", "m1"]
     assert distinct(["x", "X", "x "]) == ["x", "X_2", "x_3"]

@@ -13,7 +13,7 @@ from rillet.export import source as c_source
 from rillet.export.build import Build
 from rillet.export.figures import Figures, check_budget, check_budgets
 from rillet.export.modes import Parts, c_mode
-from rillet.export.names import identifier
+from rillet.export.names import model_name
 from rillet.export.readme import readme
 from rillet.export.static_mode import static_mode
 from rillet.support.files import check_folder, write_folder
@@ -65,7 +65,7 @@ def export(
         raise CompileError(f"name must be what the model is called in C, not {name!r}")
     check_folder(directory)
     path = Path(os.fsdecode(directory))
-    symbol = identifier(name or path.resolve().name)
+    symbol = model_name(name or path.resolve().name)
     parts = MODES[mode](build, symbol)
     check_budgets(build, parts.figures, parts.arena, ram, flash)
     inputs, outputs = c_source.parameters(build)

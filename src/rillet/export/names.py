@@ -5,21 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_RESERVED = """
-auto break case char const continue default do double else enum extern float for goto if inline int long
-register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-bool true false asm class delete new operator private protected public template this throw try catch using
-virtual main arena
+# A model of these names would have a header that hides one of the C library's or of a board's, a source file that
+# overwrites the example, or a library that CMake takes for one of its own commands.
+_TAKEN_NAMES = """
+assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic
+stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype
+alloca features fcntl malloc memory new poll sched strings types unistd arduino
+main rillet rlt
+all all_build clean depend edit_cache help install list_install_components none package package_source
+rebuild_cache run_tests test uninstall zero_check app zephyr
 """
-_KEYWORDS = frozenset(_RESERVED.split())
+_TAKEN = frozenset(_TAKEN_NAMES.split())
 
 
 def identifier(text: str) -> str:
-    """``text`` as a C (and C++) identifier."""
-    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "model"
-    if name[0].isdigit():
-        name = f"m{name}"
-    return f"{name}_" if name in _KEYWORDS else name
+    """``text`` as part of a C (and C++) identifier: no digit first, no two underscores."""
+    name = re.sub(r"[\W_]+", "_", text, flags=re.ASCII).strip("_") or "model"
+    return f"m{name}" if name[0].isdigit() else name
+
+
+def model_name(text: str) -> str:
+    """The name of a model's functions, files and library."""
+    name = identifier(text)
+    return f"{name}_model" if name.lower() in _TAKEN else name
 
 
 def distinct(texts: Iterable[str]) -> list[str]:

@@ -52,17 +52,20 @@ class _Printer:
         self.blocks = list(function.regions[0].blocks)
         self.names: dict[ir.Value, str] = dict(zip(self.blocks[0].arguments, arguments, strict=True))
         self.lines: list[str] = []
+        self.declarations: list[str] = []  # of values, where jumps would skip their initialization, which C++ forbids
         self.count = 0
 
     def run(self) -> str:
         for argument in (a for block in self.blocks[1:] for a in block.arguments):
             initial = " = NULL" if c_type(argument.type).endswith("*") else ""
             self.lines.append(f"{c_type(argument.type)} {self._name(argument)}{initial};")
+        end = len(self.lines)
         for number, block in enumerate(self.blocks):
             if number:
                 self.lines.append(f"block{number}:;")
             for view in block.operations:
                 self._print(view.operation)
+        self.lines[end:end] = self.declarations
         return "".join(f"  {line}\n" if not line.endswith(":;") else f"{line}\n" for line in self.lines)
 
     def _name(self, value: ir.Value) -> str:
@@ -90,6 +93,11 @@ class _Printer:
             result = op.results[0]
             expression = self._expression(op)
             type_ = c_type(result.type)
+            if len(self.blocks) > 1:
+                name = self._name(result)
+                self.declarations.append(f"{type_} {name};")
+                self.lines.append(f"{name} = {expression};")
+                return
             constant = f"{type_} const" if type_.endswith("*") else f"const {type_}"
             self.lines.append(f"{constant} {self._name(result)} = {expression};")
         else:

@@ -139,7 +139,6 @@ maintainer=Rillet
 sentence=The neural network {name}, compiled to C.
 paragraph=One function runs it. No heap, no interpreter.
 category=Data Processing
-url=https://example.com
 architectures=*
 includes={name}.h
 precompiled=true

@@ -10,7 +10,8 @@ _USE = {
     "cmake": "`add_subdirectory` this folder and link `{name}`.",
     "zephyr": "List this folder in `ZEPHYR_EXTRA_MODULES`, set `CONFIG_RILLET_{upper}=y`; a sample is in `samples/`.",
     "web": "Serve this folder and open `index.html`, or run `node example.mjs`; `{name}.mjs` is the interface.",
-    "arduino": "Put this folder into your sketchbook's `libraries` folder; an example is in `examples/`.",
+    "arduino": "Put this folder into your sketchbook's `libraries` folder; an example is in `examples/`. "
+    "Before you publish it, add your project's address to `library.properties` (`url=...`).",
 }
 
 

@@ -25,9 +25,16 @@ _ABI_CHECKS = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """An input or output as the caller sees it. ``type``: the C type of an element."""
+    """An input or output as the caller sees it.
+
+    - ``name``: its part of the header's macros.
+    - ``variable``: its parameter in C, which starts with ``in_`` or ``out_``, as no keyword, macro or other variable
+      does: whatever the model calls it, the C file and any that includes the header compile.
+    - ``type``: the C type of an element.
+    """
 
     name: str
+    variable: str
     type: str
     spec: TensorSpec
 
@@ -48,9 +55,10 @@ class Parameter:
 def parameters(build: Build) -> tuple[list[Parameter], list[Parameter]]:
     """Inputs and outputs."""
     specs = [*build.inputs, *build.outputs]
+    sides = ["in"] * len(build.inputs) + ["out"] * len(build.outputs)
     found = [
-        Parameter(name, c_type(dtypes.by_code[s.dtype].name), s)
-        for name, s in zip(distinct(s.name for s in specs), specs, strict=True)
+        Parameter(name, f"{side}_{name}", c_type(dtypes.by_code[s.dtype].name), s)
+        for name, side, s in zip(distinct(s.name for s in specs), sides, specs, strict=True)
     ]
     return found[: len(build.inputs)], found[len(build.inputs) :]
 
@@ -58,7 +66,7 @@ def parameters(build: Build) -> tuple[list[Parameter], list[Parameter]]:
 def signature(build: Build, name: str) -> str:
     """The declaration of the one function."""
     inputs, outputs = parameters(build)
-    arguments = [f"const {p.type}* {p.name}" for p in inputs] + [f"{p.type}* {p.name}" for p in outputs]
+    arguments = [f"const {p.type}* {p.variable}" for p in inputs] + [f"{p.type}* {p.variable}" for p in outputs]
     return f"int {name}_run({', '.join(arguments) or 'void'})"
 
 
@@ -71,6 +79,7 @@ def header(build: Build, name: str, arena_bytes: int, functions: str) -> str:
         f"#ifndef {upper}_H_",
         f"#define {upper}_H_",
         "",
+        "#include <stdalign.h>",
         "#include <stdbool.h>",
         "#include <stddef.h>",
         "#include <stdint.h>",
@@ -113,23 +122,21 @@ def source(build: Build, name: str) -> str:
     function = next(op.operation for op in build.lowered.module.body.operations)
     inputs, outputs = parameters(build)
     with build.lowered.module.context:
-        body = print_c.print_body(function, [p.name for p in [*inputs, *outputs]])
+        body = print_c.print_body(function, [p.variable for p in [*inputs, *outputs]])
     local = max((k.local_memory_size for k in build.kernels), default=0)
     parts = [f'#include "{name}.h"\n', abi_check(build.target), _LITTLE_STACK, _TYPES]
     declared = dict.fromkeys(build.lowered.dispatches)
-    parts.append(
-        "".join(
-            f"extern int {k}(const state_t* state, const uint32_t id[3]);\n"
-            + (
-                f"extern void {k}__count(const int64_t* constants, uint32_t count[3]);\n"
-                if f"{k}__count" in body
-                else ""
-            )
-            for k in declared
-        )
+    externals = "".join(
+        f"extern int {k}(const state_t* state, const uint32_t id[3]);\n"
+        + (f"extern void {k}__count(const int64_t* constants, uint32_t count[3]);\n" if f"{k}__count" in body else "")
+        for k in declared
     )
     if "CONSTANTS" in body:
-        parts.append(f"extern const uint8_t {name}_constants[];\n#define CONSTANTS ((uint8_t*){name}_constants)\n")
+        externals += f"extern const uint8_t {name}_constants[];\n"
+    if externals:
+        parts.append(c_linkage(externals))
+    if "CONSTANTS" in body:
+        parts.append(f"#define CONSTANTS ((uint8_t*){name}_constants)\n")
     if build.lowered.arena_bytes:
         parts.append(ARENA.format(upper=name.upper()))
     scratch = f"arena + {build.lowered.arena_bytes - local}" if local else "NULL"
@@ -145,10 +152,15 @@ def source(build: Build, name: str) -> str:
         parts.append(_FRESH)
     if "FILL(" in body:
         parts.append(_FILL)
-    unused = "".join(f"  (void){p.name};\n" for p in [*inputs, *outputs])
+    unused = "".join(f"  (void){p.variable};\n" for p in [*inputs, *outputs])
     call = "  call_t call;\n  prepare(&call);\n" if build.lowered.dispatches else ""
     parts.append(f"{signature(build, name)} {{\n{unused}{call}{body}}}\n")
     return "\n".join(p for p in parts if p)
+
+
+def c_linkage(declarations: str) -> str:
+    """Declarations of what is not compiled as C++, in a file that may be."""
+    return f'#ifdef __cplusplus\nextern "C" {{\n#endif\n{declarations.rstrip()}\n#ifdef __cplusplus\n}}\n#endif\n'
 
 
 def abi_check(target: CpuTarget) -> str:
@@ -162,10 +174,10 @@ def example(build: Build, name: str, body: Sequence[str] = ()) -> str:
     inputs, outputs = parameters(build)
     upper = name.upper()
     lines = [f'#include "{name}.h"', ""]
-    lines += [f"static {p.type} {p.name}[{upper}_{p.name.upper()}_ELEMENTS];" for p in [*inputs, *outputs]]
-    call = f"{name}_run({', '.join(p.name for p in [*inputs, *outputs])})"
+    lines += [f"static {p.type} {p.variable}[{upper}_{p.name.upper()}_ELEMENTS];" for p in [*inputs, *outputs]]
+    call = f"{name}_run({', '.join(p.variable for p in [*inputs, *outputs])})"
     lines += ["", "int main(void) {"]
-    lines += [f"  // Put your data into {p.name}." for p in inputs]
+    lines += [f"  // Put your data into {p.variable}." for p in inputs]
     lines += [f"  return {call};", "}", ""]
     return "\n".join(lines)
 
@@ -193,7 +205,7 @@ ARENA = """#ifdef RLT_ARENA
 extern uint8_t RLT_ARENA[];  // at least {upper}_ARENA_BYTES bytes, 64-byte aligned
 #define arena RLT_ARENA
 #else
-static _Alignas(64) uint8_t arena[{upper}_ARENA_BYTES];
+alignas(64) static uint8_t arena[{upper}_ARENA_BYTES];
 #endif
 #define ARENA ((uint8_t*)arena)
 """

@@ -18,7 +18,7 @@ from rillet.export.build import Build
 from rillet.export.convert_to_emitc import Memory
 from rillet.export.figures import Figures, kernel_flash, kernel_stack, pieces_of, require_address_space
 from rillet.export.modes import Parts
-from rillet.export.source import ARENA, Parameter, abi_check, parameters, signature
+from rillet.export.source import ARENA, Parameter, abi_check, c_linkage, parameters, signature
 from rillet.ir.image import LibraryFormat
 from rillet.module import CompiledLibrary, write_module
 
@@ -125,6 +125,7 @@ def source(build: Build, name: str, module_length: int) -> str:
     includes = f'#include "{name}.h"\n\n' + "".join(f'#include "{h}"\n' for h in headers)
     parts = [includes, abi_check(build.target)]
     parts.append(ARENA.format(upper=upper))
+    parts.append(c_linkage(_EXTERNALS.format(name=name)))
     parts.append(
         _SOURCE.format(
             name=name,
@@ -135,7 +136,7 @@ def source(build: Build, name: str, module_length: int) -> str:
             inputs=max(1, len(inputs)),
             outputs=max(1, len(outputs)),
             output_count=len(outputs),
-            shapes="".join(_shape(p, upper) for p in inputs),
+            shapes="".join(_shape(n, p, upper) for n, p in enumerate(inputs)),
             wrapped=wrapped,
             taken=taken,
         )
@@ -143,34 +144,36 @@ def source(build: Build, name: str, module_length: int) -> str:
     return "\n".join(p for p in parts if p)
 
 
-def _shape(p: Parameter, upper: str) -> str:
-    return f"  static const int64_t {p.name}_shape[] = {upper}_{p.name.upper()}_SHAPE;\n"
+def _shape(number: int, p: Parameter, upper: str) -> str:
+    return f"  static const int64_t shape{number}[] = {upper}_{p.name.upper()}_SHAPE;\n"
 
 
 def _wrap(number: int, p: Parameter, upper: str) -> str:
     rank = f"{upper}_{p.name.upper()}_RANK"
-    length = f"sizeof(*{p.name}) * {upper}_{p.name.upper()}_ELEMENTS"
+    length = f"sizeof(*{p.variable}) * {upper}_{p.name.upper()}_ELEMENTS"
     return (
         "  if (status == RLT_OK) {\n"
-        f"    status = rlt_session_wrap(session, {p.spec.dtype}, {rank}, {p.name}_shape, {p.name}, {length}, NULL,\n"
-        f"                              &inputs[{number}]);\n"
+        f"    status = rlt_session_wrap(session, (rlt_element_type_t){p.spec.dtype}, {rank}, shape{number}, "
+        f"{p.variable},\n                              {length}, NULL, &inputs[{number}]);\n"
         "  }\n"
     )
 
 
 def _take(number: int, p: Parameter) -> str:
-    return f"  if (status == RLT_OK) take(outputs[{number}], {p.name});\n"
+    return f"  if (status == RLT_OK) take(outputs[{number}], {p.variable});\n"
 
 
-_SOURCE = """extern const uint8_t {name}_module[];
+_EXTERNALS = """extern const uint8_t {name}_module[];
 extern const rlt_kernel_table_t* {name}_kernels(uint32_t abi_version);
+"""
 
-static rlt_arena_t allocator;
+_SOURCE = """static rlt_arena_t allocator;
 static rlt_session_t* session;
 
 static rlt_status_t load(void) {{
   static const rlt_static_library_t library = {{"{name}", {name}_kernels}};
-  rlt_session_options_t options = {{0}};
+  rlt_session_options_t options;
+  __builtin_memset(&options, 0, sizeof options);
   options.static_libraries.libraries = &library;
   options.static_libraries.count = 1;
   rlt_arena_initialize(&allocator, ARENA, {upper}_ARENA_BYTES);

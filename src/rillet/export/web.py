@@ -57,13 +57,13 @@ def _interface(c: Content) -> str:
     parameters = [*c.inputs, *c.outputs]
     lines = [f'#include "{c.name}.h"', "", "#define EXPORT(name) __attribute__((export_name(name)))", ""]
     for p in parameters:
-        lines.append(f"static _Alignas(16) {p.type} {p.name}[{c.name.upper()}_{p.name.upper()}_ELEMENTS];")
+        lines.append(f"alignas(16) static {p.type} {p.variable}[{c.name.upper()}_{p.name.upper()}_ELEMENTS];")
     lines.append("")
     for side, group in (("input", c.inputs), ("output", c.outputs)):
         for number, p in enumerate(group):
             symbol = f"{side}_{number}"
-            lines.append(f'EXPORT("{symbol}") {p.type}* {c.name}_{symbol}(void) {{ return {p.name}; }}')
-    arguments = ", ".join(p.name for p in parameters)
+            lines.append(f'EXPORT("{symbol}") {p.type}* {c.name}_{symbol}(void) {{ return {p.variable}; }}')
+    arguments = ", ".join(p.variable for p in parameters)
     lines.append(f'EXPORT("run") int {c.name}_web_run(void) {{ return {c.name}_run({arguments}); }}')
     return "\n".join([*lines, ""])
 

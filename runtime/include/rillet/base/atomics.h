@@ -5,7 +5,6 @@
 #include "rillet/base/config.h"
 
 #if defined(__cplusplus) || defined(RLT_SINGLE_THREADED)
-// C++ only needs the layout; the inline functions below are for C.
 typedef uint32_t rlt_atomic_uint32_t;
 typedef int64_t rlt_atomic_int64_t;
 typedef void* rlt_atomic_pointer_t;
@@ -22,7 +21,9 @@ typedef int64_t rlt_atomic_int64_t;
 typedef _Atomic(void*) rlt_atomic_pointer_t;
 #endif
 
-#if !defined(__cplusplus)
+// C++ has them where they are plain integers; else it knows the layout only, and not the inline functions above them.
+#if !defined(__cplusplus) || defined(RLT_SINGLE_THREADED)
+#define RLT_HAVE_ATOMICS
 
 #if defined(RLT_SINGLE_THREADED)
 
@@ -79,6 +80,6 @@ static inline bool rlt_atomic_put_pointer(rlt_atomic_pointer_t* slot, void* poin
 
 #endif  // RLT_SINGLE_THREADED
 
-#endif  // !__cplusplus
+#endif  // RLT_HAVE_ATOMICS
 
 #endif  // RILLET_BASE_ATOMICS_H_

@@ -25,7 +25,7 @@ struct rlt_object_t {
   rlt_atomic_uint32_t ref_count;
 };
 
-#if !defined(__cplusplus)
+#ifdef RLT_HAVE_ATOMICS
 
 // Makes `object` an instance of `type` with one reference.
 static inline void rlt_object_initialize(rlt_object_t* object, const rlt_object_type_t* type) {
@@ -48,7 +48,7 @@ static inline bool rlt_object_is(const rlt_object_t* object, const rlt_object_ty
   return object && object->type == type;
 }
 
-#endif  // !__cplusplus
+#endif  // RLT_HAVE_ATOMICS
 
 RLT_END_DECLS
 

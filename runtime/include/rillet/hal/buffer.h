@@ -96,7 +96,7 @@ extern const rlt_object_type_t rlt_buffer_view_type;
 rlt_status_t rlt_buffer_view_create(rlt_buffer_t* buffer, int64_t element_type, uint32_t rank, const int64_t* dims,
                                     rlt_allocator_t allocator, rlt_error_t* error, rlt_buffer_view_t** out_view);
 
-#if !defined(__cplusplus)
+#ifdef RLT_HAVE_ATOMICS
 // The device that alone can see the memory; NULL: the host can.
 static inline rlt_device_t* rlt_buffer_device(const rlt_buffer_t* buffer) {
 #ifdef RLT_FREESTANDING

@@ -120,7 +120,7 @@ rlt_status_t rlt_command_buffer_end(rlt_command_buffer_t* commands, rlt_error_t*
 rlt_status_t rlt_command_buffer_check_table(const rlt_command_buffer_t* commands, uint32_t buffer_count,
                                             rlt_buffer_t* const* buffers, rlt_error_t* error);
 
-#if !defined(__cplusplus)
+#ifdef RLT_HAVE_ATOMICS
 static inline void rlt_command_buffer_release(rlt_command_buffer_t* commands) {
   if (commands) rlt_object_release(&commands->base);
 }

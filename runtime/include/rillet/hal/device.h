@@ -98,7 +98,7 @@ rlt_status_t rlt_device_read(const rlt_buffer_t* buffer, uint64_t offset, uint64
                              rlt_error_t* error);
 #endif
 
-#if !defined(__cplusplus)
+#ifdef RLT_HAVE_ATOMICS
 static inline void rlt_device_retain(rlt_device_t* device) {
   if (device) rlt_object_retain(&device->base);
 }

@@ -55,7 +55,7 @@ typedef struct rlt_static_libraries_t {
   size_t count;
 } rlt_static_libraries_t;
 
-#if !defined(__cplusplus)
+#ifdef RLT_HAVE_ATOMICS
 static inline void rlt_library_retain(rlt_library_t* library) {
   if (library) rlt_object_retain(&library->base);
 }
