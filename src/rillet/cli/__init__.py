@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from typing import NoReturn
 
 from rillet.cli.parser import Parser
 
@@ -21,7 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its status: 0 done, 1 failed with a message, 2 wrong usage, 130 interrupted."""
     with _interruptible():
         options = _parse(arguments)
-    return _run(options)
+    with _terminable():
+        return _run(options)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -51,6 +53,24 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM (of ``timeout``, say) leaves as Ctrl-C does, so that temporary folders are removed."""
+
+    def leave(number: int, _: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _run(options: argparse.Namespace) -> int:

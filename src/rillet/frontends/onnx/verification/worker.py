@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import signal
 import warnings
 from pathlib import Path
@@ -31,6 +32,7 @@ def answer(oracle: str, model: bytes, feeds: dict[str, np.ndarray], outputs: lis
 
 def run_onnxruntime(model: bytes, feeds: dict[str, np.ndarray], outputs: list[str]) -> list[Any]:
     """The values of ONNX Runtime, unoptimized and on one thread."""
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # it would leave a file about its session in the temporary folder
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
