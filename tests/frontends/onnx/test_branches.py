@@ -130,3 +130,20 @@ def test_it_may_stand_in_the_body_of_a_loop() -> None:
     module = rillet.compile(model, threads=1)
     for shape in ((2, 1, 3), (2, 4, 3)):
         np.testing.assert_allclose(module(_x(*shape)), 1 + 3 * _x(*shape).sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 3), (1, 1, 1), (2, 5, 3), (1, 5, 1)])
+def test_a_squeeze_without_axes_may_go_on_in_every_way(shape: tuple[int, ...]) -> None:
+    model = _model(_TAIL["both"], 0, [helper.make_node("Squeeze", ["x"], ["s"])])
+    (ours,) = rillet.compile(model, threads=1).run({"x": _x(*shape)}).values()
+    np.testing.assert_allclose(ours, run_onnxruntime(model, {"x": _x(*shape)})["y"], rtol=1e-5)
+
+
+def test_a_squeeze_without_axes_gives_the_declared_rank() -> None:
+    model = _model(_TAIL["same"], 3, [helper.make_node("Squeeze", ["x"], ["s"], name="squeeze")])
+    module = rillet.compile(model, threads=1)
+    np.testing.assert_array_equal(module(_x(2, 5, 3)), np.maximum(_x(2, 5, 3), 0))
+    with pytest.raises(rillet.RunError, match="node 'squeeze': without axes, dimension 1 must not be 1 here"):
+        module(_x(2, 1, 3))
+    with pytest.raises(rillet.UnsupportedError, match=r"'squeeze'.*depends on run-time dimensions; give the axes"):
+        rillet.compile(_model(_TAIL["same"], None, list(model.graph.node[:1])))

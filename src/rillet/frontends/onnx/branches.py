@@ -25,13 +25,21 @@ if TYPE_CHECKING:
     import onnx
 
 
-class DivergingBranches(UnsupportedFeature):
-    """The branches give values of different ranks or types: what follows must be imported once for each."""
+Way = Callable[[], list[Any]]
 
-    def __init__(self, reason: str, advice: str, flag: ir.Value, draft: Branches):
+
+class DivergingBranches(UnsupportedFeature):
+    """A node gives values of different ranks or types, and run time tells which: what follows is imported for each.
+
+    ``ways`` give its outputs where ``flag`` is true and where it is false; ``demands`` say what must be so where only
+    the first or only the second can be taken.
+    """
+
+    def __init__(self, reason: str, advice: str, flag: ir.Value, ways: tuple[Way, Way], demands: tuple[str, str]):
         super().__init__(reason, advice)
         self.flag = flag
-        self.draft = draft
+        self.ways = ways
+        self.demands = demands
 
 
 class Branches:

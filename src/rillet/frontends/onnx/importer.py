@@ -33,7 +33,7 @@ from rillet.frontends.onnx.boundary import (
     unequal_sizes,
     warn_of_contradictions,
 )
-from rillet.frontends.onnx.branches import Branches, DivergingBranches, Wanted, tensors
+from rillet.frontends.onnx.branches import Branches, DivergingBranches, Wanted, Way, tensors
 from rillet.frontends.onnx.initializers import initializers
 from rillet.frontends.onnx.node_use import NodeUse
 from rillet.frontends.onnx.scope import SKIPPED, Scope, Skipped, Value
@@ -210,26 +210,27 @@ class GraphImporter:
         wanted: Wanted,
         scope: Scope,
     ) -> list[Value | None]:
-        """Import what follows an If behind each of its branches, whose outputs differ in rank or type.
+        """Import what follows a node for each of the ways that its outputs may be.
 
-        Where it does not fit one of them, or its results then have a rank that is not the declared one, a call in which
-        the condition chooses that branch is an error at run time.
+        Where it does not fit one of them, or its results then have a rank that is not the declared one, a call that
+        goes that way is an error at run time.
         """
-        fork.draft.give_up()
         self._forks += 1
-        attributes, counter = functions.attributes_of(proto), self._counter
-        noted = dict(self._contradictions)
+        counter, noted = self._counter, dict(self._contradictions)
 
-        def go_on(branch: str) -> list[Value | None]:
+        def go_on(way: Way) -> list[Value | None]:
             self._counter = counter
             inner = scope.of_subgraph(scope.declared)
-            with ir.Location.name(name):
-                outputs = self.run_graph(attributes[branch], [], scope)
+            try:
+                with ir.Location.name(name):
+                    outputs = way()
+            except DivergingBranches as another:
+                return self._import_both(another, proto, name, rest, wanted, inner)
             self._define(proto, name, outputs, inner)
             return self._import_nodes(rest, wanted, inner)
 
         both = Branches(self.b, fork.flag)
-        ways = [partial(go_on, branch) for branch in ("then_branch", "else_branch")]
+        ways = [partial(go_on, way) for way in fork.ways]
         outcomes = [self._attempt(partial(both.build, number, way)) for number, way in enumerate(ways)]
         taken = wanted.possible(outcomes)
         if taken == [0, 1] and self._forks <= _MOST_FORKS:
@@ -239,10 +240,10 @@ class GraphImporter:
         if len(taken) != 1 or self._forks > _MOST_FORKS:
             self._define(proto, name, [self._refuse(proto, name, scope, fork.reason, fork.advice)], scope)
             return self._import_nodes(rest, wanted, scope)
-        chosen = bool(taken[0] == 0)
-        condition = f"{locations.label(ir.Location.name(name))}: its condition '{proto.input[0]}' must be {chosen} here"
-        cf.assert_(fork.flag if chosen else (~Scalar(fork.flag, "bool")).value, condition)
-        return ways[taken[0]]()
+        (only,) = taken
+        flag = fork.flag if only == 0 else (~Scalar(fork.flag, "bool")).value
+        cf.assert_(flag, f"{locations.label(ir.Location.name(name))}: {fork.demands[only]}")
+        return ways[only]()
 
     def _attempt(self, work: Callable[[], list[Value | None]]) -> list[Value | None] | None:
         """What ``work`` gives, or None where it cannot be compiled, of which no trace is left."""

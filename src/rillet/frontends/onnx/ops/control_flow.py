@@ -24,20 +24,23 @@ def if_(node: Node, condition: Tensor) -> list[Tensor]:
         return node.run_graph(branches[0 if bool(condition.array.reshape(-1)[0]) else 1], [])
     flag = node.b.scalar(condition).value
     both = Branches(node.b, flag)
-    outcomes = [both.build(number, partial(node.run_graph, graph, [])) for number, graph in enumerate(branches)]
+    first, second = (partial(node.run_graph, graph, []) for graph in branches)
+    outcomes = [both.build(number, way) for number, way in enumerate((first, second))]
     by_value = f"give the inputs that '{node.proto.input[0]}' is computed from to rillet.compile(values={{...}})"
     if not all(all_tensors(outcome) for outcome in outcomes):
         raise UnsupportedFeature(
             "its branches give sequences or optionals, and the condition is not known at compile time", by_value
         )
     apart = differ(outcomes)
-    if apart is not None:
-        first, second = (outcome[apart] for outcome in outcomes)
-        raise DivergingBranches(
-            f"the branches give output {apart} as {first.dtype} of rank {first.rank} and {second.dtype} of rank "
-            f"{second.rank}",
-            f"make both branches return the same rank and type, or compile for one condition: {by_value}",
-            flag,
-            both,
-        )
-    return both.finish(outcomes)
+    if apart is None:
+        return both.finish(outcomes)
+    both.give_up()
+    name = node.proto.input[0]
+    types = " and ".join(f"{outcome[apart].dtype} of rank {outcome[apart].rank}" for outcome in outcomes)
+    raise DivergingBranches(
+        f"the branches give output {apart} as {types}",
+        f"make both branches return the same rank and type, or compile for one condition: {by_value}",
+        flag,
+        (first, second),
+        (f"its condition '{name}' must be True here", f"its condition '{name}' must be False here"),
+    )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from rillet.frontends.building import scalars
 from rillet.frontends.building.scalars import Scalar, constant, maximum, minimum, select
 from rillet.frontends.building.tensor import Tensor
-from rillet.frontends.errors import InvalidNode, UnsupportedFeature
+from rillet.frontends.errors import InvalidNode
+from rillet.frontends.onnx.branches import DivergingBranches
 from rillet.frontends.onnx.node import Node
 from rillet.frontends.onnx.registry import op
 from rillet.ir.builders import Extent
@@ -106,14 +108,31 @@ def axes_of(node: Node, axes: Tensor | None) -> list[int] | None:
 def squeeze(node: Node, x: Tensor, axes: Tensor | None = None) -> Tensor:
     """x without the dimensions ``axes`` of extent 1 (default: all such).
 
-    Raises UnsupportedFeature when the axes are absent and x has dynamic extents.
+    Raises DivergingBranches when the axes are absent and x has dynamic extents.
     """
     given = axes_of(node, axes)
-    if given is None:
-        if not x.is_static:
-            raise UnsupportedFeature("without axes, the result's rank depends on run-time dimensions", "give the axes")
-        given = [a for a, d in enumerate(x.shape) if d == 1]
-    return node.b.squeeze(x, node.axes(given, x.rank))
+    if given is not None:
+        return node.b.squeeze(x, node.axes(given, x.rank))
+    ones = [axis for axis, extent in enumerate(x.shape) if extent == 1]
+    unknown = [axis for axis, extent in enumerate(x.shape) if not isinstance(extent, int)]
+    return _squeeze_ones(node, x, ones, unknown)[0]
+
+
+def _squeeze_ones(node: Node, x: Tensor, ones: list[int], unknown: list[int]) -> list[Tensor]:
+    """x without the dimensions ``ones``, and without those of ``unknown`` that are of extent 1."""
+    if not unknown:
+        return [node.b.squeeze(x, ones)]
+    axis, *others = unknown
+    flag = node.b.extents.compare("eq", x.shape[axis], 1)
+    if isinstance(flag, bool):
+        return _squeeze_ones(node, x, [*ones, axis] if flag else ones, others)
+    raise DivergingBranches(
+        "without axes, the result's rank depends on run-time dimensions",
+        "give the axes",
+        flag,
+        (partial(_squeeze_ones, node, x, [*ones, axis], others), partial(_squeeze_ones, node, x, ones, others)),
+        (f"without axes, dimension {axis} must be 1 here", f"without axes, dimension {axis} must not be 1 here"),
+    )
 
 
 @op("Unsqueeze")
