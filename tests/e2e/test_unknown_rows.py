@@ -91,3 +91,27 @@ def test_pixels_of_images_of_any_size(kernel: int) -> None:
         x = np.random.default_rng(height * width).standard_normal((1, 7, height, width), dtype=np.float32)
         (expected,) = oracle.run(None, {"x": x})
         np.testing.assert_allclose(module(x), expected, rtol=1e-5, atol=1e-4, err_msg=f"{height}x{width}")
+
+
+@pytest.mark.parametrize("columns", [64, 250])
+def test_products_by_block_weights_added_where_the_addend_lies(columns: int) -> None:
+    """Kernels for few rows and for many share one grid: a column that two workgroups own would be added twice."""
+    random = np.random.default_rng(1)
+    packed = random.integers(0, 256, (columns, 4, 8)).astype(np.uint8)
+    scales = random.uniform(0.1, 0.2, (columns, 4)).astype(np.float32)
+    other = random.standard_normal((64, columns)).astype(np.float32)
+    numbers = {"bits": 4, "block_size": 16, "K": 64, "N": columns}
+    nodes = [
+        helper.make_node("MatMul", ["x", "other"], ["addend"]),
+        helper.make_node("MatMulNBits", ["x", "packed", "scales"], ["p"], domain="com.microsoft", **numbers),
+        helper.make_node("Add", ["addend", "p"], ["y"]),
+    ]
+    held = {"packed": packed, "scales": scales, "other": other}
+    proto = _model(nodes, ["rows", 64], *(numpy_helper.from_array(array, name) for name, array in held.items()))
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    quads = np.stack([packed & 15, packed >> 4], -1).reshape(columns, 4, 16).astype(np.float32) - 8
+    weights = (quads * scales[..., None]).reshape(columns, 64).T + other
+    module = rillet.compile(proto, threads=1)
+    for rows in (1, 2, 3, 5, 6, 7, 40):
+        x = np.random.default_rng(rows).standard_normal((rows, 64), dtype=np.float32)
+        np.testing.assert_allclose(module(x), x @ weights, rtol=1e-4, atol=1e-3, err_msg=f"{rows} rows")

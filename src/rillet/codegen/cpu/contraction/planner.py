@@ -147,7 +147,7 @@ def plan_for(
     if not _in_parts(problem, tile):
         return plan
     plan = dataclasses.replace(plan, in_parts=True)
-    return _with_parts(problem, plan, tiles) if tiles else dataclasses.replace(plan, direct=_direct(problem, plan))
+    return _with_parts(problem, plan, tiles) if tiles else _with_direct(problem, plan)
 
 
 # --- how factors are read --------------------------------------------------------------------------------------------
@@ -398,13 +398,15 @@ def _with_parts(problem: Problem, plan: ContractionPlan, tiles: Sequence[Tile]) 
     return dataclasses.replace(plan, fewer=tuple(fewer), blocks=dataclasses.replace(plan.blocks, columns=columns))
 
 
-def _direct(problem: Problem, plan: ContractionPlan) -> tuple[int, ContractionPlan] | None:
-    """The plan that computes factors as they are multiplied, and the most rows that it serves: a panel would be used
-    too seldom."""
+def _with_direct(problem: Problem, plan: ContractionPlan) -> ContractionPlan:
+    """The plan with another for few rows, which computes factors as they are multiplied: a panel would be used too
+    seldom. Both have the same blocks, since one grid serves them."""
     if not (plan.rhs.pack and plan.rhs.computes and problem.contraction.rhs.panel):
-        return None
+        return plan
     lhs, rhs = LhsSupply(run=plan.lhs.run), RhsSupply(problem.rhs_bytes, computes=True)
     direct = dataclasses.replace(plan, reduction_block=0, lhs=lhs, rhs=rhs)
     tiles = _row_tiles(problem, lhs, rhs, plan.integers, _factors(problem, lhs, rhs, plan.integers))
     direct = _with_parts(problem, direct, tiles) if tiles else direct
-    return cost_model.most_computed_rows(_operations(problem)), direct
+    blocks = dataclasses.replace(plan.blocks, columns=math.lcm(direct.blocks.columns, plan.tile.columns))
+    most = cost_model.most_computed_rows(_operations(problem))
+    return dataclasses.replace(plan, blocks=blocks, direct=(most, dataclasses.replace(direct, blocks=blocks)))
