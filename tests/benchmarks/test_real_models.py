@@ -66,5 +66,6 @@ def test_a_model_is_measured_and_its_errors_are_found(tmp_path: Path) -> None:
     assert facts["difference"] == "" and facts["rillet_min_s"] > 0 and facts["ort_min_s"] > 0
     session = one._session(path)
     wrong = {"y": np.zeros((1, 4), np.float32)}
-    assert one._difference(path, session, {"x": np.ones((1, 4), np.float32)}, wrong).startswith("y: values differ")
+    apart, note = one._difference(path, session, {"x": np.ones((1, 4), np.float32)}, wrong)
+    assert apart.startswith("y: values differ") and not note
     assert "agrees" in command._line(facts) and "0 below 1" not in command._summary([])
