@@ -84,12 +84,13 @@ def test_a_default_whose_value_the_code_may_rely_on() -> None:
 
 
 def test_what_nodes_need_to_know_stays_constant() -> None:
-    text = """<ir_version: 8, opset_import: ["" : 18]> g (float[2,3] x, int64[1] axes, float[1] w) => (float[A,B] y)
-    <int64[1] axes = {1}, float[1] w = {2}> { t = ReduceSum(x, axes)  y = Mul(t, w) }"""
-    with pytest.warns(RuntimeWarning, match="calls cannot replace the defaults of 'axes', whose values nodes need"):
+    text = """<ir_version: 8, opset_import: ["" : 18]> g (float[2,3] x, int64[1] steps, float[1] w) => (float[A,B] y)
+    <int64[1] steps = {2}, float[1] w = {2}, int64[1] first = {0}, int64[1] last = {3}, int64[1] axes = {1}>
+    { t = Slice(x, first, last, axes, steps)  y = Mul(t, w) }"""
+    with pytest.warns(RuntimeWarning, match="calls cannot replace the defaults of 'steps', whose values nodes need"):
         module = rillet.compile(parser.parse_model(text), threads=1)
     assert [spec.name for spec in module.inputs] == ["x", "w"]
-    np.testing.assert_array_equal(module(X, w(10)), np.full((2, 1), 30))
+    np.testing.assert_array_equal(module(X, w(10)), 10 * X[:, ::2])
 
 
 def test_weights_that_calls_may_replace_cost_time() -> None:

@@ -57,12 +57,12 @@ def has_type(type_: ir.Type) -> bool:
 def is_device_loop(op: ir.Operation) -> bool:
     """Whether ``op`` is a loop over tensor elements without structured ops: it is outlined whole.
 
-    A condition around loops is the host's, and so is a loop that checks something.
+    A condition around loops or checks is the host's.
     """
     if not op.name.startswith("scf.") or not any(isinstance(r.type, ir.RankedTensorType) for r in op.results):
         return False
     inner = [o.name for o in walk(op)]
-    if "cf.assert" in inner or (op.name == "scf.if" and not {"scf.for", "scf.while"}.isdisjoint(inner)):
+    if op.name == "scf.if" and not {"scf.for", "scf.while", "cf.assert"}.isdisjoint(inner):
         return False
     return any(n in ("tensor.extract", "tensor.insert") for n in inner) and not any(
         n.startswith("linalg.") or n in _MOVING_OPS for n in inner

@@ -96,7 +96,7 @@ def test_what_has_a_form_reads_windows(case: str) -> None:
 
 
 def test_positions_of_unknown_extents_stay_gathers() -> None:
-    build = scaled(2, 2, **LINEAR)
+    build = scaled(1.5, 1.5, **LINEAR)
     assert gathers(graphs.optimized(build, ("n", 3, "h", "w"))) > 0
 
 

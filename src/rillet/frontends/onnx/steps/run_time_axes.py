@@ -68,7 +68,7 @@ def _choose(use: NodeUse, operand: int, axes: Sequence[Scalar], cases: Sequence[
         cf.assert_(flag, f"node '{use.name}': the axes are not what the operands can have")
         return tensors(_of_case(use, operand, cases[0]))
     if differ([first, rest]) is not None:
-        raise UnsupportedFeature("axes must be known at compile time: the result's type depends on them")
+        raise UnsupportedFeature("the result's type depends on the axes", "make axes an initializer")
     return both.finish([first, rest])
 
 
