@@ -45,12 +45,16 @@ def main(arguments: list[str] | None = None) -> int:
     for name, path in files:
         rows.append(_measured(name, path, options.seconds))
         print(_line(rows[-1]), flush=True)
+        _write(options, facts, rows)  # after each file: a long run may be interrupted
     print(_summary(rows))
+    return 0 if all(row.get("difference") == "" for row in rows) else 1
+
+
+def _write(options: argparse.Namespace, facts: Row, rows: Sequence[Row]) -> None:
     if options.json:
         options.json.write_text(json.dumps({"machine": facts, "rows": rows}, indent=1))
     if options.page:
         options.page.write_text(_page(facts, rows))
-    return 0 if all(row.get("difference") == "" for row in rows) else 1
 
 
 def _measured(name: str, path: Path, seconds: float) -> Row:
