@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch_mlir import ir
 
 from rillet.codegen import index
@@ -16,6 +18,15 @@ from rillet.codegen.emit.memory import reshape_memref
 from rillet.codegen.emit.values import broadcast
 from rillet.codegen.emit.vector_loop import tail_mask
 from rillet.codegen.index import Index
+
+
+def each_vector(kernel: KernelBuilder, lanes: int, count: int, move: Callable[[Index, int], None]) -> None:
+    """Calls ``move(first, present)`` for each vector of ``count`` numbers; only the last may have fewer than lanes."""
+    whole = count // lanes * lanes
+    with kernel.loop(0, whole, lanes) as it:
+        move(it.iv, lanes)
+    if whole < count:
+        move(whole, count - whole)
 
 
 class Rows:

@@ -11,7 +11,7 @@ from rillet.codegen import index
 from rillet.codegen.cpu.fourier.butterflies import Complex
 from rillet.codegen.cpu.fourier.columns import ByColumns
 from rillet.codegen.cpu.fourier.convolution import Convolution
-from rillet.codegen.cpu.fourier.edges import Rows
+from rillet.codegen.cpu.fourier.edges import Rows, each_vector
 from rillet.codegen.cpu.fourier.passes import Ends
 from rillet.codegen.cpu.fourier.plan import FourierPlan
 from rillet.codegen.cpu.fourier.real import turns
@@ -75,9 +75,9 @@ class OneRow:
             numbers.store(start, Complex(*deinterleave(first, second)))
 
         if of.source == "real" and not self.plan.halved:
-            self._each(of.numbers, spread)
+            each_vector(self.kernel, self.lanes, of.numbers, spread)
             return
-        self._each(of.numbers // 2, pairs)
+        each_vector(self.kernel, self.lanes, of.numbers // 2, pairs)
         if of.source == "half":  # whose ends are real
             for number in (0, of.length // 2) if of.length % 2 == 0 else (0,):
                 numbers.store_imaginary(number, constant(0.0, self.element))
@@ -97,9 +97,9 @@ class OneRow:
                 self.rows.store(row, start, second, 2 * present - self.lanes)
 
         if self.plan.of.result == "real" and not self.plan.halved:
-            self._each(self.rows.results, real)
+            each_vector(self.kernel, self.lanes, self.rows.results, real)
         else:
-            self._each(self.rows.results // 2, pairs)
+            each_vector(self.kernel, self.lanes, self.rows.results // 2, pairs)
 
     def _untangled(self) -> Callable[[Index], Complex]:
         """The frequencies of real numbers. The transform of half the length is continued, for it is periodic."""
@@ -138,10 +138,3 @@ class OneRow:
         x = numbers.load(index.sub(last, self.lanes - 1))
         order = list(reversed(range(self.lanes)))
         return Complex(*(vector.shuffle(part, part, order) for part in x))
-
-    def _each(self, count: int, move: Callable[[Index, int], None]) -> None:
-        whole = count // self.lanes * self.lanes
-        with self.kernel.loop(0, whole, self.lanes) as it:
-            move(it.iv, self.lanes)
-        if whole < count:
-            move(whole, count - whole)

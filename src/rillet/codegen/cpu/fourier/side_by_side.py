@@ -6,13 +6,11 @@ Without vectors the same code transforms one row, whose last pass writes to its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch_mlir import ir
 
 from rillet.codegen import index
 from rillet.codegen.cpu.fourier.convolution import Convolution
-from rillet.codegen.cpu.fourier.edges import Rows
+from rillet.codegen.cpu.fourier.edges import Rows, each_vector
 from rillet.codegen.cpu.fourier.passes import Ends, Passes
 from rillet.codegen.cpu.fourier.plan import FourierPlan
 from rillet.codegen.cpu.fourier.real import RealSide
@@ -82,7 +80,7 @@ class SideBySide:
                 if spread:
                     store(numbers.memref, index.add(to, self.lanes), constant(0.0, column.type))
 
-        self._each(of.numbers, move)
+        each_vector(self.kernel, self.lanes, of.numbers, move)
 
     def _store(self, numbers: Workspace) -> None:
         """The results, transposed back."""
@@ -95,11 +93,4 @@ class SideBySide:
             for row, value in zip(self.own, transpose(columns), strict=True):
                 self.rows.store(row, start, value, present)
 
-        self._each(self.rows.results, move)
-
-    def _each(self, count: int, move: Callable[[Index, int], None]) -> None:
-        whole = count // self.lanes * self.lanes
-        with self.kernel.loop(0, whole, self.lanes) as it:
-            move(it.iv, self.lanes)
-        if whole < count:
-            move(whole, count - whole)
+        each_vector(self.kernel, self.lanes, self.rows.results, move)
